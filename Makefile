@@ -1,0 +1,51 @@
+# Every target does its own set-up, once: .venv/ is made anew only when pyproject.toml changes,
+# and the C++ core is rebuilt only when its sources do.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+CORE := $(wildcard cpp/*.cpp cpp/*.hpp) CMakeLists.txt
+
+.PHONY: setup demo test lint bench sanitize wheel docs clean
+
+setup: .venv/.built
+
+.venv/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("cutlearn needs Python 3.11 or newer; set PYTHON=") if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  'scikit-build-core>=0.11' 'nanobind>=2.4' 'cmake>=3.20' ninja
+	$(BIN)/python scripts/requirements.py dev app > .venv/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r .venv/requirements.txt
+	@touch $@
+
+.venv/.built: .venv/.installed $(CORE)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --no-build-isolation --no-deps --editable .
+	@touch $@
+
+demo: setup
+	$(BIN)/cutlearn demo
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+bench: .venv/.bench
+	$(BIN)/python benchmarks/cuts.py
+
+.venv/.bench: .venv/.built
+	$(BIN)/python scripts/requirements.py bench > .venv/bench.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r .venv/bench.txt
+	@touch $@
+
+sanitize: setup
+	scripts/sanitize.sh
+
+wheel: setup
+	scripts/wheel.sh
+
+clean:
+	rm -rf build dist .venv

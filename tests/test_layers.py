@@ -1,0 +1,76 @@
+"""The house rules that a reader relies on: which folder may import which, names, lengths."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "cutlearn"
+# A folder imports only folders to its left, plus run/ and the root modules.
+ORDER = "images features graph energy learn shape model report experiments app".split()
+FORBIDDEN = re.compile("utils|helpers|common|clique|site|theta|phi|scribble")
+PYTHON = sorted(p for top in ("src", "tests", "benchmarks", "examples", "scripts")
+                for p in (ROOT / top).rglob("*.py"))  # fmt: skip
+CODE = PYTHON + sorted(p for p in (ROOT / "cpp").iterdir())
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def imported(path):
+    for item in ast.walk(ast.parse(path.read_text())):
+        if isinstance(item, ast.ImportFrom) and item.module:
+            yield item.module
+        elif isinstance(item, ast.Import):
+            yield from (alias.name for alias in item.names)
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=name)
+def test_imports_only_folders_to_its_left(path):
+    parts = path.relative_to(SOURCE).parts
+    folder = parts[0] if len(parts) > 1 else None
+    if parts == ("__init__.py",):
+        return
+    for module in imported(path):
+        if not module.startswith("cutlearn."):
+            continue
+        target = module.split(".")[1]
+        if not (SOURCE / target).is_dir() or target == folder:
+            continue
+        assert folder is not None, f"a root module imports the folder {target}"
+        assert folder != "run", f"run/ imports the folder {target}"
+        if target != "run":
+            assert ORDER.index(target) < ORDER.index(folder), f"{folder} imports {target}"
+
+
+@pytest.mark.parametrize("path", CODE, ids=name)
+def test_files_and_functions_stay_short(path):
+    lines = path.read_text().splitlines()
+    assert len(lines) <= 420, f"{len(lines)} lines; about 400 at most"
+    if path.suffix == ".py":
+        for item in ast.walk(ast.parse(path.read_text())):
+            if isinstance(item, ast.FunctionDef):
+                body = item.body[1:] if ast.get_docstring(item) else item.body
+                length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+                assert length <= 55, f"{item.name} has {length} lines; about 50 at most"
+
+
+@pytest.mark.parametrize("path", CODE, ids=name)
+def test_no_forbidden_names(path):
+    assert not FORBIDDEN.search(path.stem)
+    if path.suffix == ".py":
+        for item in ast.walk(ast.parse(path.read_text())):
+            if isinstance(item, ast.FunctionDef | ast.ClassDef) and not item.name.startswith("_"):
+                assert not FORBIDDEN.search(item.name), item.name
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=name)
+def test_no_comparison_that_cannot_fail(path):
+    for item in ast.walk(ast.parse(path.read_text())):
+        if isinstance(item, ast.Expr) and isinstance(item.value, ast.Call):
+            function = item.value.func
+            called = getattr(function, "attr", getattr(function, "id", ""))
+            assert called not in ("allclose", "array_equal", "isclose"), f"line {item.lineno}"
