@@ -6,8 +6,8 @@ Anything else that escapes is a bug of the library's and keeps its traceback.
 
 
 class InputError(ValueError):
-    """An input that cannot be used; the message says what, where, what was wanted and what to do."""
+    """An input that cannot be used: what, where, what was wanted and what to do."""
 
 
 class ConvergenceWarning(UserWarning):
-    """Training stopped before its certified gap; the result is usable, its gap is in the message."""
+    """Training stopped before its certified gap; the message tells the gap."""
