@@ -1,0 +1,7 @@
+"""Energies: unaries, edges and envelopes, minimised exactly by a cut."""
+
+from cutlearn.energy.energy import Energy
+from cutlearn.energy.envelope import Envelope
+from cutlearn.energy.forms import EnvelopeSpec
+
+__all__ = ["Energy", "Envelope", "EnvelopeSpec"]
