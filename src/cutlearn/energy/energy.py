@@ -265,10 +265,10 @@ def _regions(
         np.concatenate([h[3] for h in hinges]),
     )
     slack = 0.0
-    for e in envelopes:
+    for e, (slope, constant, alpha, beta) in zip(envelopes, hinges):
         if not (_whole(e.slopes) and _whole(e.intercepts) and _whole(e.weights)):
-            size = np.abs(e.slopes).sum() * e.mass + np.abs(e.intercepts).sum()
-            slack += 8 * EPSILON * float(size) * e.slopes.size
+            size = (abs(slope) + alpha.sum()) * e.mass + abs(constant) + beta.sum()
+            slack += 8 * EPSILON * float(size) * (1 + alpha.size)
     return regions, float(sum(h[1] for h in hinges)), slack
 
 
