@@ -2,5 +2,16 @@
 
 from cutlearn.images.read import as_image, read_image, read_values
 from cutlearn.images.sample import Sample, as_sample
+from cutlearn.images.synth import Cells, Checkerboard, cells, checkerboard
 
-__all__ = ["Sample", "as_image", "as_sample", "read_image", "read_values"]
+__all__ = [
+    "Cells",
+    "Checkerboard",
+    "Sample",
+    "as_image",
+    "as_sample",
+    "cells",
+    "checkerboard",
+    "read_image",
+    "read_values",
+]
