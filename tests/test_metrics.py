@@ -119,7 +119,7 @@ def test_refuses_lists_that_do_not_match_and_labels_beyond_the_stated():
     with pytest.raises(InputError, match="0 for 0"):
         confusions([], [])
     with pytest.raises(InputError, match="0 to 1 were wanted"):
-        confusion([0, 2], [0, 1], labels=2)
+        confusion([0, 2], [0, 1], n_labels=2)
 
 
 def test_bootstrap_of_a_mean_has_the_width_of_theory():

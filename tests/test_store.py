@@ -4,7 +4,7 @@ import doctest
 import os
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutlearn import store
@@ -12,6 +12,7 @@ from cutlearn.errors import InputError
 from cutlearn.store import atomic_write
 
 
+@settings(max_examples=40, deadline=None)  # each writes and syncs two files
 @given(st.binary(max_size=2000), st.binary(max_size=2000))
 def test_the_file_holds_the_last_bytes_and_is_alone(tmp_path_factory, first, second):
     folder = tmp_path_factory.mktemp("store")

@@ -100,7 +100,7 @@ class Confusion:
 
 
 def confusion(
-    truth: npt.ArrayLike, predicted: npt.ArrayLike, labels: int | None = None, void: int = VOID
+    truth: npt.ArrayLike, predicted: npt.ArrayLike, n_labels: int | None = None, void: int = VOID
 ) -> Confusion:
     """Count the pairs of true and predicted labels of one image.
 
@@ -108,7 +108,7 @@ def confusion(
     ----------
     truth, predicted : integer or bool arrays of one shape
         Labels. Pixels whose true label is `void` are left out, whatever was predicted there.
-    labels : int, optional
+    n_labels : int, optional
         Number of labels; by default the largest label found + 1, and at least 2.
     void : int, default 255
         The value of `truth` that means "not annotated".
@@ -116,7 +116,7 @@ def confusion(
     Returns
     -------
     Confusion
-        Its table has shape (labels, labels).
+        Its table has shape (n_labels, n_labels).
 
     Examples
     --------
@@ -133,10 +133,10 @@ def confusion(
     kept = true != void
     true, guess = true[kept], guess[kept]
     found = max(int(true.max(initial=0)), int(guess.max(initial=0)))
-    n = max(2, found + 1) if labels is None else labels
+    n = max(2, found + 1) if n_labels is None else n_labels
     low = min(int(true.min(initial=0)), int(guess.min(initial=0)))
-    if low < 0 or found >= n or (labels is None and found >= VOID):
-        top = n - 1 if labels is not None else VOID - 1
+    if low < 0 or found >= n or (n_labels is None and found >= VOID):
+        top = n - 1 if n_labels is not None else VOID - 1
         raise InputError(
             f"masks: labels from {low} to {found} found; 0 to {top} were wanted, and {void} for "
             "void in the truth only. Map the values of the masks to labels first."
@@ -149,7 +149,7 @@ def confusion(
 def confusions(
     truths: Sequence[npt.ArrayLike],
     predictions: Sequence[npt.ArrayLike],
-    labels: int | None = None,
+    n_labels: int | None = None,
     void: int = VOID,
 ) -> list[Confusion]:
     """Make the table of every image: the values that the other figures are made of.
@@ -158,7 +158,7 @@ def confusions(
     ----------
     truths, predictions : sequences of (h_i, w_i) arrays
         One mask for each image; images may differ in size.
-    labels, void
+    n_labels, void
         As in `confusion`.
 
     Returns
@@ -177,7 +177,7 @@ def confusions(
             f"predictions: {len(predictions)} for {len(truths)} true masks found; one for each, "
             "and at least one, was wanted. Give two lists of the same length."
         )
-    return [confusion(t, p, labels, void) for t, p in zip(truths, predictions)]
+    return [confusion(t, p, n_labels, void) for t, p in zip(truths, predictions)]
 
 
 def total(tables: Iterable[Confusion]) -> Confusion:
@@ -224,7 +224,7 @@ def pooled_iou(
 def mean_iou(
     truths: Sequence[npt.ArrayLike],
     predictions: Sequence[npt.ArrayLike],
-    labels: int | None = None,
+    n_labels: int | None = None,
     void: int = VOID,
 ) -> float:
     """Mean IoU over the labels within each image, then over images: the score of a model.
@@ -238,7 +238,7 @@ def mean_iou(
     >>> mean_iou([[[0, 1]], [[1, 1]]], [[[0, 1]], [[0, 1]]])
     0.625
     """
-    return _mean(t.mean_iou() for t in confusions(truths, predictions, labels, void))
+    return _mean(t.mean_iou() for t in confusions(truths, predictions, n_labels, void))
 
 
 def pixel_error(

@@ -4,7 +4,7 @@ import doctest
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from PIL import Image
@@ -83,10 +83,10 @@ def test_0_and_255_only_is_binary(tmp_path):
         ([1, 2, 3], {"object_value": 1, "void_value": 3}, [1, 0, 255]),
         ([0, 7, 255, 900], {"object_value": "nonzero"}, [0, 1, 1, 1]),
         ([0, 7, 255, 900], {"object_value": "nonzero", "void_value": 7}, [0, 255, 1, 1]),
-        ([0, 17, 255], {"labels": 21}, [0, 17, 255]),
-        ([0, 255], {"labels": 3}, [0, 255]),
-        ([0, 255], {"labels": 2}, [0, 1]),
-        ([1, 2, 0], {"void_value": 0, "labels": 3}, [1, 2, 255]),
+        ([0, 17, 255], {"n_labels": 21}, [0, 17, 255]),
+        ([0, 255], {"n_labels": 3}, [0, 255]),
+        ([0, 255], {"n_labels": 2}, [0, 1]),
+        ([1, 2, 0], {"void_value": 0, "n_labels": 3}, [1, 2, 255]),
     ],
 )
 def test_stated_values(tmp_path, masks, options, wanted):
@@ -97,9 +97,9 @@ def test_stated_values(tmp_path, masks, options, wanted):
     ("masks", "options", "message"),
     [
         ([0, 17, 255], {}, r"values 0, 17, 255 found .*17 first in a\.png.*State object_value"),
-        (range(12), {"labels": 3}, r"0, 1, 2, 3, 4, 5, \.\.\. 11 \(12 in all\).*ids 0 to 2"),
+        (range(12), {"n_labels": 3}, r"0, 1, 2, 3, 4, 5, \.\.\. 11 \(12 in all\).*ids 0 to 2"),
         ([0, 1, 300], {}, "300 first"),
-        ([0, 300], {"labels": 400}, "300 first"),
+        ([0, 300], {"n_labels": 400}, "300 first"),
         ([0, 1], {"object_value": 255}, "the object's value 255 was wanted"),
         ([0, 1], {"object_value": 1, "void_value": 1}, "two values were wanted"),
     ],
@@ -136,6 +136,12 @@ def test_strangers_are_passed_over_with_a_note(tmp_path):
     assert all("passed over" in note for note in found.notes)
 
 
+def test_grey_among_colours_is_noted(tmp_path):
+    images, masks = make(tmp_path, {"a": [0, 1], "b": [0, 1], "c": [0, 1]})
+    Image.new("L", SHAPE[::-1]).save(images / "b.jpg")
+    assert read_folder(images, masks).notes == ("2 images in colour and 1 in grey found.",)
+
+
 def test_images_alone(tmp_path):
     images, _ = make(tmp_path, {"a": [0], "b": [0]})
     found = read_folder(images)
@@ -153,6 +159,7 @@ def test_endings_in_capitals(tmp_path):
     assert read_folder(images, masks).names == ("a",)
 
 
+@settings(max_examples=40, deadline=None)  # each writes and syncs a file
 @given(hnp.arrays(np.uint8, hnp.array_shapes(min_dims=2, max_dims=2)))
 def test_writing_a_mask_and_reading_it_is_the_identity(tmp_path_factory, labels):
     path = tmp_path_factory.mktemp("mask") / "a.png"
@@ -160,6 +167,7 @@ def test_writing_a_mask_and_reading_it_is_the_identity(tmp_path_factory, labels)
     assert (read_values(path) == labels).all()
 
 
+@settings(max_examples=40, deadline=None)
 @given(hnp.arrays(np.float64, (3, 4), elements=st.floats(0, 1)))
 def test_probabilities_come_back_within_half_a_step(tmp_path_factory, probability):
     path = tmp_path_factory.mktemp("map") / "p.png"

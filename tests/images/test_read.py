@@ -69,6 +69,7 @@ def test_forms_of_arrays():
     assert as_image(GREY[:, :, None]).shape == (5, 7)
     assert as_image(np.asfortranarray(COLOR)).flags.c_contiguous
     assert as_image(np.array([[True, False]])).tolist() == [[1, 0]]
+    assert (as_image(palette(np.eye(4, 3) * 255)) == np.eye(4, 3)[GREY % 4]).all()
     assert as_image([[0.0, 0.5]]).tolist() == [[0, 0.5]]
 
 

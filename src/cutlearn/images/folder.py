@@ -77,7 +77,7 @@ class Folder:
     coding : Coding or None
         What the values of the masks mean.
     notes : tuple of str
-        Files that were passed over, in words.
+        What was passed over or is mixed, in words: strangers, grey images among coloured ones.
     """
 
     names: tuple[str, ...]
@@ -119,7 +119,7 @@ def read_folder(
     *,
     object_value: int | Literal["nonzero"] | None = None,
     void_value: int | None = None,
-    labels: int | None = None,
+    n_labels: int | None = None,
     max_bytes: int = MAX_BYTES,
     max_pixels: int = MAX_PIXELS,
 ) -> Folder:
@@ -137,7 +137,7 @@ def read_folder(
     void_value : int, optional
         The value that means void; by default 255, unless 255 is the object or values are
         numbers of objects.
-    labels : int, optional
+    n_labels : int, optional
         Number of labels of masks of ids; by default ids must be 0, 1, ... without a hole.
     max_bytes, max_pixels : int
         Limits for each file.
@@ -177,7 +177,7 @@ def read_folder(
     notes: list[str] = []
     limits = (max_bytes, max_pixels)
     found = _list(Path(images), problems, notes)
-    shapes = _shapes(found, limits, problems)
+    shapes = _shapes(found, limits, problems, notes)
     if masks is None:
         _refuse(str(images), problems)
         return Folder(tuple(found), tuple(found.values()), notes=tuple(notes),
@@ -189,7 +189,7 @@ def read_folder(
         problems.append(f"{path}: no {other} of that stem in {folder}; one was wanted. "
                         "Add it, or remove this file.")  # fmt: skip
     seen = _mask_values(matched, shapes, limits, problems)
-    coding = _decide(Path(masks), seen, object_value, void_value, labels, problems)
+    coding = _decide(Path(masks), seen, object_value, void_value, n_labels, problems)
     _refuse(f"{images} and {masks}", problems)
     paths = tuple(matched[name] for name in found)
     return Folder(tuple(found), tuple(found.values()), paths, coding, tuple(notes), *limits)
@@ -219,16 +219,19 @@ def _list(folder: Path, problems: list[str], notes: list[str]) -> dict[str, Path
 
 
 def _shapes(
-    found: Mapping[str, Path], limits: tuple[int, int], problems: list[str]
+    found: Mapping[str, Path], limits: tuple[int, int], problems: list[str], notes: list[str]
 ) -> dict[str, tuple[int, int]]:
     """Rows and columns of the images that can be read: each is decoded, and let go."""
-    shapes = {}
+    shapes, grey = {}, 0
     for name, path in found.items():
         try:
             shape = read_image(path, None, *limits).shape
             shapes[name] = (shape[0], shape[1])
+            grey += len(shape) == 2
         except InputError as error:
             problems.append(str(error))
+    if 0 < grey < len(shapes):
+        notes.append(f"{len(shapes) - grey} images in colour and {grey} in grey found.")
     return shapes
 
 
@@ -262,7 +265,7 @@ def _decide(
     seen: Mapping[int, Path],
     object_value: int | Literal["nonzero"] | None,
     void_value: int | None,
-    labels: int | None,
+    n_labels: int | None,
     problems: list[str],
 ) -> Coding | None:
     """What the values mean, or None after a problem was told."""
@@ -277,19 +280,19 @@ def _decide(
         void = VOID if void_value is None and object_value != VOID else void_value
         return Coding("object", object_value, void)
     named = seen.keys() - {void_value}
-    if named <= {0, VOID} and VOID in named and (labels is None or labels == 2):
+    if named <= {0, VOID} and VOID in named and (n_labels is None or n_labels == 2):
         return Coding("binary", VOID, void_value)
     void = VOID if void_value is None else void_value
     ids = seen.keys() - {void}
     top = max(ids, default=0)
-    whole = len(ids) == top + 1 <= MOST_LABELS if labels is None else top < labels
+    whole = len(ids) == top + 1 <= MOST_LABELS if n_labels is None else top < n_labels
     if not whole or top >= VOID:
         strange = f" ({top} first in {seen[top].name})" if ids else ""
-        span = f"0 to {labels - 1}" if labels else "0, 1, ... without a hole"
+        span = f"0 to {n_labels - 1}" if n_labels else "0, 1, ... without a hole"
         problems.append(
             f"{folder}: values {_few(seen)} found over all masks{strange}; 0 and 255, or label "
             f"ids {span} with {void} for void, were wanted. State object_value (a value, or "
-            "'nonzero' for numbered objects), void_value or labels."
+            "'nonzero' for numbered objects), void_value or n_labels."
         )
     return Coding("ids", None, void)
 

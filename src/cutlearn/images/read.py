@@ -10,7 +10,6 @@ the file, where a palette keeps its indices. Bytes and pixels are limited before
 import io
 import logging
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,14 +32,14 @@ Array = npt.NDArray[Any]
 FloatImage = npt.NDArray[np.float32]
 
 
-def as_image(image: npt.ArrayLike, where: str = "image") -> FloatImage:
-    """Bring an array to the canonical form.
+def as_image(image: npt.ArrayLike | Image.Image, where: str = "image") -> FloatImage:
+    """Bring an array, or a Pillow picture, to the canonical form.
 
     Parameters
     ----------
     image : (h, w), (h, w, 1), (h, w, 3) or (h, w, 4) array
         bool, uint8, uint16, or a float type within [0, 1]. A fourth channel is opacity: the
-        colour is laid over white.
+        colour is laid over white. A Pillow picture is taken as if it were read from its file.
     where : str
         How to call the image in an error.
 
@@ -56,6 +55,8 @@ def as_image(image: npt.ArrayLike, where: str = "image") -> FloatImage:
     >>> as_image(np.array([[0, 255]], dtype=np.uint8)).tolist()
     [[0.0, 1.0]]
     """
+    if isinstance(image, Image.Image):
+        image = np.asarray(_plain(ImageOps.exif_transpose(image)))
     array = np.asarray(image)
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
@@ -115,7 +116,8 @@ def read_image(
     where : str, optional
         How to call the image in an error; by default its path.
     max_bytes, max_pixels : int
-        Limits that are checked before anything is decoded.
+        Limits that are checked before anything is decoded. Pillow's own limit on pixels,
+        `PIL.Image.MAX_IMAGE_PIXELS`, holds beside them.
 
     Returns
     -------
@@ -239,10 +241,8 @@ def _content(
 def _decoding(name: str) -> Iterator[None]:
     """Turn whatever a decoder raises on damaged bytes into one sentence."""
     try:
-        with warnings.catch_warnings():
-            # Their warnings tell of odd metadata; pixels that cannot be decoded raise.
-            warnings.simplefilter("ignore")
-            yield
+        # Warnings of theirs, on odd metadata, pass: muting them is not safe between threads.
+        yield
     except InputError:
         raise
     except Exception as error:  # decoders raise nearly every type there is
@@ -261,7 +261,7 @@ def _decode(data: bytes, name: str, max_pixels: int, colors: bool) -> Array:
             return found
     try:
         picture = Image.open(io.BytesIO(data), formats=FORMATS)
-    except Image.DecompressionBombError as error:
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise _too_many(name, str(error), max_pixels) from error
     except UnidentifiedImageError as error:
         raise InputError(

@@ -7,11 +7,14 @@ Coordinates are rows and columns, in pixels, half-open, as everywhere in numpy: 
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from cutlearn.errors import InputError
 from cutlearn.images.read import as_image
@@ -19,7 +22,7 @@ from cutlearn.images.read import as_image
 FREE = -1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Sample:
     """An image with what a person gave for it; accepted wherever an image is.
 
@@ -58,20 +61,25 @@ class Sample:
     """
 
     image: npt.NDArray[np.float32]
-    box: tuple[int, int, int, int] | None = None
-    seeds: npt.NDArray[np.int16] | None = None
-    extra: npt.NDArray[np.float32] | None = None
+    box: tuple[int, int, int, int] | None
+    seeds: npt.NDArray[np.int16] | None
+    extra: npt.NDArray[np.float32] | None
 
-    def __post_init__(self) -> None:
-        image = as_image(self.image)
-        shape = (image.shape[0], image.shape[1])
-        self._keep("image", image)
-        if self.box is not None:
-            object.__setattr__(self, "box", _box(self.box, shape))
-        if self.seeds is not None:
-            self._keep("seeds", _seeds(self.seeds, shape))
-        if self.extra is not None:
-            self._keep("extra", _extra(self.extra, shape))
+    def __init__(
+        self,
+        image: npt.ArrayLike | Image.Image,
+        box: Sequence[float] | npt.NDArray[Any] | None = None,
+        seeds: npt.ArrayLike | None = None,
+        extra: npt.ArrayLike | None = None,
+    ) -> None:
+        pixels = as_image(image)
+        shape = (pixels.shape[0], pixels.shape[1])
+        # The class is frozen for everybody else; what is kept is checked and cannot change.
+        keep = functools.partial(object.__setattr__, self)
+        keep("image", _own(pixels, image))
+        keep("box", None if box is None else _box(box, shape))
+        keep("seeds", None if seeds is None else _own(_seeds(seeds, shape), seeds))
+        keep("extra", None if extra is None else _own(_extra(extra, shape), extra))
         if self.box is not None and self.seeds is not None:
             outside = np.ones(shape, bool)
             outside[self.box[0] : self.box[2], self.box[1] : self.box[3]] = False
@@ -80,15 +88,6 @@ class Sample:
                     f"seeds: an object's seed outside of the box {self.box} found; outside only "
                     "label 0 is possible. Enlarge the box, or remove the seed."
                 )
-
-    def _keep(self, name: str, array: npt.NDArray[Any]) -> None:
-        given = getattr(self, name)
-        if isinstance(given, np.ndarray) and np.may_share_memory(array, given):
-            # Copied only if its owner could still change it: a sample of a sample shares.
-            array = array.copy() if given.flags.writeable else array
-        view = array.view()
-        view.flags.writeable = False
-        object.__setattr__(self, name, view)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -108,7 +107,7 @@ class Sample:
         return fixed
 
 
-def as_sample(image: Sample | npt.ArrayLike) -> Sample:
+def as_sample(image: Sample | Image.Image | npt.ArrayLike) -> Sample:
     """Take an image as a sample with nothing given; a sample stays itself.
 
     Parameters
@@ -127,7 +126,16 @@ def as_sample(image: Sample | npt.ArrayLike) -> Sample:
     >>> as_sample(np.zeros((3, 4))).shape
     (3, 4)
     """
-    return image if isinstance(image, Sample) else Sample(as_image(image))
+    return image if isinstance(image, Sample) else Sample(image)
+
+
+def _own(array: npt.NDArray[Any], given: object) -> npt.NDArray[Any]:
+    """A read-only array; copied if it shares memory that its giver could still change."""
+    if isinstance(given, np.ndarray) and given.flags.writeable:
+        array = array.copy() if np.may_share_memory(array, given) else array
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _box(box: Any, shape: tuple[int, int]) -> tuple[int, int, int, int]:
