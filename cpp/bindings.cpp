@@ -1,3 +1,7 @@
 #include <nanobind/nanobind.h>
 namespace nb = nanobind;
-NB_MODULE(_core, m) { m.doc() = "The C++ core of cutlearn."; }
+void bind_trees(nb::module_ &m);
+NB_MODULE(_core, m) {
+    m.doc() = "The C++ core of cutlearn.";
+    bind_trees(m);
+}
