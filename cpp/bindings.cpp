@@ -15,6 +15,8 @@
 namespace nb = nanobind;
 using namespace cutlearn;
 
+void bind_trees(nb::module_& m);
+
 namespace {
 
 template <class T>
@@ -125,6 +127,8 @@ NB_MODULE(_core, m) {
     for (const Offset& o : forward_offsets(connectivity)) offsets.push_back({o[0], o[1], o[2]});
     return offsets;
   }, nb::arg("connectivity"));
+
+  bind_trees(m);
 
   nb::class_<Survey>(m, "Survey")
       .def_ro("unary", &Survey::unary)
