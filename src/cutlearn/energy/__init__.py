@@ -1,0 +1,1 @@
+"""Energies of labellings: unary, pairwise and higher-order terms, and how weights make them."""

@@ -1,0 +1,1 @@
+"""Images become arrays: nodes, edges and their features, free of weights."""
