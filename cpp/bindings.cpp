@@ -1,3 +1,206 @@
+// The only file of the core that knows Python: arrays in, arrays out, the lock of the
+// interpreter released while the core works.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+#include <stdexcept>
+
+#include "engine.hpp"
+
 namespace nb = nanobind;
-NB_MODULE(_core, m) { m.doc() = "The C++ core of cutlearn."; }
+using namespace cutlearn;
+
+namespace {
+
+template <class T>
+using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Out = nb::ndarray<nb::numpy, T, nb::c_contig>;
+
+template <class T>
+std::span<const T> view(const In<T>& a) {
+  return {a.data(), a.size()};
+}
+
+template <class T>
+Out<T> copied(std::span<const T> values, std::vector<std::size_t> shape) {
+  auto* data = new std::vector<T>(values.begin(), values.end());
+  nb::capsule owner(data, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return Out<T>(data->data(), shape.size(), shape.data(), owner);
+}
+
+// An engine that one thread at a time may use.
+class Flow {
+ public:
+  explicit Flow(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
+  Engine& engine() { return *engine_; }
+
+  // Work that needs no interpreter.
+  template <class F>
+  auto use(F&& work) {
+    const Lock lock(busy_);
+    nb::gil_scoped_release release;
+    return work(*engine_);
+  }
+  // A short look that makes Python objects.
+  template <class F>
+  auto read(F&& look) {
+    const Lock lock(busy_);
+    return look(*engine_);
+  }
+
+ private:
+  struct Lock {
+    explicit Lock(std::atomic<bool>& flag) : busy(flag) {
+      if (busy.exchange(true))
+        throw std::runtime_error(
+            "this solver is at work in another thread; give each thread a solver of its own");
+    }
+    ~Lock() { busy = false; }
+    std::atomic<bool>& busy;
+  };
+
+  std::unique_ptr<Engine> engine_;
+  std::atomic<bool> busy_{false};
+};
+
+Input make_input(double constant, const In<double>& unary, std::vector<std::int64_t> shape,
+                 int connectivity, const In<Id>& edges, const std::vector<In<double>>& weights,
+                 const std::vector<int>& kinds, const nb::tuple& regions,
+                 const In<std::int8_t>& fixed) {
+  Input input;
+  input.constant = constant;
+  input.unary = view(unary);
+  input.shape = std::move(shape);
+  input.connectivity = connectivity;
+  input.edges = view(edges);
+  for (std::size_t k = 0; k < weights.size(); ++k)
+    input.weights.push_back({static_cast<Weights::Kind>(kinds[k]), weights[k].data()});
+  if (regions.size()) {
+    Regions& r = input.regions;
+    r.member_first = view(nb::cast<In<std::int64_t>>(regions[0]));
+    r.members = view(nb::cast<In<Id>>(regions[1]));
+    r.mass = view(nb::cast<In<double>>(regions[2]));
+    r.slope = view(nb::cast<In<double>>(regions[3]));
+    r.hinge_first = view(nb::cast<In<std::int64_t>>(regions[4]));
+    r.alpha = view(nb::cast<In<double>>(regions[5]));
+    r.beta = view(nb::cast<In<double>>(regions[6]));
+  }
+  input.fixed = view(fixed);
+  return input;
+}
+
+std::unique_ptr<Flow> make_flow(double constant, In<double> unary, std::vector<std::int64_t> shape,
+                                int connectivity, In<Id> edges, std::vector<In<double>> weights,
+                                std::vector<int> kinds, nb::tuple regions,
+                                In<std::int8_t> fixed) {
+  const Input input = make_input(constant, unary, std::move(shape), connectivity, edges, weights,
+                                 kinds, regions, fixed);
+  nb::gil_scoped_release release;
+  const Survey s = survey(input);
+  if (s.bad_unary >= 0 || s.bad_edge >= 0 || s.worst_edge >= 0 || !std::isfinite(s.total()))
+    return nullptr;
+  return std::make_unique<Flow>(make_engine(input, s));
+}
+
+Survey make_survey(double constant, In<double> unary, std::vector<std::int64_t> shape,
+                   int connectivity, In<Id> edges, std::vector<In<double>> weights,
+                   std::vector<int> kinds, nb::tuple regions, In<std::int8_t> fixed) {
+  return survey(make_input(constant, unary, std::move(shape), connectivity, edges, weights, kinds,
+                           regions, fixed));
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  m.doc() = "The C++ core of cutlearn; see cutlearn.graph for the doors to it.";
+
+  m.def("forward_offsets", [](int connectivity) {
+    std::vector<std::vector<int>> offsets;
+    for (const Offset& o : forward_offsets(connectivity)) offsets.push_back({o[0], o[1], o[2]});
+    return offsets;
+  }, nb::arg("connectivity"));
+
+  nb::class_<Survey>(m, "Survey")
+      .def_ro("unary", &Survey::unary)
+      .def_ro("edges", &Survey::edges)
+      .def_ro("rest", &Survey::rest)
+      .def_ro("bad_unary", &Survey::bad_unary)
+      .def_ro("bad_direction", &Survey::bad_direction)
+      .def_ro("bad_edge", &Survey::bad_edge)
+      .def_ro("worst_direction", &Survey::worst_direction)
+      .def_ro("worst_edge", &Survey::worst_edge)
+      .def_ro("worst", &Survey::worst);
+
+#define ENERGY_ARGUMENTS                                                                       \
+  nb::arg("constant"), nb::arg("unary").noconvert(), nb::arg("shape"), nb::arg("connectivity"), \
+      nb::arg("edges").noconvert(), nb::arg("weights").noconvert(), nb::arg("kinds"),           \
+      nb::arg("regions"), nb::arg("fixed").noconvert()
+  m.def("survey", &make_survey, ENERGY_ARGUMENTS);
+  m.def("flow", &make_flow, ENERGY_ARGUMENTS, nb::sig(
+      "def flow(constant: float, unary: numpy.typing.NDArray[numpy.float64], "
+      "shape: collections.abc.Sequence[int], connectivity: int, "
+      "edges: numpy.typing.NDArray[numpy.int32], "
+      "weights: collections.abc.Sequence[numpy.typing.NDArray[numpy.float64]], "
+      "kinds: collections.abc.Sequence[int], regions: tuple, "
+      "fixed: numpy.typing.NDArray[numpy.int8]) -> Flow | None"));
+
+  nb::class_<Flow>(m, "Flow")
+      .def("solve", [](Flow& f) { f.use([](Engine& e) { e.solve(); }); })
+      .def("labels", [](Flow& f, std::vector<std::size_t> shape) {
+        return f.read([&](Engine& e) { return copied(e.labels(), std::move(shape)); });
+      })
+      .def("changed", [](Flow& f) {
+        return f.read([](Engine& e) { return copied(e.changed(), {e.changed().size()}); });
+      })
+      .def("residuals", [](Flow& f) {
+        return f.read([](Engine& e) {
+          const auto [excess, difference] = e.residuals();
+          return std::tuple(copied(std::span<const Cap>(excess), {excess.size()}),
+                            copied(std::span<const Cap>(difference), {difference.size()}));
+        });
+      })
+      .def_prop_ro("minimum", [](Flow& f) { return f.read([](Engine& e) { return e.minimum(); }); })
+      .def_prop_ro("scale", [](Flow& f) { return f.read([](Engine& e) { return e.scale(); }); })
+      .def_prop_ro("inexact", [](Flow& f) { return f.read([](Engine& e) { return e.inexact(); }); })
+      .def_prop_ro("clipped", [](Flow& f) { return f.read([](Engine& e) { return e.clipped(); }); })
+      .def_prop_ro("clipped_exactly",
+                   [](Flow& f) { return f.read([](Engine& e) { return e.clipped_exactly(); }); })
+      .def_prop_ro("outgrown",
+                   [](Flow& f) { return f.read([](Engine& e) { return e.outgrown(); }); })
+      .def("change_unary",
+           [](Flow& f, In<std::int64_t> index, In<double> values,
+              nb::ndarray<double, nb::ndim<1>, nb::c_contig> stored) {
+             f.use([&](Engine& e) { e.change_unary(view(index), view(values), stored.data()); });
+           },
+           nb::arg("index").noconvert(), nb::arg("values").noconvert(),
+           nb::arg("stored").noconvert())
+      .def("change_weights",
+           [](Flow& f, In<std::int64_t> index, In<double> pq,
+              nb::ndarray<double, nb::ndim<1>, nb::c_contig> stored) {
+             f.use([&](Engine& e) { e.change_weights(view(index), view(pq), stored.data()); });
+           },
+           nb::arg("index").noconvert(), nb::arg("pq").noconvert(), nb::arg("stored").noconvert())
+      .def("change_fixed",
+           [](Flow& f, In<std::int64_t> index, In<std::int8_t> labels) {
+             f.use([&](Engine& e) { e.change_fixed(view(index), view(labels)); });
+           },
+           nb::arg("index").noconvert(), nb::arg("labels").noconvert())
+      .def("min_marginals",
+           [](Flow& f) {
+             std::vector<double> phi;
+             f.use([&](Engine& e) {
+               phi.resize(2 * e.labels().size());
+               e.min_marginals(phi.data());
+             });
+             return copied(std::span<const double>(phi), {phi.size() / 2, 2});
+           })
+      .def("disproof", [](Flow& f, Flow& pristine) {
+        return f.use([&](Engine& e) { return e.disproof(pristine.engine()); });
+      });
+}

@@ -1,7 +1,21 @@
 """cutlearn: learn image segmentation models that a graph cut solves exactly."""
 
+from cutlearn.energy import Energy, Envelope, EnvelopeSpec
 from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.graph import Cut, MaxFlow, Solver, grid_edges, max_flow
 
 __version__ = "0.1.0"
 
-__all__ = ["ConvergenceWarning", "InputError", "__version__"]
+__all__ = [
+    "ConvergenceWarning",
+    "Cut",
+    "Energy",
+    "Envelope",
+    "EnvelopeSpec",
+    "InputError",
+    "MaxFlow",
+    "Solver",
+    "__version__",
+    "grid_edges",
+    "max_flow",
+]

@@ -1,1 +1,7 @@
-"""Energies of labellings: unary, pairwise and higher-order terms, and how weights make them."""
+"""Energies: unaries, edges and envelopes, minimised exactly by a cut."""
+
+from cutlearn.energy.energy import Energy
+from cutlearn.energy.envelope import Envelope
+from cutlearn.energy.forms import EnvelopeSpec
+
+__all__ = ["Energy", "Envelope", "EnvelopeSpec"]

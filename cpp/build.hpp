@@ -1,0 +1,175 @@
+// Input -> Network: quantises the numbers straight into the solver's layout.
+//
+// Order matters in two places: unaries come after the edges because clipping asks what the
+// edges carry, and the direct pushes come last, when every excess is known.
+#pragma once
+
+#include <utility>
+
+#include "input.hpp"
+#include "network.hpp"
+
+namespace cutlearn {
+
+template <class Net>
+class Builder {
+ public:
+  static constexpr int D = Net::directions;
+
+  Builder(Net& net, const Input& input, const GridShape& grid, Quantiser& quantise)
+      : net_(net), input_(input), grid_(grid), q_(quantise) {}
+
+  std::vector<Id> edge_arc;                      // for a list of edges: the arc tail -> head
+  std::vector<std::pair<Id, double>> clipped;    // slot, energy cut from its unary
+  bool clipped_exactly = true;
+
+  void build(bool clip) {
+    const auto hinges = static_cast<Id>(input_.regions.alpha.size());
+    net_.allocate(grid_.slots + hinges);
+    net_.K = q_(input_.constant);
+    if constexpr (D) add_grid_edges();
+    if constexpr (Net::has_arcs) add_arcs();
+    add_unaries(clip);
+    push_directly();
+  }
+
+ private:
+  void add_grid_edges() {
+    const auto offsets = forward_offsets(D);
+    for (int k = 0; k < D / 2; ++k) {
+      const Offset& o = offsets[k];
+      net_.offset[2 * k] = o[0] * grid_.stride[0] + o[1] * grid_.stride[1] + o[2];
+      net_.offset[2 * k + 1] = -net_.offset[2 * k];
+    }
+    for (int k = 0; k < D / 2; ++k) {
+      const Weights& w = input_.weights[k];
+      Cap* there = net_.cap[2 * k];
+      Cap* back = net_.cap[2 * k + 1] + net_.offset[2 * k];
+      for_runs(grid_, offsets[k], [&](Id slot, std::size_t e, Id n) {
+        if (w.kind == Weights::kPair) {
+          for (Id j = 0; j < n; ++j) {
+            Cap P, Q;
+            q_.pair(w.data[2 * (e + j)], w.data[2 * (e + j) + 1], P, Q);
+            net_.add_pairwise(slot + j, 2 * k, Q, P);
+          }
+        } else {  // what rounding left below zero counts as zero
+          const double* data = w.kind == Weights::kScalar ? w.data : w.data + e;
+          const Id step = w.kind == Weights::kScalar ? 0 : 1;
+          for (Id j = 0; j < n; ++j) {
+            const Cap c = q_(data[j * step]);
+            there[slot + j] = back[slot + j] = c > 0 ? c : 0;
+          }
+        }
+      });
+    }
+  }
+
+  void add_arcs() {
+    const Regions& r = input_.regions;
+    const std::size_t edges = input_.edges.size() / 2;
+    auto& first = net_.first;
+    first.assign(net_.slots + 1, 0);
+    for (const Id v : input_.edges) ++first[v + 1];
+    for (std::size_t c = 0; c < r.count(); ++c) {
+      const auto hinges = static_cast<Id>(r.hinge_first[c + 1] - r.hinge_first[c]);
+      const auto members = static_cast<Id>(r.member_first[c + 1] - r.member_first[c]);
+      for (std::int64_t k = r.member_first[c]; k < r.member_first[c + 1]; ++k)
+        first[grid_.slot(r.members[k]) + 1] += hinges;
+      for (Id h = 0; h < hinges; ++h)
+        first[grid_.slots + static_cast<Id>(r.hinge_first[c]) + h + 1] += members;
+    }
+    for (Id v = 0; v < net_.slots; ++v) first[v + 1] += first[v];
+    net_.head.resize(first[net_.slots]);
+    net_.sister.resize(first[net_.slots]);
+    net_.arc.assign(first[net_.slots], 0);
+    next_.assign(first.begin(), first.end() - 1);
+    edge_arc.reserve(edges);
+    for (std::size_t e = 0; e < edges; ++e) {
+      edge_arc.push_back(join(input_.edges[2 * e], input_.edges[2 * e + 1]));
+      Cap P, Q;
+      q_.pair(input_.weights[0].p(e), input_.weights[0].q(e), P, Q);
+      net_.add_pairwise(input_.edges[2 * e], D + edge_arc.back(), Q, P);
+    }
+    for (std::size_t c = 0; c < r.count(); ++c) add_region(c);
+    next_ = {};
+  }
+
+  // min(0, beta - alpha s) = min over z of z (beta - alpha M) + sum_i alpha m_i z (1 - y_i)
+  void add_region(std::size_t c) {
+    const Regions& r = input_.regions;
+    for (std::int64_t k = r.member_first[c]; k < r.member_first[c + 1]; ++k)
+      net_.add_unary(grid_.slot(r.members[k]), q_(r.slope[c] * r.mass[k]));
+    for (std::int64_t h = r.hinge_first[c]; h < r.hinge_first[c + 1]; ++h) {
+      const Id z = grid_.slots + static_cast<Id>(h);
+      Cap all = 0;
+      for (std::int64_t k = r.member_first[c]; k < r.member_first[c + 1]; ++k) {
+        const Cap a = q_(r.alpha[h] * r.mass[k]);
+        net_.arc[join(z, grid_.slot(r.members[k]))] = a;
+        all += a;
+      }
+      net_.add_unary(z, q_(r.beta[h]) - all);
+    }
+  }
+
+  Id join(Id u, Id v) {
+    const Id a = next_[u]++, b = next_[v]++;
+    net_.head[a] = v;
+    net_.head[b] = u;
+    net_.sister[a] = b;
+    net_.sister[b] = a;
+    return a;
+  }
+
+  void add_unaries(bool clip) {
+    const double* u = input_.unary.data();
+    for (Id z = 0; z < grid_.size[0]; ++z)
+      for (Id y = 0; y < grid_.size[1]; ++y) {
+        const Id slot = grid_.slot(z, y, 0);
+        for (Id x = 0; x < grid_.size[2]; ++x, ++u) {
+          if (clip)
+            add_clipped(slot + x, *u);
+          else
+            net_.add_unary(slot + x, q_(*u));
+        }
+      }
+  }
+
+  void add_clipped(Id v, double u) {
+    const Cap e = net_.excess[v];
+    const Cap bound = net_.incident(v) + (e < 0 ? -e : e) + 1;
+    if (std::abs(u * q_.scale) <= static_cast<double>(bound)) {
+      net_.add_unary(v, q_(u));
+      return;
+    }
+    net_.add_unary(v, u > 0 ? bound : -bound);
+    const double left = (u > 0 ? 1 : -1) * static_cast<double>(bound) / q_.scale;
+    clipped.emplace_back(v, u - left);
+    clipped_exactly = clipped_exactly && bound < Cap{1} << 53 && (u - left) + left == u &&
+                      u - (u - left) == left;
+  }
+
+  // Most flow travels one edge: source -> v -> w -> sink. Here that needs no search.
+  void push_directly() {
+    for (Id v = 0; v < net_.slots; ++v) {
+      if (net_.excess[v] <= 0) continue;
+      net_.any_code(v, [&](Id code) {
+        const Id w = net_.neighbour(v, code);
+        if (net_.excess[w] >= 0) return false;
+        const Cap amount = std::min({net_.out(v, code), net_.excess[v], -net_.excess[w]});
+        net_.push(v, code, amount);
+        net_.excess[v] -= amount;
+        net_.excess[w] += amount;
+        net_.K += amount;
+        return net_.excess[v] == 0;
+      });
+    }
+  }
+
+  Net& net_;
+  const Input& input_;
+  const GridShape& grid_;
+  Quantiser& q_;
+  std::vector<Id> next_;  // where the next arc of a node goes
+};
+
+}  // namespace cutlearn

@@ -1,0 +1,73 @@
+// A solver that stays alive: built once from an Input, changed and solved again from the last
+// flow. Hides which kind of network is inside.
+//
+// requires of every index: in range (checked by the caller).
+// One engine is for one thread at a time; the binding refuses a second one.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "input.hpp"
+
+namespace cutlearn {
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  virtual void solve() = 0;
+  // Labels of the last solve, one for each node, in the caller's order.
+  std::span<const std::uint8_t> labels() const { return labels_; }
+  // Nodes whose label the last solve changed (after the first solve: those with label 1).
+  std::span<const std::int64_t> changed() const { return changed_; }
+
+  // True once a change asks for another scale than that of a cold start: then changes are only
+  // stored, and the caller builds anew from what is stored. So warm and cold always agree.
+  bool outgrown() const {
+    const double total = survey_.total();
+    return stale_ || survey_.clip() || scale_for(total) != quantise_.scale;
+  }
+  // The minimum of the quantised energy is minimum() / scale + clipped().
+  virtual Cap minimum() const = 0;
+  double scale() const { return quantise_.scale; }
+  std::int64_t inexact() const { return quantise_.inexact; }
+  double clipped() const { return clipped_; }
+  bool clipped_exactly() const { return clipped_exactly_; }
+
+  // The excess left at every node, and r(tail -> head) - r(head -> tail) of every listed edge.
+  virtual std::pair<std::vector<Cap>, std::vector<Cap>> residuals() = 0;
+
+  // ensures stored[index[k]] = values[k] for every k, and the network follows unless outgrown
+  virtual void change_unary(std::span<const std::int64_t> index, std::span<const double> values,
+                            double* stored) = 0;
+  // Likewise for p, q of edges, numbered direction by direction.
+  virtual void change_weights(std::span<const std::int64_t> index, std::span<const double> pq,
+                              double* stored) = 0;
+  virtual void change_fixed(std::span<const std::int64_t> index,
+                            std::span<const std::int8_t> labels) = 0;
+
+  // phi[2 i + k] = least energy with node i at label k, infinite against a fixed label.
+  virtual void min_marginals(double* phi) = 0;
+
+  // Empty if the flow is a maximum flow of `pristine`, the same energy built anew and never
+  // solved, and the labels are its minimal minimum cut; else the first law that is broken.
+  virtual std::string disproof(Engine& pristine) = 0;
+
+ protected:
+  Survey survey_;  // of the numbers as they are now
+  bool stale_ = false;
+  Quantiser quantise_;
+  double clipped_ = 0;
+  bool clipped_exactly_ = true;  // no rounding in the sum clipped_
+  std::vector<std::uint8_t> labels_;
+  std::vector<std::int64_t> changed_;
+};
+
+// requires a survey without faults and a finite total
+std::unique_ptr<Engine> make_engine(const Input& input, const Survey& survey);
+
+}  // namespace cutlearn

@@ -1,0 +1,108 @@
+// An energy as the arrays that arrive from outside, and the scale that turns it into integers.
+//
+//   E(y) = constant + sum_i u_i y_i + sum_e [ p_e (1 - y_i) y_j + q_e y_i (1 - y_j) ]
+//        + sum_c ( slope_c s_c + sum_k min(0, beta_ck - alpha_ck s_c) ),   s_c = sum_i m_ci y_i
+//
+// Quantisation: every number x becomes round(x * scale), scale a power of two so large that the
+// sum of all |x| * scale stays below 2^61. Everything after that is integer arithmetic, so the
+// labels minimise the quantised energy exactly, and that differs from E by at most half a
+// quantum for each number that was not represented exactly (`inexact` counts them).
+// Where unaries dwarf the edges (`clip`), those beyond what their edges can carry are cut to one
+// quantum above it: the label stays forced, no tie arises, and the edges keep their precision.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "network.hpp"
+
+namespace cutlearn {
+
+// The weights of a list of edges, or of one direction of a grid.
+struct Weights {
+  enum Kind { kScalar, kSymmetric, kPair } kind = kScalar;
+  const double* data = nullptr;  // kScalar: one number; kSymmetric: p = q; kPair: p, q, p, q, ...
+
+  double p(std::size_t e) const {
+    return kind == kScalar ? data[0] : kind == kSymmetric ? data[e] : data[2 * e];
+  }
+  double q(std::size_t e) const {
+    return kind == kScalar ? data[0] : kind == kSymmetric ? data[e] : data[2 * e + 1];
+  }
+};
+
+struct Regions {
+  std::span<const std::int64_t> member_first, hinge_first;  // offsets, number of regions + 1
+  std::span<const Id> members;
+  std::span<const double> mass;         // m, one for each member
+  std::span<const double> slope;        // one for each region
+  std::span<const double> alpha, beta;  // one for each hinge, alpha > 0
+
+  std::size_t count() const { return slope.size(); }
+};
+
+struct Input {
+  double constant = 0;
+  std::span<const double> unary;
+  std::vector<std::int64_t> shape;  // of the grid; one number for a list of edges
+  int connectivity = 0;             // 0: a list of edges
+  std::span<const Id> edges;        // tail, head, tail, head, ...
+  std::vector<Weights> weights;     // one for each direction, or one for the list
+  Regions regions;
+  std::span<const std::int8_t> fixed;  // empty, or one for each node: -1 free, else the label
+};
+
+// What the numbers look like; an index of -1 means that nothing is wrong.
+struct Survey {
+  double unary = 0, edges = 0, rest = 0;  // sums of absolute values
+  std::int64_t bad_unary = -1;            // first that is not finite
+  std::int64_t bad_direction = -1, bad_edge = -1;
+  std::int64_t worst_direction = -1, worst_edge = -1;  // the least p + q below rounding
+  double worst = 0;
+
+  double total() const { return unary + edges + rest; }
+  bool clip() const { return unary > 256 * (edges + rest); }
+};
+Survey survey(const Input& input);
+
+// The largest power of two with total * scale < 2^61.
+double scale_for(double total);
+
+// Calls f(slot, e, n) for the runs of n edges, numbered e, e + 1, ..., whose first ends are the
+// slots slot, slot + 1, ...
+template <class F>
+void for_runs(const GridShape& grid, const Offset& offset, F&& f) {
+  std::array<Id, 3> begin, end;
+  for (int k = 0; k < 3; ++k) {
+    begin[k] = offset[k] < 0 ? -offset[k] : 0;
+    end[k] = grid.size[k] - (offset[k] > 0 ? offset[k] : 0);
+  }
+  const Id n = end[2] - begin[2];
+  if (n <= 0) return;
+  std::size_t e = 0;
+  for (Id z = begin[0]; z < end[0]; ++z)
+    for (Id y = begin[1]; y < end[1]; ++y, e += n) f(grid.slot(z, y, begin[2]), e, n);
+}
+
+class Quantiser {
+ public:
+  double scale = 1;
+  std::int64_t inexact = 0;
+
+  Cap operator()(double x) {
+    const double scaled = x * scale;
+    const Cap r = std::llrint(scaled);
+    inexact += static_cast<double>(r) != scaled;
+    return r;
+  }
+  // p and q of an edge; a sum that rounding made negative counts as zero.
+  void pair(double p, double q, Cap& P, Cap& Q) {
+    P = (*this)(p);
+    Q = (*this)(q);
+    if (P + Q < 0) Q = -P;
+  }
+};
+
+}  // namespace cutlearn

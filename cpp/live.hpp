@@ -1,0 +1,234 @@
+// Engine over one kind of network: changes, re-solves, min-marginals.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+
+#include "build.hpp"
+#include "certificate.hpp"
+#include "engine.hpp"
+#include "maxflow.hpp"
+
+namespace cutlearn {
+
+template <class Net>
+class Live final : public Engine {
+ public:
+  static constexpr int D = Net::directions;
+
+  Live(const Input& input, const Survey& survey)
+      : grid_(grid_shape(input.shape, D > 0)), offsets_(forward_offsets(D)), flow_(net_) {
+    survey_ = survey;
+    const double rest = survey.edges + survey.rest;
+    // Clipped unaries add at most what the edges carry, once at each end.
+    quantise_.scale = scale_for(survey.clip() ? 3 * rest : survey.total());
+    Builder<Net> builder(net_, input, grid_, quantise_);
+    builder.build(survey.clip());
+    edge_arc_ = std::move(builder.edge_arc);
+    for (const auto& [slot, amount] : builder.clipped) {
+      beyond_[slot] = std::abs(amount);
+      if (amount >= 0) continue;
+      const double before = clipped_;
+      clipped_ += amount;
+      clipped_exactly_ = clipped_exactly_ && clipped_ - before == amount &&
+                         clipped_ - amount == before;
+    }
+    clipped_exactly_ = clipped_exactly_ && builder.clipped_exactly;
+    labels_.assign(grid_.pixels(), 0);
+    for (std::size_t i = 0; i < input.fixed.size(); ++i)
+      if (input.fixed[i] >= 0) force(grid_.slot(static_cast<Id>(i)), input.fixed[i]);
+  }
+
+  void solve() override {
+    flow_.solve();
+    changed_.clear();
+    solved_ ? read_touched() : read_all();
+    solved_ = true;
+  }
+
+  Cap minimum() const override { return net_.K + offset_; }
+
+  std::pair<std::vector<Cap>, std::vector<Cap>> residuals() override {
+    std::vector<Cap> excess, difference;
+    for (Id i = 0; i < grid_.pixels(); ++i) excess.push_back(net_.excess[grid_.slot(i)]);
+    for (const Id a : edge_arc_) difference.push_back(net_.arc[a] - net_.arc[net_.sister[a]]);
+    return {std::move(excess), std::move(difference)};
+  }
+
+  void change_unary(std::span<const std::int64_t> index, std::span<const double> values,
+                    double* stored) override {
+    for (std::size_t k = 0; k < index.size(); ++k) {
+      const double old = std::exchange(stored[index[k]], values[k]);
+      if (!follows(survey_.unary, std::abs(values[k]) - std::abs(old))) continue;
+      const Cap before = forget(old);
+      const Cap amount = quantise_(values[k]) - before;
+      if (amount == 0) continue;
+      const Id v = grid_.slot(static_cast<Id>(index[k]));
+      net_.add_unary(v, amount);
+      unary_changed(v);
+    }
+  }
+
+  void change_weights(std::span<const std::int64_t> index, std::span<const double> pq,
+                      double* stored) override {
+    for (std::size_t k = 0; k < index.size(); ++k) {
+      const double p0 = std::exchange(stored[2 * index[k]], pq[2 * k]);
+      const double q0 = std::exchange(stored[2 * index[k] + 1], pq[2 * k + 1]);
+      const double p = pq[2 * k], q = pq[2 * k + 1];
+      if (!follows(survey_.edges, std::abs(p) + std::abs(q) - std::abs(p0) - std::abs(q0)))
+        continue;
+      Cap P, Q, P0 = forget(p0), Q0 = forget(q0);
+      if (P0 + Q0 < 0) Q0 = -P0;
+      quantise_.pair(p, q, P, Q);
+      if (P == P0 && Q == Q0) continue;
+      const auto [v, code] = locate(index[k]);
+      net_.add_pairwise(v, code, Q - Q0, P - P0);
+      flow_.residual_changed(v, code);
+      unary_changed(v);
+      unary_changed(net_.neighbour(v, code));
+    }
+  }
+
+  void change_fixed(std::span<const std::int64_t> index,
+                    std::span<const std::int8_t> labels) override {
+    for (std::size_t k = 0; k < index.size(); ++k)
+      force(grid_.slot(static_cast<Id>(index[k])), labels[k]);
+  }
+
+  // Each node is forced to its other label in turn, from the last flow.
+  void min_marginals(double* phi) override {
+    flow_.solve();
+    const Cap best = minimum();
+    for (Id i = 0; i < grid_.pixels(); ++i) {
+      const Id v = grid_.slot(i);
+      const bool label = labels_[i];
+      phi[2 * i + label] = energy(best);
+      double& other = phi[2 * i + !label];
+      other = std::numeric_limits<double>::infinity();
+      if (forced_.count(v)) continue;
+      force(v, !label);
+      flow_.solve();
+      other = energy(minimum());
+      if (const auto it = beyond_.find(v); it != beyond_.end()) other += it->second;
+      force(v, -1);
+    }
+    solve();
+  }
+
+  std::string disproof(Engine& pristine) override {
+    std::vector<std::uint8_t> on(net_.slots);
+    for (Id v = 0; v < net_.slots; ++v) on[v] = flow_.on_source_side(v);
+    for (Id i = 0; i < grid_.pixels(); ++i)
+      if (labels_[i] != on[grid_.slot(i)]) return "labels differ from the source side";
+    return cutlearn::disproof(net_, dynamic_cast<Live&>(pristine).net_, on);
+  }
+
+ private:
+  struct Force {
+    std::int8_t label;
+    Cap amount;
+  };
+
+  double energy(Cap minimum) const {
+    return static_cast<double>(minimum) / quantise_.scale + clipped_;
+  }
+
+  // Adds to one of the survey's sums; false if the network can no longer follow.
+  bool follows(double& sum, double change) {
+    sum += change;
+    if (survey_.total() * quantise_.scale >= 0x1p61 || survey_.clip()) stale_ = true;
+    return !stale_;
+  }
+
+  // The quantised number, no longer counted among the inexact ones.
+  Cap forget(double x) {
+    const std::int64_t before = quantise_.inexact;
+    const Cap r = quantise_(x);
+    quantise_.inexact = before - (quantise_.inexact - before);
+    return r;
+  }
+
+  // Changes the label that v is forced to; -1 frees it. The amount depends on the energy alone,
+  // not on the flow: more than all the rest of the energy can make of v.
+  void force(Id v, std::int8_t label) {
+    if (const auto it = forced_.find(v); it != forced_.end()) {
+      const Force& old = it->second;
+      net_.add_unary(v, old.label ? old.amount : -old.amount);
+      if (old.label) offset_ -= old.amount;
+      forced_.erase(it);
+    }
+    if (label >= 0) {
+      const Cap linear = linear_coefficient(net_, v);
+      const Cap amount = net_.incident(v) + (linear < 0 ? -linear : linear) + 1;
+      net_.add_unary(v, label ? -amount : amount);
+      if (label) offset_ += amount;
+      forced_[v] = {label, amount};
+    }
+    flow_.excess_changed(v);
+  }
+
+  void unary_changed(Id v) {
+    const auto it = forced_.find(v);
+    it == forced_.end() ? flow_.excess_changed(v) : force(v, it->second.label);
+  }
+
+  // The first end of an edge, and the code of its arc there.
+  std::pair<Id, Id> locate(std::int64_t edge) const {
+    if constexpr (D == 0) {
+      const Id a = edge_arc_[edge];
+      return {net_.head[net_.sister[a]], a};
+    }
+    for (int k = 0; k < D / 2; ++k) {
+      const Offset& o = offsets_[k];
+      std::array<Id, 3> begin, size;
+      for (int j = 0; j < 3; ++j) {
+        begin[j] = o[j] < 0 ? 1 : 0;
+        size[j] = std::max(0, grid_.size[j] - std::abs(o[j]));
+      }
+      const std::int64_t count = std::int64_t{size[0]} * size[1] * size[2];
+      if (edge < count) {
+        const auto at = static_cast<Id>(edge);
+        return {grid_.slot(begin[0] + at / size[2] / size[1], begin[1] + at / size[2] % size[1],
+                           begin[2] + at % size[2]),
+                2 * k};
+      }
+      edge -= count;
+    }
+    throw std::out_of_range("edge index beyond the last edge");
+  }
+
+  void read_all() {
+    for (Id i = 0; i < grid_.pixels(); ++i)
+      if ((labels_[i] = flow_.on_source_side(grid_.slot(i)))) changed_.push_back(i);
+    flow_.touched().clear();
+  }
+
+  void read_touched() {
+    for (const Id v : flow_.touched()) {
+      if (v >= grid_.slots) continue;  // an auxiliary node
+      const Id i = grid_.pixel(v);
+      const std::uint8_t label = flow_.on_source_side(v);
+      if (labels_[i] != label) {
+        labels_[i] = label;
+        changed_.push_back(i);
+      }
+    }
+    flow_.touched().clear();
+    std::sort(changed_.begin(), changed_.end());
+  }
+
+  GridShape grid_;
+  std::vector<Offset> offsets_;
+  Net net_;
+  Maxflow<Net> flow_;
+  std::vector<Id> edge_arc_;
+  std::unordered_map<Id, Force> forced_;
+  std::unordered_map<Id, double> beyond_;  // |unary| cut off by clipping
+  Cap offset_ = 0;                         // what forcing to label 1 took from K
+  bool solved_ = false;
+};
+
+}  // namespace cutlearn

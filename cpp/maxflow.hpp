@@ -1,0 +1,332 @@
+// Maximum flow by two search trees that keep breadth-first levels (incremental breadth-first
+// search; Goldberg, Hed, Kaplan, Tarjan, Werneck, ESA 2011), resumable after any change.
+//
+// What     Tree S grows from nodes with excess > 0 along residual arcs, tree T from nodes with
+//          excess < 0 against them. Where the trees meet, flow is pushed along the path found;
+//          nodes whose link to the parent filled up are orphans and look for a new parent that
+//          lies strictly nearer to its root. Levels make that a local look: no walk to the root.
+// Invariants (between calls of grow; "depth" is |level|)
+//   T1  a node of a tree is a root (its excess has the tree's sign) or its parent link has
+//       residual capacity and the parent is of the same tree and of smaller depth: no cycles.
+//   T2  a node of S that is not waiting in `active` has all its residual out-neighbours in S.
+//       Likewise T and in-neighbours, except that after changes from outside T may lag behind:
+//       only the end of S is needed to stop.
+//   T3  a node whose depth is top[side] is waiting; none is deeper.
+// Why it stops  Depth only rises while a tree holds a node, by at least 1 at each failed look,
+//          and is bounded by the number of nodes; pushes in between saturate a link each.
+// At the end S has no waiting node: by T2 it is the set that the source reaches in the residual
+// network, the unique minimal source side, whatever the order of the pushes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "network.hpp"
+
+namespace cutlearn {
+
+// Lists of nodes by depth, emptied from the lowest.
+class Levels {
+ public:
+  void add(Id v, Id depth) {
+    if (static_cast<std::size_t>(depth) >= lists_.size()) lists_.resize(depth + 8);
+    lists_[depth].push_back(v);
+    if (depth < lowest_) lowest_ = depth;
+  }
+  // The lowest depth with nodes, or -1.
+  Id lowest() {
+    const Id n = static_cast<Id>(lists_.size());
+    while (lowest_ < n && lists_[lowest_].empty()) ++lowest_;
+    return lowest_ < n ? lowest_ : -1;
+  }
+  std::vector<Id>& at(Id depth) { return lists_[depth]; }
+
+ private:
+  std::vector<std::vector<Id>> lists_;
+  Id lowest_ = 0;
+};
+
+template <class Net>
+class Maxflow {
+ public:
+  static constexpr int D = Net::directions;
+  using Link = std::conditional_t<Net::has_arcs, Id, std::uint8_t>;
+  static constexpr Link kRoot = std::numeric_limits<Link>::max();
+  static constexpr Link kOrphan = kRoot - 1;
+  static constexpr Link kNone = kRoot - 2;
+  enum Side { S = 0, T = 1 };
+
+  explicit Maxflow(Net& net) : net_(net) {}
+
+  bool on_source_side(Id v) const { return level_[v] > 0; }
+  // Nodes that entered or left S since the last call, some of them more than once.
+  std::vector<Id>& touched() { return touched_; }
+
+  // ensures no residual path from an excess to a deficit; S is all that excesses reach
+  void solve() {
+    if (level_.empty()) plant();
+    adopt<S>();
+    adopt<T>();
+    bool t_grows = true;
+    while (grow<S>())
+      if (t_grows) t_grows = grow<T>();
+    track_ = true;
+  }
+
+  // To be called after the excess of v changed.
+  void excess_changed(Id v) {
+    if (level_.empty()) return;
+    const Cap e = net_.excess[v];
+    if (e > 0) {
+      make_root<S>(v);
+    } else if (e < 0) {
+      make_root<T>(v);
+    } else if (level_[v] != 0 && parent_[v] == kRoot) {
+      level_[v] > 0 ? make_orphan<S>(v) : make_orphan<T>(v);
+    }
+  }
+
+  // To be called after the residuals between v and neighbour(v, code) changed.
+  void residual_changed(Id v, Id code) {
+    if (level_.empty()) return;
+    const Id w = net_.neighbour(v, code), back = net_.reverse(code);
+    drop_saturated(v, code);
+    drop_saturated(w, back);
+    if (net_.out(v, code) > 0) wake(v, w);
+    if (net_.in(v, code) > 0) wake(w, v);
+  }
+
+ private:
+  template <Side side>
+  static constexpr Id sign = side == S ? 1 : -1;
+
+  // Residual along which `side` grows from v over code, and that which links v to a parent.
+  template <Side side>
+  Cap& grow_cap(Id v, Id code) {
+    return side == S ? net_.out(v, code) : net_.in(v, code);
+  }
+  template <Side side>
+  Cap& link_cap(Id v, Id code) {
+    return side == S ? net_.in(v, code) : net_.out(v, code);
+  }
+
+  void plant() {
+    level_.assign(net_.slots, 0);
+    parent_.assign(net_.slots, kNone);
+    if constexpr (Net::has_arcs) current_.assign(net_.first.begin(), net_.first.end() - 1);
+    for (Id v = 0; v < net_.slots; ++v) {
+      const Cap e = net_.excess[v];
+      if (e == 0) continue;
+      level_[v] = e > 0 ? 1 : -1;
+      parent_[v] = kRoot;
+      active_[e > 0 ? S : T].add(v, 1);
+    }
+  }
+
+  // Scans the lowest waiting depth of one tree; false if nothing waits.
+  template <Side side>
+  bool grow() {
+    const Id depth = active_[side].lowest();
+    if (depth < 0) return false;
+    if (depth == top_[side]) ++top_[side];
+    scan_.swap(active_[side].at(depth));
+    for (const Id u : scan_) {
+      if (level_[u] == sign<side> * depth && scan<side>(u, depth)) continue;
+      // It sank while it waited or was scanned; at the top it waits already (T3).
+      const Id at = level_[u] * sign<side>;
+      if (at > 0 && at < top_[side]) active_[side].add(u, at);
+    }
+    scan_.clear();
+    return true;
+  }
+
+  // Looks along every arc of u; false if u left its depth on the way.
+  template <Side side>
+  bool scan(Id u, Id depth) {
+    return !net_.any_code(u, [&](Id code) {
+      while (grow_cap<side>(u, code) > 0) {
+        const Id v = net_.neighbour(u, code);
+        const Id there = level_[v] * sign<side>;
+        if (there > 0) return false;
+        if (there == 0) {
+          level_[v] = sign<side> * (depth + 1);
+          parent_[v] = static_cast<Link>(net_.reverse(code));
+          active_[side].add(v, depth + 1);
+          if (side == S && track_) touched_.push_back(v);
+          return false;
+        }
+        side == S ? augment(u, code) : augment(v, net_.reverse(code));
+        adopt<S>();
+        adopt<T>();
+        if (level_[u] != sign<side> * depth) return true;
+      }
+      return false;
+    });
+  }
+
+  // Pushes what the path root(S) .. u -> neighbour .. root(T) can carry.
+  void augment(Id u, Id code) {
+    const Id v = net_.neighbour(u, code);
+    Cap amount = net_.out(u, code);
+    const Id source = bottleneck<S>(u, amount), sink = bottleneck<T>(v, amount);
+    net_.push(u, code, amount);
+    push_up<S>(u, amount);
+    push_up<T>(v, amount);
+    net_.K += amount;
+    if ((net_.excess[source] -= amount) == 0) make_orphan<S>(source);
+    if ((net_.excess[sink] += amount) == 0) make_orphan<T>(sink);
+  }
+
+  template <Side side>
+  Id bottleneck(Id v, Cap& amount) {
+    while (parent_[v] != kRoot) {
+      amount = std::min(amount, link_cap<side>(v, parent_[v]));
+      v = net_.neighbour(v, parent_[v]);
+    }
+    amount = std::min(amount, side == S ? net_.excess[v] : -net_.excess[v]);
+    return v;
+  }
+
+  template <Side side>
+  void push_up(Id v, Cap amount) {
+    while (parent_[v] != kRoot) {
+      const Link link = parent_[v];
+      const Id p = net_.neighbour(v, link);
+      Cap& left = link_cap<side>(v, link);
+      left -= amount;
+      grow_cap<side>(v, link) += amount;
+      if (left == 0) make_orphan<side>(v);
+      v = p;
+    }
+  }
+
+  template <Side side>
+  void make_orphan(Id v) {
+    parent_[v] = kOrphan;
+    orphans_[side].add(v, level_[v] * sign<side>);
+  }
+
+  // Finds every orphan a parent, nearest to the roots first: those of smaller depth are settled,
+  // so a link to one of them can be trusted.
+  template <Side side>
+  void adopt() {
+    Levels& waiting = orphans_[side];
+    for (Id depth; (depth = waiting.lowest()) >= 0;) {
+      for (std::size_t k = 0; k < waiting.at(depth).size(); ++k) {
+        const Id v = waiting.at(depth)[k];
+        if (parent_[v] == kOrphan && level_[v] == sign<side> * depth) settle<side>(v, depth);
+      }
+      waiting.at(depth).clear();
+    }
+  }
+
+  template <Side side>
+  void settle(Id v, Id depth) {
+    if (find_parent<side>(v, depth)) return;
+    // No parent at a smaller depth: sink to just below the nearest neighbour, or go free. The
+    // children's depths are no longer above v's, so they look again, after v in order.
+    Id nearest = top_[side];
+    net_.any_code(v, [&](Id code) {
+      const Id u = net_.neighbour(v, code);
+      const Id at = level_[u] * sign<side>;
+      if (at <= 0) return false;
+      if (parent_[u] == static_cast<Link>(net_.reverse(code))) {
+        make_orphan<side>(u);
+      }
+      if (at < nearest && link_cap<side>(v, code) > 0) nearest = at;
+      return false;
+    });
+    if (nearest < top_[side]) {
+      level_[v] = sign<side> * (nearest + 1);
+      orphans_[side].add(v, nearest + 1);
+      if (nearest + 1 == top_[side]) active_[side].add(v, nearest + 1);
+    } else {
+      level_[v] = 0;
+      parent_[v] = kNone;
+      if (side == S && track_) touched_.push_back(v);
+    }
+    if constexpr (Net::has_arcs) current_[v] = net_.first[v];
+  }
+
+  template <Side side>
+  bool find_parent(Id v, Id depth) {
+    const auto fits = [&](Id code) {
+      if (link_cap<side>(v, code) <= 0) return false;
+      const Id at = level_[net_.neighbour(v, code)] * sign<side>;
+      if (at <= 0 || at >= depth) return false;
+      parent_[v] = static_cast<Link>(code);
+      return true;
+    };
+    for (Id d = 0; d < D; ++d)
+      if (fits(d)) return true;
+    if constexpr (Net::has_arcs) {
+      // Arcs before current_ were found useless for this depth: a node with very many arcs must
+      // not look at all of them each time it loses its parent.
+      for (Id& a = current_[v]; a < net_.first[v + 1]; ++a)
+        if (fits(D + a)) return true;
+    }
+    return false;
+  }
+
+  // --- changes from outside, between solves ---
+
+  template <Side side>
+  void make_root(Id v) {
+    if (level_[v] * sign<side> > 0) {
+      parent_[v] = kRoot;  // its depth stays: T1 asks only for smaller depths above
+      return;
+    }
+    if (level_[v] != 0) abandon_children(v);
+    if (level_[v] > 0) wake_sources(v);
+    if (side == S || level_[v] > 0) touched_.push_back(v);
+    level_[v] = sign<side>;
+    parent_[v] = kRoot;
+    active_[side].add(v, 1);
+  }
+
+  void abandon_children(Id v) {
+    const bool s = level_[v] > 0;
+    net_.any_code(v, [&](Id code) {
+      const Id u = net_.neighbour(v, code);
+      if (parent_[u] == static_cast<Link>(net_.reverse(code)))
+        s ? make_orphan<S>(u) : make_orphan<T>(u);
+      return false;
+    });
+  }
+
+  // v leaves S: nodes of S that reach it must look at it again (T2).
+  void wake_sources(Id v) {
+    net_.any_code(v, [&](Id code) {
+      const Id u = net_.neighbour(v, code);
+      if (level_[u] > 0 && level_[u] < top_[S] && net_.in(v, code) > 0)
+        active_[S].add(u, level_[u]);
+      return false;
+    });
+  }
+
+  void drop_saturated(Id v, Id code) {
+    if (parent_[v] != static_cast<Link>(code)) return;
+    if (level_[v] > 0 && net_.in(v, code) == 0) make_orphan<S>(v);
+    if (level_[v] < 0 && net_.out(v, code) == 0) make_orphan<T>(v);
+  }
+
+  // r(v -> w) may have become positive: T2 must hold for v in S and for w in T.
+  void wake(Id v, Id w) {
+    if (level_[v] > 0 && level_[w] <= 0 && level_[v] < top_[S]) active_[S].add(v, level_[v]);
+    if (level_[w] < 0 && level_[v] == 0 && -level_[w] < top_[T]) active_[T].add(w, -level_[w]);
+  }
+
+  Net& net_;
+  std::vector<Id> level_;      // > 0 depth in S, < 0 minus the depth in T, 0 in neither
+  std::vector<Link> parent_;   // code of the arc from the node towards its parent
+  std::vector<Id> current_;    // first arc that may still lead to a parent
+  std::array<Levels, 2> active_, orphans_;
+  std::array<Id, 2> top_{1, 1};
+  std::vector<Id> scan_, touched_;
+  bool track_ = false;  // the first solve touches everything: not worth listing
+};
+
+}  // namespace cutlearn

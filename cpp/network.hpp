@@ -1,0 +1,164 @@
+// A flow network in residual form: an implicit n-D grid, a list of arcs, or both.
+//
+// What     Node slots 0..slots-1. Slots of a grid are row-major with padding, so that the
+//          neighbour of v in direction d is v + offset[d] and no heads or sisters are stored:
+//          padding has capacity 0 everywhere and is never entered. Arcs (of general graphs, and
+//          between an auxiliary node and the members of its region) lie contiguously by tail.
+// Code     An arc out of v is named by a code: 0..D-1 for the directions, D + a for arc a.
+// Meaning  A node on the source side has label 1. The stored function of the labels y is
+//            K + sum_v ([excess_v]+ - excess_v y_v) + sum_(u->v) r(u->v) y_u (1 - y_v).
+// Invariants
+//   N1  every r >= 0.
+//   N2  direction d ^ 1 is the opposite of d; sister[sister[a]] == a.
+//   N3  every change (push, set_*) keeps the function's value for every labelling, or changes
+//       it by exactly what the caller asked for. So once no residual path is left, K is the
+//       minimum.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <span>
+#include <vector>
+
+namespace cutlearn {
+
+using Id = std::int32_t;
+using Cap = std::int64_t;
+
+// Memory that starts as zeros; untouched pages cost nothing.
+template <class T>
+class Zeroed {
+ public:
+  Zeroed() = default;
+  explicit Zeroed(std::size_t n) : data_(static_cast<T*>(std::calloc(n ? n : 1, sizeof(T)))) {
+    if (!data_) throw std::bad_alloc();
+  }
+  T& operator[](std::size_t i) { return data_.get()[i]; }
+  const T& operator[](std::size_t i) const { return data_.get()[i]; }
+  T* get() { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(T* p) const { std::free(p); }
+  };
+  std::unique_ptr<T[], Free> data_;
+};
+
+// Where the pixels of a grid lie among the slots. Two dimensions are three with depth 1.
+struct GridShape {
+  std::array<Id, 3> size{1, 1, 1};    // depth, rows, columns
+  std::array<Id, 3> stride{0, 0, 1};  // one padding column a row, one padding row a slice
+  Id guard = 0;                       // slots before the first pixel and after the last
+  Id slots = 0;
+
+  Id pixels() const { return size[0] * size[1] * size[2]; }
+  Id slot(Id z, Id y, Id x) const { return guard + z * stride[0] + y * stride[1] + x; }
+  Id slot(Id pixel) const {
+    const Id x = pixel % size[2], row = pixel / size[2];
+    return slot(row / size[1], row % size[1], x);
+  }
+  Id pixel(Id slot) const {
+    const Id at = slot - guard, z = at / stride[0], rest = at % stride[0];
+    return (z * size[1] + rest / stride[1]) * size[2] + rest % stride[1];
+  }
+};
+
+using Offset = std::array<int, 3>;
+// The forward directions of a connectivity (4, 8; 6, 18, 26), in the order of the public
+// `grid_edges`; empty for a connectivity that does not exist.
+std::vector<Offset> forward_offsets(int connectivity);
+GridShape grid_shape(std::span<const std::int64_t> shape, bool padded);
+
+template <int D, bool Arcs>
+struct Network {
+  static constexpr int directions = D;
+  static constexpr bool has_arcs = Arcs;
+
+  Id slots = 0;
+  Cap K = 0;
+  std::array<Id, (D ? D : 1)> offset{};
+  Zeroed<Cap> excess;
+  Zeroed<Cap> grid_caps;                       // direction by direction
+  std::array<Cap*, (D ? D : 1)> cap{};         // views of grid_caps
+  std::vector<Id> first, head, sister;         // arcs by tail; first has slots + 1 entries
+  std::vector<Cap> arc;
+
+  void allocate(Id n) {
+    slots = n;
+    excess = Zeroed<Cap>(n);
+    grid_caps = Zeroed<Cap>(static_cast<std::size_t>(n) * D);
+    for (int d = 0; d < D; ++d) cap[d] = grid_caps.get() + static_cast<std::size_t>(d) * n;
+  }
+
+  Id neighbour(Id v, Id code) const {
+    if (D && (!Arcs || code < D)) return v + offset[code];
+    return head[code - D];
+  }
+  Id reverse(Id code) const {
+    if (D && (!Arcs || code < D)) return code ^ 1;
+    return D + sister[code - D];
+  }
+  Cap& out(Id v, Id code) {  // r(v -> neighbour)
+    if (D && (!Arcs || code < D)) return cap[code][v];
+    return arc[code - D];
+  }
+  Cap& in(Id v, Id code) {  // r(neighbour -> v)
+    if (D && (!Arcs || code < D)) return cap[code ^ 1][v + offset[code]];
+    return arc[sister[code - D]];
+  }
+
+  // Calls f(code) for every arc out of v until one call returns true.
+  template <class F>
+  bool any_code(Id v, F&& f) const {
+    for (Id d = 0; d < D; ++d)
+      if (f(d)) return true;
+    if constexpr (Arcs)
+      for (Id a = first[v], end = first[v + 1]; a < end; ++a)
+        if (f(D + a)) return true;
+    return false;
+  }
+
+  void push(Id v, Id code, Cap amount) {
+    out(v, code) -= amount;
+    in(v, code) += amount;
+  }
+
+  // ensures the stored function grows by amount * y_v
+  void add_unary(Id v, Cap amount) {
+    const Cap before = excess[v], after = before - amount;
+    K += (before > 0 ? before : 0) - (after > 0 ? after : 0);
+    excess[v] = after;
+  }
+
+  // ensures the stored function grows by there * y_v (1 - y_w) + back * y_w (1 - y_v),
+  //         w = neighbour(v, code)
+  // requires r(v -> w) + r(w -> v) + there + back >= 0
+  void add_pairwise(Id v, Id code, Cap there, Cap back) {
+    Cap &out_r = out(v, code), &in_r = in(v, code);
+    out_r += there;
+    in_r += back;
+    if (out_r < 0) move_to_unaries(v, neighbour(v, code), out_r, in_r);
+    if (in_r < 0) move_to_unaries(neighbour(v, code), v, in_r, out_r);
+  }
+
+  // All that edges can carry into or out of v.
+  Cap incident(Id v) {
+    Cap sum = 0;
+    any_code(v, [&](Id code) { return sum += out(v, code) + in(v, code), false; });
+    return sum;
+  }
+
+ private:
+  // r y_v (1 - y_w) = r y_w (1 - y_v) + r (y_v - y_w), used to make a negative r zero.
+  void move_to_unaries(Id v, Id w, Cap& r, Cap& opposite) {
+    opposite += r;
+    add_unary(v, r);
+    add_unary(w, -r);
+    r = 0;
+  }
+};
+
+}  // namespace cutlearn

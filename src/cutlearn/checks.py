@@ -1,0 +1,86 @@
+"""The wording and the work of checking arrays at the door.
+
+Every public function passes what it is given through here once, so that the rest of the library
+works on contiguous arrays of a known type. Inputs are never modified; they are copied only when
+their type or order asks for it.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cutlearn.errors import InputError
+
+MOST_NODES = 2**31 - 1  # the core counts in 32 bits
+
+
+def float_array(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """C-ordered float64 array; refuses what is not real numbers."""
+    array = _array(name, values)
+    if array.dtype.kind not in "fiub":
+        raise InputError(
+            f"{name}: dtype {array.dtype} found; real numbers are needed. Convert it to float."
+        )
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        raise InputError(f"{name}: dtype {array.dtype} found; float64 is the widest accepted.")
+    return np.asarray(array, dtype=np.float64, order="C")
+
+
+def index_array(name: str, values: ArrayLike, below: int) -> NDArray[np.int64]:
+    """C-ordered int64 array with 0 <= values < below."""
+    array = _array(name, values)
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise InputError(f"{name}: dtype {array.dtype} found; integer indices are needed.")
+    index = np.asarray(array, dtype=np.int64, order="C")
+    if index.size and (index.min() < 0 or index.max() >= below):
+        wrong = int(index.max()) if index.max() >= below else int(index.min())
+        raise InputError(f"{name}: index {wrong} found; indices run from 0 to {below - 1}.")
+    return index
+
+
+def finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The array itself, all of whose numbers are finite."""
+    if not np.isfinite(array).all():
+        where = np.argwhere(~np.isfinite(array))[0]
+        place = ", ".join(map(str, where))
+        value = array[tuple(where)]
+        raise InputError(f"{name}[{place}]: {value} found; every number must be finite.")
+    return array
+
+
+def shape_of(name: str, array: NDArray[Any], wanted: tuple[int, ...], why: str) -> None:
+    """Refuses an array of another shape, saying where the wanted one comes from."""
+    if array.shape != wanted:
+        raise InputError(f"{name}: shape {array.shape} found; {wanted} wanted, {why}.")
+
+
+def fixed_labels(fixed: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.int8]:
+    """Flat int8 array of -1 (free), 0 or 1, or an empty one where nothing is fixed."""
+    if fixed is None:
+        return np.empty(0, np.int8)
+    array = _array("fixed", fixed)
+    shape_of("fixed", array, shape, "the shape of the labels")
+    return label_array("fixed", array, lowest=-1).ravel()
+
+
+def label_array(name: str, labels: ArrayLike, lowest: int = 0) -> NDArray[np.int8]:
+    """C-ordered int8 array of labels, lowest <= labels <= 1."""
+    array = _array(name, labels)
+    if array.dtype.kind not in "iub":
+        raise InputError(f"{name}: dtype {array.dtype} found; integer labels are needed.")
+    if array.size and (array.min() < lowest or array.max() > 1):
+        wrong = array.max() if array.max() > 1 else array.min()
+        allowed = "-1 (free), 0 or 1" if lowest < 0 else "0 or 1"
+        raise InputError(f"{name}: {int(wrong)} found; {allowed} wanted.")
+    return np.asarray(array, dtype=np.int8, order="C")
+
+
+def _array(name: str, values: ArrayLike) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{name}: not an array of numbers ({error}).") from error
+    return array

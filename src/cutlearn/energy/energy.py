@@ -1,0 +1,278 @@
+"""Binary energies that a cut minimises exactly.
+
+    E(y) = sum_i u_i y_i + sum_(i,j) [ p_ij (1-y_i) y_j + q_ij y_i (1-y_j) ] + sum_c psi_c(s_c)
+
+over y in {0,1}^n, with p + q >= 0 on every edge and concave psi_c. `value` evaluates this from
+what was given; `minimize` goes through the core's network. They share no code, so each checks
+the other.
+"""
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cutlearn.checks import (
+    MOST_NODES,
+    finite,
+    fixed_labels,
+    float_array,
+    index_array,
+    label_array,
+    shape_of,
+)
+from cutlearn.energy.envelope import Envelope
+from cutlearn.errors import InputError
+from cutlearn.graph.cut import Cut
+from cutlearn.graph.grid import grid_slices
+from cutlearn.graph.solver import PAIR, SCALAR, SYMMETRIC, Solver, Terms, minimize
+
+Floats = NDArray[np.float64]
+EPSILON = 2.0**-52
+
+
+class Energy:
+    """A binary energy over a list of edges; `Energy.grid` makes one over an image.
+
+    Parameters
+    ----------
+    unary : (n,) or (n, 2) array
+        u = u1 - u0, or both.
+    edges : (m, 2) int array, optional
+        Pairs of nodes; parallel edges are fine.
+    weights : scalar, (m,), (m, 2) or (m, 2, 2) array
+        The cost of different labels; or p for labels (0, 1) and q for (1, 0); or the whole table
+        of costs, indexed by the labels of both ends.
+    envelopes : sequence of Envelope
+
+    Examples
+    --------
+    >>> import cutlearn as cl
+    >>> e = cl.Energy([-2.0, 1.0, 1.5], edges=[[0, 1], [1, 2]], weights=[1.25, 0.5])
+    >>> cut = e.minimize()
+    >>> cut.labels.tolist(), cut.value, cut.lower_bound
+    ([1, 0, 0], -0.75, -0.75)
+    """
+
+    def __init__(
+        self,
+        unary: ArrayLike,
+        edges: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        envelopes: Sequence[Envelope] = (),
+    ) -> None:
+        u, constant = _unary(unary)
+        pairs = _edges(edges, u.size)
+        if weights is None and len(pairs):
+            raise InputError(f"weights: none found; one for each of {len(pairs)} edges wanted.")
+        w = float_array("weights", 0.0 if weights is None else weights)
+        slack = 0.0
+        if w.shape == (len(pairs), 2, 2):
+            w, u, moved, slack = _from_tables(w, pairs, u)
+            constant += moved
+        flat, kind = _flat(w, (len(pairs),), "weights")
+        regions, lowest, rounding = _regions(envelopes, u.size)
+        self.shape: tuple[int, ...] = u.shape
+        self.envelopes = tuple(envelopes)
+        self._terms = Terms(
+            u, u.shape, 0, pairs.astype(np.int32).ravel(), (flat,), (kind,), regions,
+            constant + lowest, slack + rounding,
+        )  # fmt: skip
+        self._constant = constant
+
+    @classmethod
+    def grid(
+        cls,
+        unary: ArrayLike,
+        weights: ArrayLike | Sequence[ArrayLike],
+        connectivity: int = 4,
+        envelopes: Sequence[Envelope] = (),
+    ) -> Self:
+        """An energy over the pixels of an image or a volume.
+
+        Parameters
+        ----------
+        unary : (rows, columns) or (slices, rows, columns) array
+            u1 - u0.
+        weights : scalar, or one array for each direction of `grid_edges`
+            Each in the image's shape cropped to the edges' first ends, with a last axis of 2 for
+            p and q; or a scalar.
+        connectivity : 4 or 8 in two dimensions, 6, 18 or 26 in three
+
+        Examples
+        --------
+        >>> import cutlearn as cl
+        >>> cl.Energy.grid([[-3.0, 1.0], [1.0, 1.0]], 0.75).minimize().labels.tolist()
+        [[1, 0], [0, 0]]
+        """
+        u = float_array("unary", unary)
+        slices = grid_slices(u.shape, connectivity)
+        if np.ndim(weights) == 0:
+            weights = [weights] * len(slices)
+        directions = list(weights)  # type: ignore[arg-type]
+        if len(directions) != len(slices):
+            raise InputError(
+                f"weights: {len(directions)} arrays found; one for each of {len(slices)} "
+                "directions wanted, or a scalar."
+            )
+        flat, kinds = [], []
+        for k, ((tail, _), given) in enumerate(zip(slices, directions)):
+            name = f"weights[{k}]"
+            f, kind = _flat(float_array(name, given), tuple(s.stop - s.start for s in tail), name)
+            flat.append(f)
+            kinds.append(kind)
+        regions, lowest, rounding = _regions(envelopes, u.size)
+        self = cls.__new__(cls)
+        self.shape = u.shape
+        self.envelopes = tuple(envelopes)
+        self._terms = Terms(
+            u.ravel(), u.shape, connectivity, np.empty(0, np.int32), tuple(flat), tuple(kinds),
+            regions, lowest, rounding,
+        )  # fmt: skip
+        self._constant = 0.0
+        return self
+
+    def value(self, labels: ArrayLike) -> float:
+        """E of a labelling, evaluated term by term."""
+        y = label_array("labels", labels)
+        shape_of("labels", y, self.shape, "the shape of the unaries")
+        on = y.astype(bool)
+        total = self._constant + float(self._terms.unary @ on.ravel())
+        for tail, head, weights, kind in self._edge_labels(on):
+            pq = weights.reshape(-1, 2) if kind == PAIR else weights
+            p, q = (pq[:, 0], pq[:, 1]) if kind == PAIR else (pq, pq)
+            if kind == SCALAR:
+                total += float(weights[0]) * np.count_nonzero(tail != head)
+            else:
+                total += float(p @ (~tail & head)) + float(q @ (tail & ~head))
+        flat = y.ravel()
+        for e in self.envelopes:
+            total += e.value(float(e.weights @ flat[e.members]))
+        return total
+
+    def minimize(self, fixed: ArrayLike | None = None) -> Cut:
+        """The minimum over all labelings, or over those that agree with `fixed`.
+
+        `fixed` has the labels' shape: -1 leaves a node free, 0 or 1 is its label.
+        """
+        return minimize(self._terms, fixed_labels(fixed, self.shape))
+
+    def min_marginals(self, fixed: ArrayLike | None = None) -> Floats:
+        """Phi[..., k] = the least energy with that node at label k; inf against `fixed`."""
+        return self.solver(fixed).min_marginals()
+
+    def solver(self, fixed: ArrayLike | None = None) -> Solver:
+        """A live handle on a copy of this energy, to change and solve again."""
+        return Solver(self._terms, fixed)
+
+    def _edge_labels(
+        self, on: NDArray[np.bool_]
+    ) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_], Floats, int]]:
+        terms = self._terms
+        if terms.connectivity:
+            ends = [
+                (on[tail].ravel(), on[head].ravel())
+                for tail, head in grid_slices(self.shape, terms.connectivity)
+            ]
+        else:
+            ends = [(on[terms.edges[::2]], on[terms.edges[1::2]])]
+        return [(t, h, w, k) for (t, h), w, k in zip(ends, terms.weights, terms.kinds)]
+
+
+def _unary(unary: ArrayLike) -> tuple[Floats, float]:
+    u = float_array("unary", unary)
+    if u.ndim == 2 and u.shape[1] == 2:
+        finite("unary", u)
+        return np.ascontiguousarray(u[:, 1] - u[:, 0]), float(u[:, 0].sum())
+    if u.ndim != 1 or not u.size:
+        raise InputError(f"unary: shape {u.shape} found; (n,) or (n, 2) wanted, n >= 1.")
+    if u.size > MOST_NODES:
+        raise InputError(f"unary: {u.size} nodes found; at most {MOST_NODES} are possible.")
+    return u, 0.0
+
+
+def _edges(edges: ArrayLike | None, n: int) -> NDArray[np.int64]:
+    if edges is None:
+        return np.empty((0, 2), np.int64)
+    pairs = index_array("edges", edges, n)
+    if pairs.size == 0:
+        pairs = pairs.reshape(0, 2)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise InputError(f"edges: shape {pairs.shape} found; (m, 2) wanted, two nodes an edge.")
+    loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
+    if loops.size:
+        raise InputError(
+            f"edges[{loops[0]}]: joins node {pairs[loops[0], 0]} to itself; two nodes are needed. "
+            "Add its cost to the unary."
+        )
+    return pairs
+
+
+def _flat(weights: Floats, shape: tuple[int, ...], name: str) -> tuple[Floats, int]:
+    """The weights as the core wants them, and their kind."""
+    if weights.ndim == 0:
+        return weights.reshape(1), SCALAR
+    if weights.shape == shape:
+        return weights.ravel(), SYMMETRIC
+    if weights.shape == (*shape, 2):
+        return weights.ravel(), PAIR
+    raise InputError(
+        f"{name}: shape {weights.shape} found; {shape}, {(*shape, 2)} or a scalar wanted."
+    )
+
+
+def _from_tables(
+    tables: Floats, pairs: NDArray[np.int64], u: Floats
+) -> tuple[Floats, Floats, float, float]:
+    """Tables t as p, q and unaries: p = t01 + t10 - t00 - t11, u_i += t10 - t00, u_j += t11 - t10."""
+    finite("weights", tables)
+    t00, t01, t10, t11 = tables.reshape(-1, 4).T
+    p = (t01 + t10) - (t00 + t11)
+    size = np.abs(tables).sum(axis=(1, 2))
+    p[np.abs(p) < 1e-9 * size] = np.maximum(p, 0.0)[np.abs(p) < 1e-9 * size]
+    u = u.copy()
+    np.add.at(u, pairs[:, 0], t10 - t00)
+    np.add.at(u, pairs[:, 1], t11 - t10)
+    slack = 0.0 if _whole(tables) and _whole(u) else 8 * EPSILON * float(size.sum())
+    return np.stack([p, np.zeros_like(p)], axis=1), u, float(t00.sum()), slack
+
+
+def _regions(
+    envelopes: Sequence[Envelope], n: int
+) -> tuple[tuple[NDArray[np.generic], ...], float, float]:
+    """The envelopes as the core wants them, their constant, and a bound of the rounding."""
+    if not envelopes:
+        return (), 0.0, 0.0
+    for c, e in enumerate(envelopes):
+        if not isinstance(e, Envelope):
+            raise InputError(f"envelopes[{c}]: {type(e).__name__} found; an Envelope wanted.")
+        if e.members.size and e.members.max() >= n:
+            raise InputError(
+                f"envelopes[{c}]: member {e.members.max()} found; nodes run from 0 to {n - 1}."
+            )
+    hinges = [e.hinges() for e in envelopes]
+    members = np.concatenate([e.members for e in envelopes])
+    arcs = sum(h[2].size * e.members.size for h, e in zip(hinges, envelopes))
+    if 2 * arcs > MOST_NODES:
+        raise InputError(f"envelopes: {arcs} lines x members found; 2^30 at most.")
+    regions = (
+        np.cumsum([0] + [e.members.size for e in envelopes]),
+        members,
+        np.concatenate([e.weights for e in envelopes]),
+        np.array([h[0] for h in hinges]),
+        np.cumsum([0] + [h[2].size for h in hinges]),
+        np.concatenate([h[2] for h in hinges]),
+        np.concatenate([h[3] for h in hinges]),
+    )
+    slack = 0.0
+    for e in envelopes:
+        if not (_whole(e.slopes) and _whole(e.intercepts) and _whole(e.weights)):
+            size = np.abs(e.slopes).sum() * e.mass + np.abs(e.intercepts).sum()
+            slack += 8 * EPSILON * float(size) * e.slopes.size
+    return regions, float(sum(h[1] for h in hinges)), slack
+
+
+def _whole(array: Floats) -> bool:
+    """Whole numbers small enough that sums and products of a few are exact."""
+    return bool((array == np.rint(array)).all() and (np.abs(array) < 2.0**24).all())

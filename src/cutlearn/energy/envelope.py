@@ -1,0 +1,131 @@
+"""Lower linear envelopes over regions (gould2011): psi(s) = min_k (a_k s + b_k).
+
+s = sum_{i in region} m_i y_i with m_i >= 0, so that 0 <= s <= M = sum m. Sorted by falling slope
+and rid of lines that are never lowest on [0, M], the minimum is a sum of hinges,
+
+    psi(s) = a_1 s + b_1 + sum_k min(0, beta_k - alpha_k s),
+    alpha_k = a_k - a_{k+1} > 0,  beta_k = b_{k+1} - b_k > 0,
+
+because the hinges' break points beta_k / alpha_k then rise with k. Each hinge costs a cut one
+auxiliary node.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cutlearn.checks import MOST_NODES, finite, float_array, index_array
+from cutlearn.errors import InputError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Envelope:
+    """A concave, piecewise linear cost of how much of a region has label 1.
+
+    Parameters
+    ----------
+    members : index array, or boolean mask in the labels' shape
+        The nodes of the region.
+    slopes, intercepts : (K,) arrays
+        The lines a_k s + b_k, in any order; some may never be lowest.
+    weights : (members,) array >= 0, optional
+        m_i; by default 1, so that s counts the members with label 1.
+
+    Examples
+    --------
+    >>> import cutlearn as cl
+    >>> e = cl.Envelope([0, 1, 2, 3], slopes=[1.0, -1.0], intercepts=[0.0, 4.0])
+    >>> [e.value(s) for s in (0, 1, 2, 3, 4)]
+    [0.0, 1.0, 2.0, 1.0, 0.0]
+    """
+
+    members: NDArray[np.int32]
+    slopes: Floats
+    intercepts: Floats
+    weights: Floats
+
+    def __init__(
+        self,
+        members: ArrayLike,
+        slopes: ArrayLike,
+        intercepts: ArrayLike,
+        weights: ArrayLike | None = None,
+    ) -> None:
+        nodes = np.asarray(members)
+        if nodes.dtype == np.bool_:
+            nodes = np.flatnonzero(nodes)
+        index = index_array("members", nodes, MOST_NODES).ravel()
+        if np.unique(index).size != index.size:
+            raise InputError(
+                "members: a node is listed twice; each once is wanted. Use weights to count it more."
+            )
+        a = np.atleast_1d(finite("slopes", float_array("slopes", slopes)))
+        b = np.atleast_1d(finite("intercepts", float_array("intercepts", intercepts)))
+        if a.ndim != 1 or a.shape != b.shape or not a.size:
+            raise InputError(
+                f"slopes and intercepts: shapes {a.shape} and {b.shape} found; "
+                "one number of each for each line wanted, at least one line."
+            )
+        m = np.ones(index.size) if weights is None else float_array("weights", weights).ravel()
+        finite("weights", m)
+        if m.shape != index.shape:
+            raise InputError(f"weights: {m.size} found; one for each of {index.size} members wanted.")
+        if (m < 0).any():
+            k = int(np.argmin(m))
+            raise InputError(f"weights[{k}]: {m[k]:g} found; weights of members must be >= 0.")
+        for name, array in zip(
+            ("members", "slopes", "intercepts", "weights"), (index.astype(np.int32), a, b, m)
+        ):
+            object.__setattr__(self, name, array)
+
+    @property
+    def mass(self) -> float:
+        """M, the largest value of s."""
+        return float(self.weights.sum())
+
+    def value(self, s: Any) -> Any:
+        """psi(s), for a number or an array of them: the lowest of all lines as given."""
+        lines = np.multiply.outer(s, self.slopes) + self.intercepts
+        return lines.min(axis=-1).item() if np.ndim(s) == 0 else lines.min(axis=-1)
+
+    def lines(self) -> tuple[Floats, Floats]:
+        """The lines that are lowest somewhere on [0, M], by falling slope."""
+        kept = lower_lines(self.slopes.tolist(), self.intercepts.tolist(), self.mass)
+        return self.slopes[kept], self.intercepts[kept]
+
+    def hinges(self) -> tuple[float, float, Floats, Floats]:
+        """a_1, b_1, alpha and beta of the sum of hinges above."""
+        a, b = self.lines()
+        return float(a[0]), float(b[0]), a[:-1] - a[1:], b[1:] - b[:-1]
+
+
+def lower_lines(slopes: list[float], intercepts: list[float], mass: float) -> list[int]:
+    """Indices of the lines that are lowest somewhere on [0, mass], by falling slope.
+
+    Dropping the others is not an economy: a hinge of a line that is never lowest would be
+    counted although its neighbours hide it.
+    """
+    a, b = slopes, intercepts
+    kept: list[int] = []
+    for k in sorted(range(len(a)), key=lambda k: (-a[k], b[k])):
+        # Lines come with falling slope, so a later one is lower further to the right: it hides
+        # those before it that it meets at or left of the place where they began to be lowest.
+        if kept and a[k] == a[kept[-1]]:
+            continue
+        while kept and _hides(a, b, kept, k):
+            kept.pop()
+        if not kept or a[k] * mass + b[k] < a[kept[-1]] * mass + b[kept[-1]]:
+            kept.append(k)
+    return kept
+
+
+def _hides(a: list[float], b: list[float], kept: list[int], k: int) -> bool:
+    last = kept[-1]
+    if len(kept) == 1:
+        return b[k] <= b[last]  # began to be lowest at s = 0
+    first = kept[-2]
+    return (b[k] - b[first]) * (a[first] - a[last]) <= (b[last] - b[first]) * (a[first] - a[k])

@@ -1,0 +1,132 @@
+"""The linear forms in which an envelope is learned (gould2011 section 4).
+
+An envelope of K lines in the fraction p = s / M of a region, with break points at k / K, is a
+vector of K + 1 numbers in one of three forms, all with the same energies:
+
+    samples      v_0 .. v_K             v_k = psi(p = k/K)
+    slopes       v_0, d_1 .. d_K        d_k = v_k - v_{k-1}, the rise over one step
+    curvatures   v_0, d_1, c_1 .. c_{K-1}     c_k = d_{k+1} - d_k <= 0
+
+psi(p) = vector . features(p) in each. Concavity is G vector >= 0; in the curvatures these are
+signs. p, not s, is used so that regions of all sizes share one vector.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cutlearn.checks import finite, float_array
+from cutlearn.energy.envelope import Envelope
+from cutlearn.errors import InputError
+
+Form = Literal["samples", "slopes", "curvatures"]
+Per = Literal["region", "node"]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class EnvelopeSpec:
+    """How an envelope is parameterised.
+
+    Parameters
+    ----------
+    lines : int >= 1
+        K.
+    form : "curvatures", "slopes" or "samples"
+        They regularise differently, so what is learned differs; the energies they span do not.
+    per : "region" or "node"
+        A region weighs 1, or as much as it has nodes.
+    """
+
+    lines: int = 10
+    form: Form = "curvatures"
+    per: Per = "region"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.lines, int) or self.lines < 1:
+            raise InputError(f"lines: {self.lines!r} found; a whole number >= 1 wanted.")
+        for name, value, allowed in (
+            ("form", self.form, get_args(Form)),
+            ("per", self.per, get_args(Per)),
+        ):
+            if value not in allowed:
+                raise InputError(f"{name}: {value!r} found; one of {', '.join(allowed)} wanted.")
+
+    def features(self, p: ArrayLike) -> Floats:
+        """The features of fractions p in [0, 1]: shape of p + (K + 1,)."""
+        K = self.lines
+        x = np.asarray(p, dtype=np.float64)[..., None] * K
+        if self.form == "samples":
+            return np.maximum(0.0, 1.0 - np.abs(x - np.arange(K + 1)))
+        if self.form == "slopes":
+            steps = np.clip(x - np.arange(K), 0.0, 1.0)
+            return np.concatenate([np.ones_like(x), steps], axis=-1)
+        hinges = np.maximum(0.0, x - np.arange(1, K))
+        return np.concatenate([np.ones_like(x), x, hinges], axis=-1)
+
+    def constraints(self) -> Floats:
+        """G of shape (K - 1, K + 1): a vector is concave iff G vector >= 0."""
+        G = np.zeros((self.lines - 1, self.lines + 1))
+        row = np.arange(self.lines - 1)
+        if self.form == "samples":
+            G[row, row], G[row, row + 1], G[row, row + 2] = -1.0, 2.0, -1.0
+        elif self.form == "slopes":
+            G[row, row + 1], G[row, row + 2] = 1.0, -1.0
+        else:
+            G[row, row + 2] = -1.0
+        return G
+
+    def to_samples(self) -> Floats:
+        """The (K + 1, K + 1) matrix that turns this form into samples."""
+        return self.features(np.arange(self.lines + 1) / self.lines)
+
+    def convert(self, vector: ArrayLike, form: Form) -> Floats:
+        """The same envelope in another form."""
+        samples = self.to_samples() @ self._vector(vector)
+        target = EnvelopeSpec(self.lines, form)
+        if form == "samples":
+            return samples
+        steps = np.diff(samples)
+        if target.form == "slopes":
+            return np.concatenate([samples[:1], steps])
+        return np.concatenate([samples[:1], steps[:1], np.diff(steps)])
+
+    def to_lines(self, vector: ArrayLike, mass: float, size: int = 1) -> tuple[Floats, Floats]:
+        """Slopes a_k and intercepts b_k in s, for a region of the given mass M.
+
+        a_k = K (v_k - v_{k-1}) / M, b_k = v_k - k (v_k - v_{k-1}), times its number of nodes
+        `size` if `per="node"`.
+        """
+        samples = self.convert(vector, "samples") * (size if self.per == "node" else 1)
+        steps = np.diff(samples)
+        k = np.arange(1, self.lines + 1)
+        return self.lines * steps / mass, samples[1:] - k * steps
+
+    def from_lines(self, slopes: ArrayLike, intercepts: ArrayLike, mass: float) -> Floats:
+        """The vector that samples the lowest of the lines at p = k / K.
+
+        Exact where the lines meet at multiples of M / K; elsewhere the piecewise linear
+        interpolation. The inverse of `to_lines` of a region that weighs 1.
+        """
+        lowest = Envelope([], slopes, intercepts).value
+        samples = lowest(np.arange(self.lines + 1) / self.lines * mass)
+        return EnvelopeSpec(self.lines, "samples").convert(samples, self.form)
+
+    def envelope(
+        self, vector: ArrayLike, members: ArrayLike, weights: ArrayLike | None = None
+    ) -> Envelope:
+        """The envelope of one region."""
+        nodes = np.asarray(members)
+        size = int(nodes.sum()) if nodes.dtype == np.bool_ else nodes.size
+        mass = size if weights is None else float(np.sum(weights))
+        if mass <= 0:
+            raise InputError("members: their weights add up to 0; a fraction needs more.")
+        return Envelope(members, *self.to_lines(vector, mass, size), weights)
+
+    def _vector(self, vector: ArrayLike) -> Floats:
+        v = finite("vector", float_array("vector", vector))
+        if v.shape != (self.lines + 1,):
+            raise InputError(f"vector: shape {v.shape} found; ({self.lines + 1},) wanted: K + 1.")
+        return v

@@ -1,0 +1,8 @@
+"""Flow networks: the live handle over the C++ solvers, its answer, and the bare max-flow."""
+
+from cutlearn.graph.cut import Cut
+from cutlearn.graph.flow import MaxFlow, max_flow
+from cutlearn.graph.grid import grid_edges
+from cutlearn.graph.solver import Solver
+
+__all__ = ["Cut", "MaxFlow", "Solver", "grid_edges", "max_flow"]

@@ -1,0 +1,64 @@
+"""The edges of n-D grids: which directions there are, and their order.
+
+The core never lists them; these functions do it for people and for tests.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn import _core
+from cutlearn.errors import InputError
+
+CONNECTIVITY = {2: (4, 8), 3: (6, 18, 26)}
+
+
+def grid_offsets(ndim: int, connectivity: int) -> list[tuple[int, ...]]:
+    """The forward directions, nearest first: (0, 1), (1, 0), (1, 1), (1, -1) for 8 neighbours."""
+    if ndim not in CONNECTIVITY:
+        raise InputError(f"shape: {ndim} dimensions found; a grid has 2 or 3.")
+    if connectivity not in CONNECTIVITY[ndim]:
+        allowed = " or ".join(map(str, CONNECTIVITY[ndim]))
+        raise InputError(
+            f"connectivity: {connectivity} found; a grid of {ndim} dimensions takes {allowed}."
+        )
+    return [tuple(o[3 - ndim :]) for o in _core.forward_offsets(connectivity)]
+
+
+def grid_edges(shape: tuple[int, ...], connectivity: int) -> list[NDArray[np.int64]]:
+    """The edges of a grid as (m_d, 2) arrays of flat node indices, one array a direction.
+
+    Examples
+    --------
+    >>> import cutlearn as cl
+    >>> [e.tolist() for e in cl.grid_edges((2, 2), 4)]
+    [[[0, 1], [2, 3]], [[0, 2], [1, 3]]]
+    """
+    nodes = np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
+    return [
+        np.stack([nodes[tail].ravel(), nodes[head].ravel()], axis=1)
+        for tail, head in grid_slices(shape, connectivity)
+    ]
+
+
+def grid_slices(
+    shape: tuple[int, ...], connectivity: int
+) -> list[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+    """For each direction, the slices of an image that hold the first and the second ends."""
+    return [
+        (
+            tuple(slice(max(0, -d), max(0, s - max(0, d))) for s, d in zip(shape, offset)),
+            tuple(slice(max(0, d), max(0, s - max(0, -d))) for s, d in zip(shape, offset)),
+        )
+        for offset in grid_offsets(len(shape), connectivity)
+    ]
+
+
+def edge_ends(
+    shape: tuple[int, ...], connectivity: int, direction: int, edge: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The coordinates of both ends of one edge of one direction."""
+    offset = grid_offsets(len(shape), connectivity)[direction]
+    box = [s - abs(d) for s, d in zip(shape, offset)]
+    corner = [max(0, -d) for d in offset]
+    tail = tuple(int(c + i) for c, i in zip(corner, np.unravel_index(edge, box)))
+    return tail, tuple(t + d for t, d in zip(tail, offset))

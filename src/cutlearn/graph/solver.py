@@ -1,0 +1,215 @@
+"""A live handle over the C++ core: build once, change a little, solve again from the last flow.
+
+The terms that come in are E(y) = constant + sum_i u_i y_i + sum_e [p (1-y_i) y_j + q y_i (1-y_j)]
+plus hinges over regions; what they mean to anybody is the caller's affair. `Terms` holds arrays
+that were checked; the numbers in them are surveyed by the core on the way in.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cutlearn import _core
+from cutlearn.checks import finite, fixed_labels, float_array, index_array, label_array
+from cutlearn.errors import InputError
+from cutlearn.graph.cut import Cut
+from cutlearn.graph.grid import edge_ends
+
+SCALAR, SYMMETRIC, PAIR = range(3)  # Weights::Kind of the core
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The numbers of an energy, checked, contiguous, in the order of the core.
+
+    Attributes
+    ----------
+    unary : (n,) float64
+    shape : shape of the labels; n is its product
+    connectivity : 0 for a list of edges, else 4, 8, 6, 18 or 26
+    edges : (2m,) int32, tails and heads of the list
+    weights : one flat float64 array for each direction of the grid, or one for the list
+    kinds : SCALAR, SYMMETRIC (p = q) or PAIR (p, q interleaved) for each of them
+    regions : member_first, members, mass, slope, hinge_first, alpha, beta; or empty
+    slack : bound of the rounding that preparing these numbers took
+    """
+
+    unary: Floats
+    shape: tuple[int, ...]
+    connectivity: int = 0
+    edges: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    weights: tuple[Floats, ...] = ()
+    kinds: tuple[int, ...] = ()
+    regions: tuple[NDArray[Any], ...] = ()
+    constant: float = 0.0
+    slack: float = 0.0
+
+    def flow(self, fixed: NDArray[np.int8]) -> _core.Flow:
+        """The network of these terms in the core; refuses faulty numbers by name."""
+        arguments = (self.constant, self.unary, self._core_shape(), self.connectivity, self.edges)
+        rest = (list(self.weights), list(self.kinds), self.regions, fixed)
+        flow = _core.flow(*arguments, *rest)
+        if flow is None:
+            self._refuse(_core.survey(*arguments, *rest))
+        return flow
+
+    def with_pairs(self) -> "Terms":
+        """The same terms on arrays of their own, every weight as a pair p, q."""
+        pairs = []
+        for k, (weights, kind) in enumerate(zip(self.weights, self.kinds)):
+            if kind == SCALAR:
+                weights = np.full(self._edge_count(k), weights[0])
+            pairs.append(weights.copy() if kind == PAIR else np.repeat(weights, 2))
+        kinds = (PAIR,) * len(pairs)
+        return replace(self, unary=self.unary.copy(), weights=tuple(pairs), kinds=kinds)
+
+    def _core_shape(self) -> list[int]:
+        return list(self.shape) if self.connectivity else [self.unary.size]
+
+    def _edge_count(self, direction: int) -> int:
+        if not self.connectivity:
+            return self.edges.size // 2
+        offset = _core.forward_offsets(self.connectivity)[direction][-len(self.shape) :]
+        return int(np.prod([max(0, s - abs(d)) for s, d in zip(self.shape, offset)]))
+
+    def _refuse(self, survey: _core.Survey) -> NoReturn:
+        if survey.bad_unary >= 0:
+            value = self.unary[survey.bad_unary]
+            place = tuple(map(int, np.unravel_index(survey.bad_unary, self.shape)))
+            raise InputError(f"unary{list(place)}: {value} found; every number must be finite.")
+        if survey.bad_edge >= 0:
+            name = self._edge_name(survey.bad_direction, survey.bad_edge)
+            raise InputError(f"{name}: a weight that is not finite; every number must be finite.")
+        if survey.worst_edge >= 0:
+            name = self._edge_name(survey.worst_direction, survey.worst_edge)
+            raise InputError(
+                f"{name}: p + q = {survey.worst:g} found, the worst of all edges; p + q >= 0 is "
+                "needed, else the energy is not submodular and no cut solves it. "
+                "Raise the weight, or drop the edge."
+            )
+        raise InputError(
+            "energy: the sum of all numbers exceeds the range of float64. Scale them down."
+        )
+
+    def _edge_name(self, direction: int, edge: int) -> str:
+        if not self.connectivity:
+            tail, head = map(int, self.edges[2 * edge : 2 * edge + 2])
+            return f"edge {edge} (nodes {tail} and {head})"
+        tail, head = edge_ends(self.shape, self.connectivity, direction, edge)
+        return f"edge {edge} of direction {direction} (nodes {tail} and {head})"
+
+
+class Solver:
+    """A solver that stays alive; made by `Energy.solver()`.
+
+    After any change, `minimize` gives the labels and the value that a new solver would. It works
+    from the last flow, so that a small change costs little. One solver serves one thread at a
+    time: a second one is refused with RuntimeError.
+    """
+
+    def __init__(self, terms: Terms, fixed: ArrayLike | None = None) -> None:
+        self._terms = terms.with_pairs()
+        # One array that the terms view direction by direction, so that edges have one numbering.
+        self._pq = np.concatenate([*self._terms.weights, np.empty(0)])
+        ends = np.cumsum([w.size for w in self._terms.weights])
+        views = tuple(self._pq[e - w.size : e] for w, e in zip(self._terms.weights, ends))
+        self._terms = replace(self._terms, weights=views)
+        free = np.full(terms.unary.size, -1, np.int8)
+        given = fixed_labels(fixed, terms.shape)
+        self._fixed = given.copy() if given.size else free
+        self._flow = self._terms.flow(self._fixed)
+
+    def set_unary(self, index: ArrayLike, values: ArrayLike) -> None:
+        """Replace u at flat indices, or where a boolean mask in the labels' shape is true."""
+        at = self._nodes(index)
+        new = finite("values", np.broadcast_to(float_array("values", values), at.shape))
+        self._flow.change_unary(at, np.ascontiguousarray(new), self._terms.unary)
+
+    def set_weights(self, index: ArrayLike, pq: ArrayLike) -> None:
+        """Replace the weights of edges: (k,) for p = q, or (k, 2).
+
+        Edges are numbered as they were given; on a grid, in the order of the concatenated
+        `grid_edges(shape, connectivity)`.
+        """
+        at = index_array("index", index, self._pq.size // 2).ravel()
+        new = finite("pq", float_array("pq", pq))
+        if new.ndim < 2:
+            new = np.broadcast_to(new.reshape(-1, 1), (max(new.size, 1), 2))
+        new = np.ascontiguousarray(np.broadcast_to(new, (at.size, 2)))
+        low = new.sum(axis=1) < -1e-9 * np.abs(new).sum(axis=1)
+        if low.any():
+            k = int(np.argmin(new.sum(axis=1)))
+            raise InputError(
+                f"pq[{k}] (edge {at[k]}): p + q = {new[k].sum():g} found; p + q >= 0 is needed, "
+                "else the energy is not submodular and no cut solves it."
+            )
+        self._flow.change_weights(at, new.ravel(), self._pq)
+
+    def set_fixed(self, index: ArrayLike, labels: ArrayLike) -> None:
+        """Fix nodes to labels; -1 frees them."""
+        at = self._nodes(index)
+        new = np.ascontiguousarray(np.broadcast_to(label_array("labels", labels, -1), at.shape))
+        self._fixed[at] = new
+        self._flow.change_fixed(at, new)
+
+    def minimize(self) -> Cut:
+        """The minimum cut of the energy as it is now."""
+        before = None
+        if self._flow.outgrown:
+            before = self._flow.labels([self._terms.unary.size])
+            self._flow = self._terms.flow(self._fixed)
+        self._flow.solve()
+        cut = read_cut(self._flow, self._terms)
+        if before is None:
+            return cut
+        return replace(cut, changed=np.flatnonzero(cut.labels.ravel() != before))
+
+    def min_marginals(self) -> Floats:
+        """Least energy with each node at label 0 and 1, in the labels' shape + (2,)."""
+        self.minimize()
+        return self._flow.min_marginals().reshape(*self._terms.shape, 2)
+
+    def prove(self) -> None:
+        """Check that the last cut is one: raises AssertionError with the law that is broken.
+
+        The flow keeps to the capacities and is conserved, no residual path leaves the source, the
+        labels are all that the source reaches, and the energy of the labels is the flow's value,
+        in exact integer arithmetic.
+        """
+        fault = self._flow.disproof(self._terms.flow(self._fixed))
+        if fault:
+            raise AssertionError(fault)
+
+    def _nodes(self, index: ArrayLike) -> NDArray[np.int64]:
+        array = np.asarray(index)
+        if array.dtype == np.bool_:
+            if array.shape != self._terms.shape:
+                raise InputError(
+                    f"index: a mask of shape {array.shape} found; {self._terms.shape} wanted, "
+                    "the shape of the labels."
+                )
+            return np.flatnonzero(array)
+        return index_array("index", array, self._terms.unary.size).ravel()
+
+
+def minimize(terms: Terms, fixed: NDArray[np.int8]) -> Cut:
+    """Build, solve, read: the cut without a handle."""
+    flow = terms.flow(fixed)
+    flow.solve()
+    return read_cut(flow, terms)
+
+
+def read_cut(flow: _core.Flow, terms: Terms) -> Cut:
+    """The answer of a solved network, with its certified lower bound."""
+    least = flow.minimum / flow.scale
+    value = least + flow.clipped
+    # A quantum for each rounded number, what the preparation rounded, and the last digits of
+    # `value` itself where a float does not hold them.
+    bound = flow.inexact / flow.scale + terms.slack
+    exact = int(float(flow.minimum)) == flow.minimum and flow.clipped_exactly
+    if not (exact and value - least == flow.clipped and value - flow.clipped == least):
+        bound += 2.0**-50 * (abs(value) + abs(flow.clipped))
+    return Cut(flow.labels(list(terms.shape)), value, value - bound, flow.changed())
