@@ -10,6 +10,7 @@
 #include <atomic>
 #include <stdexcept>
 
+#include "bind_oracle.hpp"
 #include "engine.hpp"
 
 namespace nb = nanobind;
@@ -119,6 +120,7 @@ Survey make_survey(double constant, In<double> unary, std::vector<std::int64_t> 
 
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of cutlearn; see cutlearn.graph for the doors to it.";
+  bind_oracle(m);
 
   m.def("forward_offsets", [](int connectivity) {
     std::vector<std::vector<int>> offsets;

@@ -95,8 +95,8 @@ def full_optimum(plane_lists, lam, rows, least):
     return 0.5 * lam * float(w @ w) + float(risk), w
 
 
-def tiny_set(rng, grid=False):
+def tiny_set(rng, grid=False, images=None):
     """Two or three random problems with random labels."""
-    problems = [random_problem(rng, grid=grid) for _ in range(rng.integers(2, 4))]
+    problems = [random_problem(rng, grid=grid) for _ in range(images or rng.integers(2, 4))]
     truth = [rng.integers(0, 2, p.n_nodes).astype(np.uint8) for p in problems]
     return problems, truth, constraints_of(problems[0])

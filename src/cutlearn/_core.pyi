@@ -1,12 +1,17 @@
 """The C++ core of cutlearn; see cutlearn.graph for the doors to it."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy
 import numpy.typing
 from numpy.typing import NDArray
 
+
+class Oracle:
+    def __init__(self, node: numpy.typing.NDArray[Any], edge: numpy.typing.NDArray[Any], shape: Sequence[int], connectivity: int, ends: numpy.typing.NDArray[numpy.int32], fixed: numpy.typing.NDArray[numpy.int8], truth: numpy.typing.NDArray[numpy.uint8], constant: numpy.typing.NDArray[numpy.float64], unary: numpy.typing.NDArray[numpy.float64], loss_scale: float, energy_scale: float) -> None: ...
+
+def oracle_round(oracles: Sequence[Oracle], w: numpy.typing.NDArray[numpy.float64], threads: int) -> numpy.typing.NDArray[numpy.float64]: ...
 
 def forward_offsets(connectivity: int) -> list[list[int]]: ...
 

@@ -23,7 +23,7 @@ import numpy as np
 sys.path.insert(0, sys.argv[1])
 from tiny_problems import tiny_set
 from cutlearn.learn.train import train
-problems, truth, _ = tiny_set(np.random.default_rng(11))
+problems, truth, _ = tiny_set(np.random.default_rng(11), images=8)
 def tell(step):
     sys.stdout.write(f"{step.number}\\n"); sys.stdout.flush(); time.sleep(0.02)
 train(problems, truth, sys.argv[3], C=30.0, tol=1e-7, groups=1, checkpoint=sys.argv[2],
@@ -37,7 +37,7 @@ def bits(r):
 
 @pytest.fixture
 def tiny():
-    return tiny_set(np.random.default_rng(11))[:2]
+    return tiny_set(np.random.default_rng(11), images=8)[:2]
 
 
 @pytest.mark.parametrize(("loss", "last"), [("hamming", 1), ("hamming", 3), ("count", 2)])

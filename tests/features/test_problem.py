@@ -6,6 +6,7 @@ import pytest
 from cutlearn.energy.linear import psi
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem, grid_edge_counts
+from cutlearn.graph.grid import grid_edges
 from tiny_problems import full_grid_edges, labellings, random_problem
 
 
@@ -144,3 +145,16 @@ def test_void_nodes_leave_with_edges_and_memberships(seed, grid):
         )
         found = psi(kept, np.where(void, 0, y) if grid else y[~void])
         np.testing.assert_allclose(found, np.concatenate([nodes, edges]), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "connectivity"),
+    [((3, 4), 4), ((3, 4), 8), ((2, 3, 4), 6), ((2, 3, 3), 18), ((2, 3, 3), 26), ((1, 5), 8)],
+)
+def test_edges_have_the_order_of_the_solvers(shape, connectivity):
+    wanted = grid_edges(shape, connectivity)
+    assert grid_edge_counts(shape, connectivity) == [len(part) for part in wanted]
+    count = sum(map(len, wanted))
+    p = Problem(np.ones((*shape, 1)), None, np.ones((count, 1)), shape=shape,
+                connectivity=connectivity)  # fmt: skip
+    assert p.edge_ends().tolist() == np.concatenate(wanted).tolist()

@@ -29,20 +29,19 @@ def grid_offsets(ndim: int, connectivity: int) -> list[Shape]:
     ndim : int
         Number of axes, 2 or 3.
     connectivity : int
-        4 or 8 in two dimensions, 6 or 26 in three.
+        4 or 8 in two dimensions, 6, 18 or 26 in three.
     """
-    if (ndim, connectivity) not in ((2, 4), (2, 8), (3, 6), (3, 26)):
+    if (ndim, connectivity) not in ((2, 4), (2, 8), (3, 6), (3, 18), (3, 26)):
         raise InputError(
-            f"connectivity: {connectivity} found for {ndim} axes; 4 or 8 wanted in 2-D, 6 or 26 "
-            "in 3-D. Choose one of these."
+            f"connectivity: {connectivity} found for {ndim} axes; 4 or 8 wanted in 2-D, 6, 18 "
+            "or 26 in 3-D. Choose one of these."
         )
     zero = (0,) * ndim
-    near = connectivity == 2 * ndim
-    return [
-        step
-        for step in product((-1, 0, 1), repeat=ndim)
-        if step > zero and (not near or sum(map(abs, step)) == 1)
-    ]
+    reach = {4: 1, 8: 2, 6: 1, 18: 2, 26: 3}[connectivity]
+    steps = [step for step in product((-1, 0, 1), repeat=ndim) if step > zero]
+    near = [step for step in steps if sum(map(abs, step)) <= reach]
+    # Nearest first, along the last axis first: the order of grid_edges.
+    return sorted(near, key=lambda s: (sum(map(abs, s)), [abs(k) for k in s], [-k for k in s]))
 
 
 def grid_ends(step: Shape) -> tuple[tuple[slice, ...], tuple[slice, ...]]:

@@ -7,13 +7,14 @@ exceeds the image's risk and touches it at w. r_n and s_n are 1/pixels ("pixels"
 ("loss"), or 1 ("none").
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.energy.energy import Energy
-from cutlearn.energy.linear import psi, unary_of, weights_of
+from cutlearn import _core
+from cutlearn.energy.linear import checked_weights
 from cutlearn.errors import InputError
 from cutlearn.features.problem import VOID, Problem, checked_labels
 from cutlearn.learn.losses import ImageLoss, Loss
@@ -86,7 +87,7 @@ def task_of(
 
 
 class Oracle:
-    """The oracle of one image. Keeps a solved graph and goes on from it.
+    """The oracle of one image, in the core.
 
     Parameters
     ----------
@@ -95,31 +96,44 @@ class Oracle:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        problem = task.problem
-        self._truth = psi(problem, task.labels)
-        energy = Energy(np.zeros(problem.n_nodes), problem.edge_ends(), np.zeros(problem.n_edges))
-        self._solver = energy.solver()
-        if problem.fixed is not None:
-            held = np.flatnonzero(problem.fixed >= 0)
-            self._solver.set_fixed(held, problem.fixed[held])
+        problem, loss = task.problem, task.loss
+        features = problem.edge_features
+        assert features is not None
+        ends = np.zeros(0, np.int32) if problem.edges is None else problem.edges.reshape(-1)
+        self.core = _core.Oracle(
+            problem.node_features,
+            features,
+            list(problem.shape or (problem.n_nodes,)),
+            problem.connectivity or 0,
+            ends,
+            np.zeros(0, np.int8) if problem.fixed is None else problem.fixed,
+            task.labels,
+            loss.constant,
+            loss.unary.reshape(-1),
+            task.loss_scale,
+            task.energy_scale,
+        )
 
     def __call__(self, w: Vector) -> Plane:
         """Give the highest plane of the image at w."""
-        task = self.task
-        problem = task.problem
-        unary = unary_of(problem, w)
-        pairwise = weights_of(problem, w)
-        self._solver.set_weights(np.arange(problem.n_edges), np.stack([pairwise] * 2, axis=1))
-        ratio = task.loss_scale / task.energy_scale
-        best: Plane | None = None
-        for piece in task.loss.unary:
-            self._solver.set_unary(np.arange(problem.n_nodes), unary + ratio * piece)
-            labels = self._solver.minimize().labels
-            plane = Plane(
-                task.loss_scale * task.loss.value(labels),
-                task.energy_scale * (self._truth - psi(problem, labels)),
-            )
-            if best is None or plane.value(w) > best.value(w):
-                best = plane
-        assert best is not None
-        return best
+        row = ask([self], w)[0]
+        return Plane(float(row[0]), row[1:])
+
+
+def ask(oracles: Sequence[Oracle], w: Vector, threads: int = 1) -> NDArray[np.float64]:
+    """Ask every oracle at w, in one call of the core; the same bits for any number of threads.
+
+    Returns
+    -------
+    (N, 1 + d) float64
+        b, a of each image's highest plane.
+    """
+    for oracle in oracles[:1]:
+        checked_weights(w, oracle.task.problem.n_weights)
+    try:
+        return _core.oracle_round([oracle.core for oracle in oracles], w, threads)
+    except OverflowError as error:
+        raise InputError(
+            f"w: weights up to {np.abs(w).max():g} found; energies within the range of floating "
+            "point wanted. Scale the features, or choose a smaller C."
+        ) from error

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.learn.losses import Loss, loss_of
-from cutlearn.learn.oracle import Oracle, Task, task_of
-from cutlearn.run.workers import Workers
+from cutlearn.learn.oracle import Oracle, Task, ask, task_of
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -133,11 +132,11 @@ class Pool:
         part.planes = [self.planes[i] for i in images]
         return part
 
-    def ask(self, w: Vector, workers: Workers) -> NDArray[np.int32]:
-        """Ask every oracle at w; give the index of each image's plane."""
-        planes = workers.map(lambda oracle: oracle(w), self.oracles)
-        rows = [np.concatenate([[plane.b], plane.a]) for plane in planes]
-        return np.array([known.add(row) for known, row in zip(self.planes, rows)], np.int32)
+    def ask(self, w: Vector, threads: int) -> tuple[NDArray[np.int32], Matrix]:
+        """Ask every oracle at w; give each plane's index and the planes b, a as (N, 1 + d)."""
+        rows = ask(self.oracles, w, threads)
+        index = [known.add(row) for known, row in zip(self.planes, rows)]
+        return np.array(index, np.int32), rows
 
     def best(self, w: Vector) -> NDArray[np.int32]:
         """Give the index of each image's highest known plane at w, without any cut."""

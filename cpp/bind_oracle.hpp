@@ -1,0 +1,6 @@
+// What bindings.cpp needs to know of the oracle's door.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+void bind_oracle(nanobind::module_& m);
