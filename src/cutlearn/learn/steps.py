@@ -31,6 +31,8 @@ class Step:
     relative_gap, tol : float
         The gap in the units of the tolerance, and the tolerance.
     oracle_seconds, master_seconds : float
+    calls : int
+        Oracle calls, one for each image asked.
     planes : int
         Planes in the master.
     """
@@ -44,6 +46,7 @@ class Step:
     tol: float
     oracle_seconds: float
     master_seconds: float
+    calls: int
     planes: int
 
 
@@ -90,9 +93,10 @@ def steps_to_rows(steps: list[Step]) -> Matrix:
 def rows_to_steps(rows: Matrix) -> list[Step]:
     """Give back the steps of a checkpoint."""
     steps = []
-    for number, *middle, planes in rows.tolist():
-        values = dict(zip([field.name for field in fields(Step)][1:-1], middle))
-        steps.append(Step(number=int(number), planes=int(planes), **values))
+    for row in rows.tolist():
+        values = dict(zip([field.name for field in fields(Step)], row))
+        whole = {name: int(values.pop(name)) for name in ("number", "calls", "planes")}
+        steps.append(Step(**whole, **values))
     return steps
 
 

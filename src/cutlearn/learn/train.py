@@ -11,6 +11,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,10 @@ Matrix = NDArray[np.float64]
 FLOOR = 1e-3
 # Known planes are used up until this share of the tolerance, before the oracle is asked again.
 SETTLED = 0.25
+# From so many images on, training begins on a quarter of them, up to this gap: early rounds only
+# have to move w, and images are alike.
+MANY = 8
+ROUGH = 0.1
 # A step that leaves more than this share of the gap counts as stalled.
 STALLED = 0.99
 KIND = "train"
@@ -113,6 +118,8 @@ def train(
     run = _Run(pool, setting, rows, least, checkpoint)
     threads = thread_count(n_jobs)
     try:
+        if not run.steps and len(pool) >= MANY and not any(map(len, pool.planes)):
+            run.begin(threads)
         while not run.done():
             step = run.step(threads)
             if checkpoint is not None:
@@ -183,6 +190,8 @@ class _Run:
         # With a group for each image and no planes from before, the master knows all planes.
         self.complete = setting.groups == len(pool) and not any(map(len, pool.planes))
         self.w = self._inside(self.master.start(self.largest))
+        self.spent = (0.0, 0.0, 0)  # seconds of oracle and master, and cuts, before the first step
+        self.begun = False
         self.digest = ""
         if file is not None:
             self.digest = (
@@ -190,6 +199,24 @@ class _Run:
             )
             if Path(file).exists():
                 self._restore()
+
+    def begin(self, threads: int) -> None:
+        """Train roughly on a quarter of the images, to ask the first time at good weights."""
+        part = self.pool.take(range(0, len(self.pool), 4))
+        setting = replace(
+            self.setting,
+            tol=max(self.setting.tol, ROUGH),
+            groups=min(self.setting.groups, len(part)),
+        )
+        first = _Run(part, setting, self.master.rows, self.master.least, None)
+        while not first.done():
+            first.step(threads)
+        self.w, self.begun, self.complete = first.best_w, True, False
+        self.spent = (
+            sum(step.oracle_seconds for step in first.steps),
+            sum(step.master_seconds for step in first.steps),
+            sum(step.calls for step in first.steps),
+        )
 
     def done(self) -> bool:
         """Whether the gap is reached or the steps are used up."""
@@ -205,7 +232,7 @@ class _Run:
     def step(self, threads: int) -> Step:
         """Ask the oracles at w, give their planes to the master, take the next w."""
         begin = time.perf_counter()
-        if not self.complete:
+        if not (self.complete or (self.begun and not self.steps)):
             self._settle()
         between = time.perf_counter()
         w = self._point()
@@ -219,10 +246,11 @@ class _Run:
             self.w = self._inside(self.master.solve(self.best)[0])
         end = time.perf_counter()
         bound = self.master.lower_bound
+        before = self.spent if not self.steps else (0.0, 0.0, 0)
         step = Step(
             len(self.steps) + 1, objective, self.best, bound, max(self.best - bound, 0.0),
-            self.gap(), self.setting.tol, asked - between, end - asked + between - begin,
-            len(self.master.b),
+            self.gap(), self.setting.tol, before[0] + asked - between,
+            before[1] + end - asked + between - begin, before[2] + len(rows), len(self.master.b),
         )  # fmt: skip
         self.steps.append(step)
         return step
@@ -290,10 +318,10 @@ class _Run:
 
     def farewell(self) -> str:
         """Say what an interrupted run leaves."""
-        if self.file is None:
+        if self.file is None or not self.steps:
             return (
                 f"training: interrupted after {len(self.steps)} steps; nothing is saved. "
-                "Give checkpoint= to be able to go on."
+                "With checkpoint= every step is."
             )
         return (
             f"training: interrupted after {len(self.steps)} steps; they are saved in {self.file}. "
