@@ -25,7 +25,7 @@ class Builder {
 
   void build(bool clip) {
     const auto hinges = static_cast<Id>(input_.regions.alpha.size());
-    net_.allocate(grid_.slots + hinges);
+    net_.allocate(grid_.slots + hinges, grid_.guard);
     net_.K = q_(input_.constant);
     if constexpr (D) add_grid_edges();
     if constexpr (Net::has_arcs) add_arcs();
@@ -150,7 +150,7 @@ class Builder {
 
   // Most flow travels one edge: source -> v -> w -> sink. Here that needs no search.
   void push_directly() {
-    for (Id v = 0; v < net_.slots; ++v) {
+    for (Id v = net_.begin(); v < net_.end(); ++v) {
       if (net_.excess[v] <= 0) continue;
       net_.any_code(v, [&](Id code) {
         const Id w = net_.neighbour(v, code);

@@ -25,7 +25,7 @@ template <class Net>
 std::string disproof(Net& solved, Net& pristine, const std::vector<std::uint8_t>& on) {
   const auto at = [](const char* law, Id v) { return law + std::to_string(v); };
   Cap constant = 0, energy = 0;
-  for (Id v = 0; v < solved.slots; ++v) {
+  for (Id v = solved.begin(); v < solved.end(); ++v) {
     const Cap e = solved.excess[v], e0 = pristine.excess[v];
     constant += (e > 0 ? e : 0) - (e0 > 0 ? e0 : 0);
     energy += (e0 > 0 ? e0 : 0) - (on[v] ? e0 : 0);
@@ -53,7 +53,7 @@ std::string disproof(Net& solved, Net& pristine, const std::vector<std::uint8_t>
   const auto reach = [&](Id v) {
     if (!reached[v]) reached[v] = 1, stack.push_back(v);
   };
-  for (Id v = 0; v < solved.slots; ++v)
+  for (Id v = solved.begin(); v < solved.end(); ++v)
     if (solved.excess[v] > 0) reach(v);
   while (!stack.empty()) {
     const Id v = stack.back();
@@ -63,7 +63,7 @@ std::string disproof(Net& solved, Net& pristine, const std::vector<std::uint8_t>
       return false;
     });
   }
-  for (Id v = 0; v < solved.slots; ++v)
+  for (Id v = solved.begin(); v < solved.end(); ++v)
     if (on[v] != reached[v]) return at("C6 broken: not the minimal source side at slot ", v);
   return {};
 }

@@ -1,4 +1,7 @@
 // Engine over one kind of network: changes, re-solves, min-marginals.
+//
+// With CUTLEARN_CHECKS a twin network follows every change but is never solved, and every solve
+// is proved against it.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +16,12 @@
 #include "maxflow.hpp"
 
 namespace cutlearn {
+
+#ifdef CUTLEARN_CHECKS
+constexpr bool kChecks = true;
+#else
+constexpr bool kChecks = false;
+#endif
 
 template <class Net>
 class Live final : public Engine {
@@ -37,6 +46,10 @@ class Live final : public Engine {
                          clipped_ - amount == before;
     }
     clipped_exactly_ = clipped_exactly_ && builder.clipped_exactly;
+    if constexpr (kChecks) {
+      Quantiser again = quantise_;
+      Builder<Net>(twin_, input, grid_, again).build(survey.clip());
+    }
     labels_.assign(grid_.pixels(), 0);
     for (std::size_t i = 0; i < input.fixed.size(); ++i)
       if (input.fixed[i] >= 0) force(grid_.slot(static_cast<Id>(i)), input.fixed[i]);
@@ -47,6 +60,9 @@ class Live final : public Engine {
     changed_.clear();
     solved_ ? read_touched() : read_all();
     solved_ = true;
+    if constexpr (kChecks)
+      if (const std::string fault = disproof_from(twin_); !fault.empty())
+        throw std::logic_error(fault);
   }
 
   Cap minimum() const override { return net_.K + offset_; }
@@ -67,7 +83,7 @@ class Live final : public Engine {
       const Cap amount = quantise_(values[k]) - before;
       if (amount == 0) continue;
       const Id v = grid_.slot(static_cast<Id>(index[k]));
-      net_.add_unary(v, amount);
+      for_networks([&](Net& net) { net.add_unary(v, amount); });
       unary_changed(v);
     }
   }
@@ -85,7 +101,9 @@ class Live final : public Engine {
       quantise_.pair(p, q, P, Q);
       if (P == P0 && Q == Q0) continue;
       const auto [v, code] = locate(index[k]);
-      net_.add_pairwise(v, code, Q - Q0, P - P0);
+      for_networks([&, v = v, code = code](Net& net) {
+        net.add_pairwise(v, code, Q - Q0, P - P0);
+      });
       flow_.residual_changed(v, code);
       unary_changed(v);
       unary_changed(net_.neighbour(v, code));
@@ -119,11 +137,7 @@ class Live final : public Engine {
   }
 
   std::string disproof(Engine& pristine) override {
-    std::vector<std::uint8_t> on(net_.slots);
-    for (Id v = 0; v < net_.slots; ++v) on[v] = flow_.on_source_side(v);
-    for (Id i = 0; i < grid_.pixels(); ++i)
-      if (labels_[i] != on[grid_.slot(i)]) return "labels differ from the source side";
-    return cutlearn::disproof(net_, dynamic_cast<Live&>(pristine).net_, on);
+    return disproof_from(dynamic_cast<Live&>(pristine).net_);
   }
 
  private:
@@ -131,6 +145,20 @@ class Live final : public Engine {
     std::int8_t label;
     Cap amount;
   };
+
+  template <class F>
+  void for_networks(F&& change) {
+    change(net_);
+    if constexpr (kChecks) change(twin_);
+  }
+
+  std::string disproof_from(Net& pristine) {
+    std::vector<std::uint8_t> on(net_.slots);
+    for (Id v = net_.begin(); v < net_.end(); ++v) on[v] = flow_.on_source_side(v);
+    for (Id i = 0; i < grid_.pixels(); ++i)
+      if (labels_[i] != on[grid_.slot(i)]) return "labels differ from the source side";
+    return cutlearn::disproof(net_, pristine, on);
+  }
 
   double energy(Cap minimum) const {
     return static_cast<double>(minimum) / quantise_.scale + clipped_;
@@ -156,14 +184,15 @@ class Live final : public Engine {
   void force(Id v, std::int8_t label) {
     if (const auto it = forced_.find(v); it != forced_.end()) {
       const Force& old = it->second;
-      net_.add_unary(v, old.label ? old.amount : -old.amount);
+      const Cap back = old.label ? old.amount : -old.amount;
+      for_networks([&](Net& net) { net.add_unary(v, back); });
       if (old.label) offset_ -= old.amount;
       forced_.erase(it);
     }
     if (label >= 0) {
       const Cap linear = linear_coefficient(net_, v);
       const Cap amount = net_.incident(v) + (linear < 0 ? -linear : linear) + 1;
-      net_.add_unary(v, label ? -amount : amount);
+      for_networks([&](Net& net) { net.add_unary(v, label ? -amount : amount); });
       if (label) offset_ += amount;
       forced_[v] = {label, amount};
     }
@@ -222,7 +251,7 @@ class Live final : public Engine {
 
   GridShape grid_;
   std::vector<Offset> offsets_;
-  Net net_;
+  Net net_, twin_;  // twin_: see the top
   Maxflow<Net> flow_;
   std::vector<Id> edge_arc_;
   std::unordered_map<Id, Force> forced_;

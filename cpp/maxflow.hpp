@@ -117,7 +117,7 @@ class Maxflow {
     level_.assign(net_.slots, 0);
     parent_.assign(net_.slots, kNone);
     if constexpr (Net::has_arcs) current_.assign(net_.first.begin(), net_.first.end() - 1);
-    for (Id v = 0; v < net_.slots; ++v) {
+    for (Id v = net_.begin(); v < net_.end(); ++v) {
       const Cap e = net_.excess[v];
       if (e == 0) continue;
       level_[v] = e > 0 ? 1 : -1;

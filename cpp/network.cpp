@@ -38,8 +38,8 @@ GridShape grid_shape(std::span<const std::int64_t> shape, bool padded) {
   const Id pad = padded ? 1 : 0;
   grid.stride[1] = grid.size[2] + pad;
   grid.stride[0] = (grid.size[1] + pad) * grid.stride[1];
-  grid.guard = padded ? (grid.size[0] > 1 ? grid.stride[0] : 0) + grid.stride[1] + 1 : 0;
-  grid.slots = 2 * grid.guard + grid.size[0] * grid.stride[0];
+  grid.guard = padded ? (shape.size() == 3 ? grid.stride[0] : 0) + grid.stride[1] + 1 : 0;
+  grid.slots = grid.guard + grid.size[0] * grid.stride[0];
   return grid;
 }
 

@@ -51,7 +51,7 @@ class Zeroed {
 struct GridShape {
   std::array<Id, 3> size{1, 1, 1};    // depth, rows, columns
   std::array<Id, 3> stride{0, 0, 1};  // one padding column a row, one padding row a slice
-  Id guard = 0;                       // slots before the first pixel and after the last
+  Id guard = 0;                       // slots before the first pixel
   Id slots = 0;
 
   Id pixels() const { return size[0] * size[1] * size[2]; }
@@ -78,6 +78,7 @@ struct Network {
   static constexpr bool has_arcs = Arcs;
 
   Id slots = 0;
+  Id guard = 0;  // the first and the last slots are padding: a neighbour always exists in memory
   Cap K = 0;
   std::array<Id, (D ? D : 1)> offset{};
   Zeroed<Cap> excess;
@@ -86,13 +87,18 @@ struct Network {
   std::vector<Id> first, head, sister;         // arcs by tail; first has slots + 1 entries
   std::vector<Cap> arc;
 
-  void allocate(Id n) {
+  // Room for n slots and a guard after them; the guard before them is among the n.
+  void allocate(Id n, Id guard_slots) {
+    guard = guard_slots;
+    n += guard;
     slots = n;
     excess = Zeroed<Cap>(n);
     grid_caps = Zeroed<Cap>(static_cast<std::size_t>(n) * D);
     for (int d = 0; d < D; ++d) cap[d] = grid_caps.get() + static_cast<std::size_t>(d) * n;
   }
 
+  Id begin() const { return guard; }
+  Id end() const { return slots - guard; }
   Id neighbour(Id v, Id code) const {
     if (D && (!Arcs || code < D)) return v + offset[code];
     return head[code - D];

@@ -108,9 +108,8 @@ class Energy:
         """
         u = float_array("unary", unary)
         slices = grid_slices(u.shape, connectivity)
-        if np.ndim(weights) == 0:
-            weights = [weights] * len(slices)
-        directions = list(weights)  # type: ignore[arg-type]
+        scalar = not isinstance(weights, Sequence) and np.ndim(weights) == 0
+        directions = [weights] * len(slices) if scalar else list(weights)
         if len(directions) != len(slices):
             raise InputError(
                 f"weights: {len(directions)} arrays found; one for each of {len(slices)} "
