@@ -1,12 +1,22 @@
 """The C++ core of cutlearn; see cutlearn.graph for the doors to it."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy
 import numpy.typing
 from numpy.typing import NDArray
 
+
+class Oracle:
+    def __init__(self, node: numpy.typing.NDArray[Any], edge: numpy.typing.NDArray[Any], shape: Sequence[int], connectivity: int, ends: numpy.typing.NDArray[numpy.int32], fixed: numpy.typing.NDArray[numpy.int8], truth: numpy.typing.NDArray[numpy.uint8], constant: numpy.typing.NDArray[numpy.float64], unary: numpy.typing.NDArray[numpy.float64], loss_scale: float, energy_scale: float) -> None: ...
+
+def oracle_round(oracles: Sequence[Oracle], w: numpy.typing.NDArray[numpy.float64], threads: int) -> numpy.typing.NDArray[numpy.float64]: ...
+
+def evaluate_trees(feature: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], threshold: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], left: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], right: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], roots: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], baseline: float, buffer: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], start: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], stride: int, step: int, out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+    """
+    Write baseline + the sum of the trees' values into out, one logit a pixel.
+    """
 
 def forward_offsets(connectivity: int) -> list[list[int]]: ...
 
@@ -38,9 +48,9 @@ class Survey:
     @property
     def worst(self) -> float: ...
 
-def survey(constant: float, unary: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], shape: Sequence[int], connectivity: int, edges: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], weights: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]], kinds: Sequence[int], regions: tuple, fixed: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Survey: ...
+def survey(constant: float, unary: numpy.typing.NDArray[numpy.float64], shape: Sequence[int], connectivity: int, edges: numpy.typing.NDArray[numpy.int32], weights: Sequence[numpy.typing.NDArray[numpy.float64]], kinds: Sequence[int], regions: tuple[numpy.typing.NDArray[Any], ...], fixed: numpy.typing.NDArray[numpy.int8]) -> Survey: ...
 
-def flow(constant: float, unary: numpy.typing.NDArray[numpy.float64], shape: Sequence[int], connectivity: int, edges: numpy.typing.NDArray[numpy.int32], weights: Sequence[numpy.typing.NDArray[numpy.float64]], kinds: Sequence[int], regions: tuple, fixed: numpy.typing.NDArray[numpy.int8]) -> Flow | None: ...
+def flow(constant: float, unary: numpy.typing.NDArray[numpy.float64], shape: Sequence[int], connectivity: int, edges: numpy.typing.NDArray[numpy.int32], weights: Sequence[numpy.typing.NDArray[numpy.float64]], kinds: Sequence[int], regions: tuple[numpy.typing.NDArray[Any], ...], fixed: numpy.typing.NDArray[numpy.int8]) -> Flow | None: ...
 
 class Flow:
     def solve(self) -> None: ...

@@ -2,8 +2,9 @@
 recorded bound on floats of mixed scale."""
 
 import numpy as np
-import oracles
 import pytest
+
+import oracles
 import worlds
 
 GRIDS = [((2, 3), 4), ((3, 3), 4), ((2, 4), 8), ((3, 3), 8), ((1, 6), 8), ((7, 1), 4),

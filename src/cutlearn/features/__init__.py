@@ -1,1 +1,1 @@
-"""Images become numbers at nodes and edges: banks of filters, boosted logits, edge contrasts."""
+"""Images become numbers: nodes, edges and their features, free of weights."""

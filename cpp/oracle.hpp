@@ -1,0 +1,60 @@
+// The oracle of one image: weights w in, the highest plane of its risk at w out.
+//
+// What     E(y; w) = sum_i y_i (w_node . f_i) + sum_e [y_i != y_j] (w_edge . g_e). The loss is given
+//          as pieces, -Delta(y) = min_k (constant_k + unary_k . y), so
+//            max_y  r Delta(y) - s (E(y; w) - E(y_n; w))
+//          is the best of one cut for each piece, with unaries s w_node . f_i + r unary_ki, divided
+//          by s. The plane of the labelling found is b + a . w, b = r Delta(y), a = s (psi(y_n) -
+//          psi(y)); psi sums f over the ones and g over the edges whose ends differ.
+// Sums     a is summed over the nodes and edges where y and y_n disagree, in their order: short near
+//          the optimum, without cancellation, and a function of y alone.
+// State    None: every round builds its network anew and resumes only from piece to piece. When w
+//          changes, every capacity does, and following all of them costs more than building
+//          (measured in benchmarks/training.py); nothing is kept for an image between rounds.
+// So planes depend on w and the image only: the same bits for any number of threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "input.hpp"
+
+namespace cutlearn {
+
+// A row-major table of features in single or double precision.
+struct Table {
+  const void* data = nullptr;
+  bool single = false;
+  std::size_t rows = 0, columns = 0;
+};
+
+// What an oracle works on; views, kept alive by the caller.
+struct OracleTask {
+  Table node, edge;
+  std::vector<std::int64_t> shape;     // of the grid, or the number of nodes
+  int connectivity = 0;                // 0: a list of edges
+  std::span<const Id> ends;            // edges: tail, head, tail, head, ...; empty on a grid
+  std::span<const std::int8_t> fixed;  // empty, or -1 free, else the label
+  std::span<const std::uint8_t> truth;
+  std::span<const double> constant;  // K
+  std::span<const double> unary;     // K x n
+  double loss_scale = 1, energy_scale = 1;
+};
+
+// Memory that a thread uses again from image to image.
+struct OracleScratch {
+  std::vector<double> unary, shifted, weights, row;
+};
+
+// Writes b, a_1 .. a_d to `plane`.
+// requires w_edge >= 0, plane.size() == 1 + w.size(), w.size() == node + edge features
+// throws std::overflow_error when w makes energies beyond the range of doubles
+void highest_plane(const OracleTask& task, std::span<const double> w, std::span<double> plane,
+                   OracleScratch& scratch);
+
+// One round: planes[i] for every task, on so many threads.
+void oracle_round(std::span<const OracleTask* const> tasks, std::span<const double> w,
+                  double* planes, int threads);
+
+}  // namespace cutlearn

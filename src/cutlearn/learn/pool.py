@@ -1,0 +1,182 @@
+"""The planes of every image that were ever found, beside the oracles that find them.
+
+A plane depends on its own image, the loss and the normalisation only, not on C, on the other
+images or on the master: one pool serves a path of C, every fold (`take`) and every learner.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cutlearn.errors import InputError
+from cutlearn.features.problem import Problem
+from cutlearn.learn.losses import Loss, loss_of
+from cutlearn.learn.oracle import Oracle, Task, ask, task_of
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+# The index that stands for the zero plane (y = y_n), which no image needs to store.
+ZERO = -1
+
+
+class PlaneSet:
+    """The distinct planes of one image, in the order in which they were found.
+
+    Parameters
+    ----------
+    n_weights : int
+    """
+
+    def __init__(self, n_weights: int) -> None:
+        self._rows = np.zeros((8, n_weights + 1))
+        self._count = 0
+        self._seen: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def rows(self) -> Matrix:
+        """The planes as (P, 1 + d) rows b, a."""
+        return self._rows[: self._count]
+
+    def add(self, row: Vector) -> int:
+        """Add the plane b, a and give its index; a plane that is known keeps its own."""
+        key = row.tobytes()
+        index = self._seen.get(key)
+        if index is not None:
+            return index
+        if not row.any():
+            return ZERO
+        if self._count == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+        self._rows[self._count] = row
+        self._seen[key] = self._count
+        self._count += 1
+        return self._count - 1
+
+    def best(self, w: Vector) -> int:
+        """Give the index of the highest plane at w, ZERO when none is above zero."""
+        if not self._count:
+            return ZERO
+        heights = self.rows[:, 0] + self.rows[:, 1:] @ w
+        index = int(heights.argmax())
+        return index if heights[index] > 0 else ZERO
+
+    def restore(self, rows: Matrix) -> None:
+        """Continue as the set that held these rows; what is there must be their beginning."""
+        if rows.shape[1:] != self._rows.shape[1:] or not np.array_equal(
+            rows[: self._count], self.rows
+        ):
+            raise InputError(
+                "checkpoint: planes that do not continue those of this pool found; the planes of "
+                "the same run wanted. Remove the checkpoint to start anew."
+            )
+        for row in rows[self._count :]:
+            self.add(np.ascontiguousarray(row))
+
+
+class Pool:
+    """Oracles and known planes of a list of problems.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+    labels : sequence of arrays
+        0, 1 or 255 (void), one array for each problem.
+    loss : str or Loss
+    normalize : "pixels", "loss" or "none"
+    """
+
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        labels: Sequence[ArrayLike],
+        loss: str | Loss = "hamming",
+        normalize: str = "pixels",
+    ) -> None:
+        _check_alike(problems, labels)
+        bound = loss_of(loss)
+        self.settings = f"{bound!r} {normalize}"
+        self.tasks: list[Task] = []
+        for image, (problem, truth) in enumerate(zip(problems, labels)):
+            try:
+                self.tasks.append(task_of(problem, truth, bound, image, normalize))
+            except InputError as error:
+                raise InputError(f"image {image}: {error}") from error
+        self.oracles = [Oracle(task) for task in self.tasks]
+        self.planes = [PlaneSet(problems[0].n_weights) for _ in problems]
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def n_weights(self) -> int:
+        """Length of w."""
+        return self.tasks[0].problem.n_weights
+
+    @property
+    def largest(self) -> float:
+        """The mean over the images of the largest possible loss."""
+        return sum(task.largest for task in self.tasks) / len(self)
+
+    def take(self, images: Sequence[int]) -> "Pool":
+        """Give the pool of some of the images; oracles and planes are shared."""
+        part = object.__new__(Pool)
+        part.settings = self.settings
+        part.tasks = [self.tasks[i] for i in images]
+        part.oracles = [self.oracles[i] for i in images]
+        part.planes = [self.planes[i] for i in images]
+        return part
+
+    def ask(self, w: Vector, threads: int) -> tuple[NDArray[np.int32], Matrix]:
+        """Ask every oracle at w; give each plane's index and the planes b, a as (N, 1 + d)."""
+        rows = ask(self.oracles, w, threads)
+        index = [known.add(row) for known, row in zip(self.planes, rows)]
+        return np.array(index, np.int32), rows
+
+    def best(self, w: Vector) -> NDArray[np.int32]:
+        """Give the index of each image's highest known plane at w, without any cut."""
+        return np.array([known.best(w) for known in self.planes], np.int32)
+
+    def rows(self, index: NDArray[np.int32]) -> Matrix:
+        """Give the chosen plane b, a of every image, (N, 1 + d); zeros for the zero plane."""
+        out = np.zeros((len(self), self.n_weights + 1))
+        for row, known, i in zip(out, self.planes, index):
+            if i != ZERO:
+                row[:] = known.rows[i]
+        return out
+
+    def digest(self) -> str:
+        """Give a fingerprint of the data, loss and normalisation, for checkpoints."""
+        out = hashlib.blake2b(self.settings.encode(), digest_size=16)
+        for task in self.tasks:
+            problem = task.problem
+            arrays = [problem.node_features, problem.edge_features, problem.edges, problem.fixed]
+            for array in [*arrays, task.labels, task.loss.unary, task.loss.constant]:
+                if array is not None:
+                    out.update(f"{array.dtype}{array.shape}".encode())
+                    out.update(np.ascontiguousarray(array).data)
+            out.update(f"{problem.shape}{problem.connectivity}".encode())
+        return out.hexdigest()
+
+
+def _check_alike(problems: Sequence[Problem], labels: Sequence[ArrayLike]) -> None:
+    if len(problems) == 0:
+        raise InputError("problems: none found; at least one wanted. Give annotated images.")
+    if len(problems) != len(labels):
+        raise InputError(
+            f"labels: {len(labels)} found for {len(problems)} problems; one each wanted. "
+            "Give them in the same order."
+        )
+    first = (problems[0].n_node_features, problems[0].n_edge_features)
+    for image, problem in enumerate(problems):
+        found = (problem.n_node_features, problem.n_edge_features)
+        if found != first:
+            raise InputError(
+                f"image {image}: {found[0]} node and {found[1]} edge features found; {first[0]} "
+                f"and {first[1]} wanted, as in image 0. Compute the same features for all."
+            )

@@ -1,0 +1,140 @@
+"""What training tells of itself: its settings, its steps and its result."""
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.energy.linear import Layout
+from cutlearn.errors import InputError
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+LEARNERS = ("bundle", "nslack")
+MOST_GROUPS = 50
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of training.
+
+    Attributes
+    ----------
+    number : int
+        From 1.
+    objective : float
+        At the weights that were asked.
+    best, lower_bound, gap : float
+        The best objective so far, the certified bound, and their difference.
+    relative_gap, tol : float
+        The gap in the units of the tolerance, and the tolerance.
+    oracle_seconds, master_seconds : float
+    calls : int
+        Oracle calls, one for each image asked.
+    planes : int
+        Planes in the master.
+    """
+
+    number: int
+    objective: float
+    best: float
+    lower_bound: float
+    gap: float
+    relative_gap: float
+    tol: float
+    oracle_seconds: float
+    master_seconds: float
+    calls: int
+    planes: int
+
+
+@dataclass(frozen=True, eq=False)
+class TrainResult:
+    """Learned weights, and how good they are proved to be.
+
+    Attributes
+    ----------
+    w : (d,) float64
+        The best weights found.
+    objective, lower_bound, gap, relative_gap : float
+        lambda/2 |w|^2 + R(w) at w; no weights do better than the bound; their difference; the
+        difference over max(objective, largest possible loss / 1000).
+    steps : tuple of Step
+    certified : bool
+        Whether the gap is proved (exact cuts in every oracle call).
+    converged : bool
+        Whether the gap reached the tolerance.
+    layout : Layout
+        The named slices of w.
+    C : float
+    """
+
+    w: Vector
+    objective: float
+    lower_bound: float
+    gap: float
+    relative_gap: float
+    steps: tuple[Step, ...]
+    certified: bool
+    converged: bool
+    layout: Layout
+    C: float
+
+
+def steps_to_rows(steps: list[Step]) -> Matrix:
+    """Give steps as rows of numbers, for a checkpoint."""
+    names = [field.name for field in fields(Step)]
+    rows = [[float(getattr(step, name)) for name in names] for step in steps]
+    return np.array(rows, np.float64).reshape(-1, len(names))
+
+
+def rows_to_steps(rows: Matrix) -> list[Step]:
+    """Give back the steps of a checkpoint."""
+    steps = []
+    for row in rows.tolist():
+        values = dict(zip([field.name for field in fields(Step)], row))
+        whole = {name: int(values.pop(name)) for name in ("number", "calls", "planes")}
+        steps.append(Step(**whole, **values))
+    return steps
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Checked settings of a run."""
+
+    C: float
+    tol: float
+    groups: int
+    max_steps: int
+
+
+def settings_of(
+    n_images: int, learner: str, C: float, tol: float, groups: int | None, max_steps: int
+) -> Settings:
+    """Check the settings of a run."""
+    if learner not in LEARNERS:
+        raise InputError(
+            f"The 'learner' parameter must be one of {LEARNERS}. Got {learner!r} instead."
+        )
+    if not C > 0:
+        raise InputError(f"The 'C' parameter must be a number > 0. Got {C!r} instead.")
+    if math.isinf(C):
+        raise InputError(
+            "C: infinity (no regulariser) found; a finite number wanted by the bundle so far. "
+            "Choose a large finite C."
+        )
+    if not tol > 0:
+        raise InputError(f"The 'tol' parameter must be a number > 0. Got {tol!r} instead.")
+    most = n_images
+    if learner == "nslack":
+        groups = most
+    elif groups is None:
+        groups = min(most, MOST_GROUPS)
+    if not 1 <= groups <= most:
+        raise InputError(
+            f"The 'groups' parameter must be between 1 and the number of images, {most}. "
+            f"Got {groups!r} instead."
+        )
+    return Settings(float(C), float(tol), int(groups), int(max_steps))

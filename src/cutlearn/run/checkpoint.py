@@ -1,0 +1,64 @@
+"""The state of a long run on disk: arrays and plain values, written whole or not at all.
+
+A checkpoint is a safetensors file whose metadata holds one JSON text: kind, version and values.
+Loading executes nothing; a damaged or foreign file gets one sentence.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from cutlearn.errors import InputError
+from cutlearn.store import atomic_write
+
+VERSION = 1
+KEY = "cutlearn"
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Interrupted(KeyboardInterrupt):
+    """A long run was stopped by the keyboard; the message tells what is saved and how to go on."""
+
+
+def save_checkpoint(path: str | Path, kind: str, values: dict[str, Any], arrays: Arrays) -> None:
+    """Write a checkpoint atomically.
+
+    Parameters
+    ----------
+    path : path
+    kind : str
+        What the state is of, such as "train"; loading asks for the same.
+    values : dict
+        What JSON can hold.
+    arrays : dict of arrays
+    """
+    header = json.dumps({"kind": kind, "version": VERSION, "values": values}, allow_nan=True)
+    # safetensors ignores strides: a transposed array would come back scrambled.
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    atomic_write(Path(path), safetensors.numpy.save(whole, metadata={KEY: header}))
+
+
+def load_checkpoint(path: str | Path, kind: str) -> tuple[dict[str, Any], Arrays]:
+    """Read a checkpoint of a kind; gives its values and arrays."""
+    try:
+        with safetensors.safe_open(str(path), framework="numpy") as file:
+            header = json.loads((file.metadata() or {})[KEY])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        found, version, values = header["kind"], header["version"], header["values"]
+    except (safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: not a checkpoint of cutlearn, or damaged ({error}); one written by an "
+            "unfinished run wanted. Remove it to start anew."
+        ) from error
+    if found != kind or version != VERSION or not isinstance(values, dict):
+        raise InputError(
+            f"{path}: a checkpoint of kind {found!r}, version {version!r} found; kind {kind!r}, "
+            f"version {VERSION} wanted. Remove it to start anew."
+        )
+    return values, arrays

@@ -1,0 +1,145 @@
+"""What a person sees of a long run: a bar on a terminal, plain lines in a pipe.
+
+The training loop calls `callback(step)` after every step; a `Progress` is such a callback and shows
+rate, gap and the time left, which it reads off the gap: it falls about geometrically.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, Protocol, TextIO, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bar
+
+Item = TypeVar("Item")
+
+# Seconds between two plain lines.
+PAUSE = 5.0
+
+
+class StepLike(Protocol):
+    """What a step of a run tells."""
+
+    @property
+    def number(self) -> int:
+        """Steps done, from 1."""
+
+    @property
+    def relative_gap(self) -> float:
+        """The certified gap in the units of the tolerance."""
+
+    @property
+    def tol(self) -> float:
+        """The tolerance at which the run stops."""
+
+
+class Callback(Protocol):
+    """Called after every step of a run. What it raises ends the run."""
+
+    def __call__(self, step: Any) -> None:
+        """Take note of a step."""
+
+
+def time_left(first_gap: float, gap: float, tol: float, seconds: float) -> float:
+    """Estimate the seconds until the gap reaches tol, as if it fell geometrically.
+
+    Examples
+    --------
+    >>> round(time_left(1.0, 0.1, 0.01, 10.0))
+    10
+    """
+    if gap <= tol:
+        return 0.0
+    if not 0 < gap < first_gap or tol <= 0 or not math.isfinite(first_gap):
+        return math.inf
+    return seconds * math.log(gap / tol) / math.log(first_gap / gap)
+
+
+def clock(seconds: float) -> str:
+    """Write seconds as 7 s, 3:05 or 2:00:00; a dash when unknown."""
+    if not math.isfinite(seconds):
+        return "-"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    hours, rest = divmod(whole, 3600)
+    if hours:
+        return f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
+    return f"{rest // 60}:{rest % 60:02d}"
+
+
+class Progress:
+    """Shows a run: call it with steps, or let `count` go through items. A context manager.
+
+    Parameters
+    ----------
+    title : str
+    stream : text stream, optional
+        Where to write, stderr by default.
+    """
+
+    def __init__(self, title: str, stream: TextIO | None = None) -> None:
+        self.title = title
+        self._stream = stream or sys.stderr
+        self._bar: Bar | None = None
+        self._task: Any = None
+        self._start = time.monotonic()
+        self._last = -math.inf
+        self._first_gap = math.nan
+
+    def __enter__(self) -> "Progress":
+        self._start = time.monotonic()
+        if self._stream.isatty():
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.fields[note]}"),
+            )
+            self._bar = Bar(*columns, console=Console(file=self._stream), transient=True)
+            self._task = self._bar.add_task(self.title, total=1.0, note="")
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, step: StepLike) -> None:
+        """Show a step of training."""
+        seconds = max(time.monotonic() - self._start, 1e-9)
+        gap, tol = step.relative_gap, step.tol
+        if not math.isfinite(self._first_gap):
+            self._first_gap = gap
+        left = time_left(self._first_gap, gap, tol, seconds)
+        share = seconds / (seconds + left) if math.isfinite(left) else 0.0
+        rate = step.number / seconds
+        note = f"step {step.number}, {rate:.1f}/s, gap {gap:.2%} of {tol:.2%}, left {clock(left)}"
+        self._show(share, note, gap <= tol)
+
+    def count(self, items: Iterable[Item], total: int, unit: str = "images") -> Iterator[Item]:
+        """Go through items and show how many are done."""
+        for done, item in enumerate(items, 1):
+            yield item
+            seconds = max(time.monotonic() - self._start, 1e-9)
+            left = seconds / done * (total - done)
+            note = f"{done} of {total} {unit}, {done / seconds:.1f}/s, left {clock(left)}"
+            self._show(done / max(total, 1), note, done >= total)
+
+    def _show(self, share: float, note: str, done: bool) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, completed=share, note=note)
+            return
+        now = time.monotonic()
+        if done or now - self._last >= PAUSE:
+            self._last = now
+            self._stream.write(f"{self.title}: {note}\n")
+            self._stream.flush()

@@ -1,0 +1,88 @@
+"""Where work runs: an ordered map over threads.
+
+Results come in the order of the items whatever the number of threads, so sums over them have the
+same bits. The work must release the interpreter's lock (the C++ core and numpy do) to gain.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import TypeVar
+
+from cutlearn.errors import InputError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Give the number of threads that `n_jobs` means: None is 1, -1 all processors, -2 all but one.
+
+    Examples
+    --------
+    >>> thread_count(None), thread_count(3)
+    (1, 3)
+    """
+    if n_jobs is None:
+        return 1
+    if type(n_jobs) is not int or n_jobs == 0:
+        raise InputError(
+            f"The 'n_jobs' parameter must be None, a positive integer, or -1 for all processors. "
+            f"Got {n_jobs!r} instead."
+        )
+    if n_jobs > 0:
+        return n_jobs
+    try:
+        processors = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        processors = os.cpu_count() or 1
+    return max(1, processors + 1 + n_jobs)
+
+
+class Workers:
+    """A pool of threads with an ordered map. Use as a context manager.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        See `thread_count`.
+
+    Examples
+    --------
+    >>> with Workers(2) as workers:
+    ...     workers.map(abs, [-1, 2, -3])
+    [1, 2, 3]
+    """
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.threads = thread_count(n_jobs)
+        self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """Give function(item) for every item, in their order; the first failure is raised."""
+        if self._pool is None:
+            return [function(item) for item in items]
+        futures = [self._pool.submit(function, item) for item in items]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the threads; work that has not begun is dropped."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

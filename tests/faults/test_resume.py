@@ -1,0 +1,115 @@
+"""Killed, interrupted or resumed: the same bits as an undisturbed run."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cutlearn.errors import InputError
+from cutlearn.learn.train import path, train
+from cutlearn.run.checkpoint import Interrupted
+from tiny_problems import tiny_set
+
+TESTS = Path(__file__).parent.parent
+SETTINGS = {"C": 30.0, "tol": 1e-7, "groups": 1}
+
+# The killed run: it tells every step, so that the parent knows when to kill.
+CHILD = """
+import sys, time
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+from tiny_problems import tiny_set
+from cutlearn.learn.train import train
+problems, truth, _ = tiny_set(np.random.default_rng(11), images=8)
+def tell(step):
+    sys.stdout.write(f"{step.number}\\n"); sys.stdout.flush(); time.sleep(0.02)
+train(problems, truth, sys.argv[3], C=30.0, tol=1e-7, groups=1, checkpoint=sys.argv[2],
+      callback=tell, n_jobs=2)
+"""
+
+
+def bits(r):
+    return r.w.tobytes(), r.objective, r.lower_bound, [s.objective for s in r.steps]
+
+
+@pytest.fixture
+def tiny():
+    return tiny_set(np.random.default_rng(11), images=8)[:2]
+
+
+@pytest.mark.parametrize(("loss", "last"), [("hamming", 1), ("hamming", 3), ("count", 2)])
+def test_killed_then_resumed_is_as_if_never_killed(tiny, tmp_path, loss, last):
+    file = tmp_path / "run"
+    whole = train(*tiny, loss, **SETTINGS)
+    assert len(whole.steps) > last + 1
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(TESTS), str(file), loss],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        for line in child.stdout:
+            if int(line) >= last:
+                child.send_signal(signal.SIGKILL)
+                break
+    assert child.returncode == -signal.SIGKILL
+    asked = []
+    resumed = train(*tiny, loss, **SETTINGS, checkpoint=file, callback=asked.append)
+    assert len(asked) < len(whole.steps), "the resumed run did not start anew"
+    assert bits(resumed) == bits(whole)
+
+
+@pytest.mark.parametrize("stop", [1, 2, 5])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_interrupted_then_resumed(tiny, tmp_path, stop, groups):
+    settings = {**SETTINGS, "groups": groups}
+
+    def interrupt(step):
+        if step.number == stop:
+            raise KeyboardInterrupt
+
+    file = tmp_path / "run"
+    with pytest.raises(Interrupted, match="Run the same call again"):
+        train(*tiny, **settings, checkpoint=file, callback=interrupt)
+    resumed = train(*tiny, **settings, checkpoint=file, n_jobs=2)
+    assert bits(resumed) == bits(train(*tiny, **settings))
+
+
+def test_a_finished_run_is_not_run_again(tiny, tmp_path):
+    file = tmp_path / "run"
+    first = train(*tiny, **SETTINGS, checkpoint=file)
+    asked = []
+    again = train(*tiny, **SETTINGS, checkpoint=file, callback=asked.append)
+    assert not asked
+    assert bits(first) == bits(again)
+
+
+def test_a_path_is_resumed_within_its_c(tiny, tmp_path):
+    Cs = [0.3, 3.0, 30.0]
+    whole = path(*tiny, Cs, tol=1e-6)
+    calls = []
+
+    def interrupt(step):
+        calls.append(step)
+        if len(calls) == len(whole[0].steps) + 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted):
+        path(*tiny, Cs, tol=1e-6, checkpoint=tmp_path / "run", callback=interrupt)
+    resumed = path(*tiny, Cs, tol=1e-6, checkpoint=tmp_path / "run")
+    assert [bits(r) for r in resumed] == [bits(r) for r in whole]
+
+
+def test_a_checkpoint_of_another_run_is_refused(tiny, tmp_path):
+    file = tmp_path / "run"
+    train(*tiny, **SETTINGS, checkpoint=file)
+    problems, truth = tiny
+    for other in (
+        lambda: train(problems, truth, "count", **SETTINGS, checkpoint=file),
+        lambda: train(problems, truth, **{**SETTINGS, "C": 1.0}, checkpoint=file),
+        lambda: train(problems, [1 - y for y in truth], **SETTINGS, checkpoint=file),
+    ):
+        with pytest.raises(InputError, match="other data or settings"):
+            other()

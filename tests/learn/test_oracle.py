@@ -1,0 +1,98 @@
+"""The oracle's plane is the highest of all labellings' planes at w, by enumeration."""
+
+import numpy as np
+import pytest
+
+from cutlearn.energy.linear import psi
+from cutlearn.errors import InputError
+from cutlearn.features.problem import Problem
+from cutlearn.learn.losses import Count, Hamming
+from cutlearn.learn.oracle import Oracle, task_of
+from tiny_problems import count, hamming, labellings, planes, random_problem
+
+CASES = {
+    "hamming": (Hamming(), hamming),
+    "weighted": (Hamming((0.5, 2.0)), lambda y, t: hamming(y, t, (0.5, 2.0))),
+    "count": (Count(), count),
+    "over": (Count(side="over"), lambda y, t: count(y, t, "over")),
+    "under, tolerance": (
+        Count(side="under", tolerance=1),
+        lambda y, t: count(y, t, "under", 1),
+    ),
+    "tolerance": (Count(tolerance=1.5), lambda y, t: count(y, t, "both", 1.5)),
+    "sum": (2 * Hamming() + Count(), lambda y, t: 2 * hamming(y, t) + count(y, t)),
+}
+
+
+def random_weights(rng):
+    return np.concatenate([rng.normal(size=3), rng.uniform(0, 2, 2)]) * 10 ** rng.uniform(-3, 1)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("normalize", ["pixels", "loss", "none"])
+@pytest.mark.parametrize("seed", range(4))
+def test_highest_plane_at_every_w(case, normalize, seed):
+    rng = np.random.default_rng(seed)
+    loss, delta = CASES[case]
+    p = random_problem(rng, grid=seed % 2 == 1)
+    truth = rng.integers(0, 2, p.n_nodes).astype(np.uint8)
+    oracle = Oracle(task_of(p, truth, loss, 0, normalize))
+    b, a = planes(p, truth, delta, normalize)
+    for _ in range(5):  # the same warm handle, other weights
+        w = random_weights(rng)
+        plane = oracle(w)
+        assert plane.value(w) == pytest.approx((b + a @ w).max(), rel=1e-9, abs=1e-12)
+        known = np.abs(b - plane.b) + np.abs(a - plane.a).max(axis=1)
+        assert known.min() < 1e-9, "the plane belongs to a labelling"
+
+
+@pytest.mark.parametrize("loss", ["hamming", "count"])
+@pytest.mark.parametrize("grid", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_void_nodes_are_as_if_never_there(loss, grid, seed):
+    rng = np.random.default_rng(seed)
+    p = random_problem(rng, grid=grid)
+    n = p.n_nodes
+    truth = rng.integers(0, 2, n)
+    truth[: n // 2] = 255
+    known = np.flatnonzero(truth != 255)
+    number = {int(i): k for k, i in enumerate(known)}
+    alive = [k for k, e in enumerate(p.edge_ends().tolist()) if e[0] in number and e[1] in number]
+    ends = [[number[i] for i in p.edge_ends()[k].tolist()] for k in alive]
+    small = Problem(p.node_features[known], np.array(ends, int).reshape(-1, 2),
+                    p.edge_features[alive])  # fmt: skip
+    loss, delta = CASES[loss]
+    b, a = planes(small, truth[known].astype(np.uint8), delta, "pixels")
+    oracle = Oracle(task_of(p, truth, loss))
+    for _ in range(3):
+        w = random_weights(rng)
+        assert oracle(w).value(w) == pytest.approx((b + a @ w).max(), rel=1e-9, abs=1e-12)
+
+
+def test_weights_by_pixel_follow_their_pixels_when_void_nodes_leave():
+    p = Problem(np.ones((3, 1)), [[0, 1], [1, 2]])
+    task = task_of(p, [255, 0, 1], Hamming(pixel_weights=[[9.0, 2.0, 4.0]]))
+    assert task.loss.value([1, 0]) == 6.0
+    assert task.largest == 3.0
+
+
+def test_fixed_nodes_stay():
+    rng = np.random.default_rng(3)
+    p = random_problem(rng, n=6)
+    truth = rng.integers(0, 2, 6).astype(np.uint8)
+    fixed = np.where([True, False, False, True, False, False], truth.astype(int), -1)
+    held = Problem(p.node_features, p.edges, p.edge_features, fixed=fixed)
+    oracle = Oracle(task_of(held, truth, Hamming()))
+    for _ in range(5):
+        w = random_weights(rng)
+        heights = [
+            (hamming(y, truth) + w @ (psi(p, truth) - psi(p, y))) / 6
+            for y in labellings(6)
+            if (y[[0, 3]] == truth[[0, 3]]).all()
+        ]
+        assert oracle(w).value(w) == pytest.approx(max(heights), rel=1e-9, abs=1e-12)
+
+
+def test_unknown_normalisation():
+    with pytest.raises(InputError, match="'normalize' parameter"):
+        task_of(Problem(np.ones((2, 1))), [0, 1], Hamming(), 0, "image")

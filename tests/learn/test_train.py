@@ -1,0 +1,132 @@
+"""The loop: steps, stopping, pools, refusals."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.features.problem import Problem
+from cutlearn.learn.pool import Pool
+from cutlearn.learn.train import path, train
+from cutlearn.run.checkpoint import Interrupted
+from tiny_problems import tiny_set
+
+P = Problem(np.array([[-1.0], [-1.0], [1.0], [1.0]]), [[0, 1], [1, 2], [2, 3]])
+Y = [1, 1, 0, 0]
+
+
+@pytest.fixture
+def tiny():
+    return tiny_set(np.random.default_rng(1))[:2]
+
+
+def test_a_result_tells_all(tiny):
+    seen = []
+    r = train(*tiny, C=10.0, tol=1e-3, callback=seen.append)
+    assert tuple(seen) == r.steps
+    assert [s.number for s in r.steps] == list(range(1, len(seen) + 1))
+    assert r.converged
+    assert r.relative_gap <= 1e-3
+    assert r.gap == r.objective - r.lower_bound
+    assert all(s.oracle_seconds > 0 and s.master_seconds >= 0 for s in r.steps)
+    assert r.layout.split(r.w)["edge"].min() >= 0
+
+
+def test_stopping_early_warns_with_the_gap(tiny):
+    with pytest.warns(ConvergenceWarning, match=r"after 2 steps at a gap of .*%"):
+        r = train(*tiny, C=100.0, tol=1e-6, max_steps=2)
+    assert not r.converged
+    assert len(r.steps) == 2
+    assert r.objective == min(s.objective for s in r.steps)
+
+
+def test_a_loss_that_cannot_be_positive_is_learned_at_once():
+    from cutlearn.learn.losses import Count
+
+    r = train([P], [Y], Count(tolerance=10))
+    assert r.objective == 0.0
+    assert r.converged
+    assert (r.w == 0).all()
+
+
+def test_one_image_one_node_without_edges():
+    r = train([Problem([[2.0]])], [[1]], C=100.0, tol=1e-6)
+    # 1/(2C) w^2 + max(0, 1 + 2 w): the kink w = -1/2.
+    assert r.w == pytest.approx([-0.5], abs=1e-6)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_path_of_c_gives_what_single_runs_give_with_fewer_cuts(tiny, groups):
+    Cs = [0.1, 1.0, 10.0, 100.0]
+    alone = [train(*tiny, C=C, tol=1e-4, groups=groups) for C in Cs]
+    along = path(*tiny, Cs, tol=1e-4, groups=groups)
+    for a, b in zip(alone, along):
+        assert a.objective == pytest.approx(b.objective, rel=2e-4)
+    assert sum(len(r.steps) for r in along) < sum(len(r.steps) for r in alone)
+
+
+def test_a_pool_serves_a_part_of_the_images():
+    problems, truth, _ = tiny_set(np.random.default_rng(2))
+    pool = Pool(problems, truth)
+    train(problems, truth, pool=pool, tol=1e-4)
+    before = len(pool.planes[1])
+    part = pool.take([1])
+    r = train(problems[1:2], truth[1:2], pool=part, tol=1e-4)
+    assert r.objective == pytest.approx(
+        train(problems[1:2], truth[1:2], tol=1e-4).objective, rel=2e-4
+    )
+    assert len(pool.planes[1]) >= before > 0
+
+
+def test_threads_give_the_same_bits(tiny):
+    one, two = (train(*tiny, C=10.0, tol=1e-6, n_jobs=n) for n in (1, 2))
+    assert one.w.tobytes() == two.w.tobytes()
+    assert [s.objective for s in one.steps] == [s.objective for s in two.steps]
+
+
+REFUSED = {
+    "no problems": lambda: train([], []),
+    "labels missing": lambda: train([P], []),
+    "features differ": lambda: train([P, Problem(np.ones((2, 2)))], [Y, [0, 1]]),
+    "bad labels name the image": lambda: train([P, P], [Y, [0, 1, 2, 3]]),
+    "C zero": lambda: train([P], [Y], C=0),
+    "C NaN": lambda: train([P], [Y], C=math.nan),
+    "C infinite": lambda: train([P], [Y], C=math.inf),
+    "tol": lambda: train([P], [Y], tol=0),
+    "learner": lambda: train([P], [Y], learner="sgd"),
+    "loss": lambda: train([P], [Y], loss="iou"),
+    "normalize": lambda: train([P], [Y], normalize="image"),
+    "groups": lambda: train([P], [Y], groups=2),
+    "envelope": lambda: train([P], [Y], envelope=3),
+    "constraints": lambda: train([P], [Y], constraints=([[1.0]], [0.0])),
+    "n_jobs": lambda: train([P], [Y], n_jobs=0),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case):
+    with pytest.raises(InputError) as caught:
+        REFUSED[case]()
+    if "image" in case:
+        assert str(caught.value).startswith("image 1: labels: values 2, 3 found")
+
+
+def test_an_interrupt_is_told_as_such(tiny):
+    def stop(step):
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="after 1 steps; nothing is saved"):
+        train(*tiny, C=10.0, tol=1e-6, callback=stop)
+
+
+def test_inputs_are_left_alone(tiny):
+    problems, truth = tiny
+    before = [y.copy() for y in truth]
+    for y in truth:
+        y.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(problems, truth)
+    assert all((a == b).all() for a, b in zip(before, truth))

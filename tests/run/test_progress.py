@@ -1,0 +1,59 @@
+"""What a person sees: rate, gap and time left, in lines or in a bar."""
+
+import io
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from cutlearn.run.progress import Progress, clock, time_left
+
+
+def step(number, gap, tol=0.01):
+    return SimpleNamespace(number=number, relative_gap=gap, tol=tol)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_plain_lines_in_a_pipe():
+    out = io.StringIO()
+    with Progress("training", out) as show:
+        show(step(1, 0.9))
+        show(step(2, 0.5))  # too soon after the last line
+        show(step(3, 0.009))
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("training: step 1, ")
+    assert "gap 90.00% of 1.00%, left -" in lines[0]
+    assert "step 3" in lines[1]
+    assert "gap 0.90% of 1.00%, left 0 s" in lines[1]
+
+
+def test_a_bar_on_a_terminal():
+    out = Terminal()
+    with Progress("training", out) as show:
+        show(step(1, 0.9))
+        show(step(2, 0.1))
+    assert "training" in out.getvalue()
+
+
+def test_counted_work():
+    out = io.StringIO()
+    with Progress("features", out) as show:
+        assert list(show.count(iter("abc"), 3)) == ["a", "b", "c"]
+    assert "3 of 3 images" in out.getvalue().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("first", "gap", "wanted"),
+    [(1.0, 0.1, 10.0), (1.0, 0.01, 0.0), (1.0, 1.0, math.inf), (math.inf, 0.5, math.inf)],
+)
+def test_time_left(first, gap, wanted):
+    assert time_left(first, gap, 0.01, 10.0) == pytest.approx(wanted)
+
+
+def test_clock():
+    assert [clock(x) for x in (7.2, 185, 7200, math.inf)] == ["7 s", "3:05", "2:00:00", "-"]
