@@ -64,7 +64,7 @@ def spread(name: str, array: NDArray[Scalar], shape: tuple[int, ...]) -> NDArray
         return np.ascontiguousarray(np.broadcast_to(array, shape))
     except ValueError:
         raise InputError(
-            f"{name}: shape {array.shape} found; {shape} wanted, one for each index, or one for all."
+            f"{name}: shape {array.shape} found; {shape} wanted, one an index, or one for all."
         ) from None
 
 
