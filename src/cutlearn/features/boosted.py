@@ -85,7 +85,7 @@ class Boosted:
         maps: list[Float32] = []
         for trees in self.stages:
             if maps:
-                add_context(stack, maps[-1], self.bank.kind)
+                add_context(stack, maps[-1], image, self.bank.kind)
             maps.append(trees.evaluate(stack.columns(), self.step))
         return maps
 
@@ -146,7 +146,7 @@ def fit_boosted(
         def predict(i: int, grown: list[Trees] = grown) -> Float32:
             stack = bank.stack(items[i].image, items[i].extra)
             for logit in maps[i]:
-                add_context(stack, logit, bank.kind)
+                add_context(stack, logit, items[i].image, bank.kind)
             return grown[items[i].fold + 1].evaluate(stack.columns(), recipe.step)
 
         last = stage + 1 == recipe.stages
@@ -253,7 +253,7 @@ def _rows(item: Item, maps: Sequence[Float32], bank: Bank, index: npt.NDArray[np
     """Rows of the newest columns only: the bank's, or the context of the last logits."""
     if maps:
         stack = Stack((item.labels.shape[0], item.labels.shape[1]))
-        add_context(stack, maps[-1], bank.kind)
+        add_context(stack, maps[-1], item.image, bank.kind)
     else:
         stack = bank.stack(item.image, item.extra)
     return stack.columns().rows(index)
