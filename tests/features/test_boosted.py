@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from cutlearn.errors import InputError
-from cutlearn.features.boosted import Recipe, draw_rows, fit_boosted, grow, make_folds, make_items
+from cutlearn.features.boosted import Recipe, draw_rows, fit_boosted, grow, make_items
 from cutlearn.features.describe import Bank
 from features.worlds import world
 
@@ -42,17 +41,6 @@ def test_learns_what_is_there():
     fresh, truth = world(3, (24, 30), seed=9)
     assert separation([model.logits(i)[-1] for i in fresh], truth) > 0.8
     assert [len(m) for m in maps] == [2] * 6
-
-
-def test_groups_share_a_fold():
-    fold = make_folds(8, list("aabbccdd"), 3, seed=0)
-    assert (fold[::2] == fold[1::2]).all()
-    assert set(fold) == {0, 1, 2}
-    assert len(set(make_folds(4, None, 9, seed=0))) == 4
-    with pytest.raises(InputError, match="1 image or group found"):
-        make_folds(3, ["a"] * 3, 5, seed=0)
-    with pytest.raises(InputError, match="groups: 2 found; one for each of the 3"):
-        make_folds(3, ["a", "b"], 5, seed=0)
 
 
 def test_rows_are_balanced_and_never_void():

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.errors import InputError
 from cutlearn.features.context import add_context
 from cutlearn.features.describe import Bank, Image, Stack
 from cutlearn.features.filters import Float32
+from cutlearn.features.folds import make_folds
 from cutlearn.features.trees import Trees
 
 Progress = Callable[[int, int, str], None]
@@ -108,7 +108,8 @@ def fit_boosted(
     images : n images, (h, w, 3) or (h, w) float32
     masks : n arrays (h, w) uint8 of 0, 1 and 255 (void: excluded)
     extras : n arrays (h, w, e) float32, or None each
-    groups : n hashables; images of one group (slices of a stack) share a fold
+    groups : n hashables; images of one group (slices of a stack) share a fold. None: pictures
+        that are nearly the same are found (`folds`)
     seed : int
         All draws depend on it and on the position of an image, never on threads.
 
@@ -116,7 +117,7 @@ def fit_boosted(
     -------
     Boosted, list of [stage 1 (h, w) float32, stage 2 ...]
     """
-    fold = make_folds(len(images), groups, recipe.folds, seed)
+    fold = make_folds(images, groups, recipe.folds, seed)
     items = make_items(images, masks, extras, fold, recipe.copies, seed)
     n_folds = int(fold.max()) + 1
     tick = _Counter(progress, recipe.stages * (2 * len(items) + n_folds + 1))
@@ -155,21 +156,6 @@ def fit_boosted(
             maps[i].append(logit)
     model = Boosted(bank, recipe.step, tuple(final))
     return model, [maps[i] for i, item in enumerate(items) if item.original]
-
-
-def make_folds(n: int, groups: Sequence[Any] | None, folds: int, seed: int) -> npt.NDArray[np.intp]:
-    """Fold number of each of n images; groups stay together, sizes differ by one group at most."""
-    names = list(range(n)) if groups is None else list(groups)
-    if len(names) != n:
-        raise InputError(f"groups: {len(names)} found; one for each of the {n} images was wanted.")
-    known = {name: k for k, name in enumerate(dict.fromkeys(names))}
-    if len(known) < 2:
-        raise InputError(
-            f"features: {len(known)} image or group found; boosted features need two or more, to "
-            "judge each by trees that did not see it. Annotate another, or use features='linear'."
-        )
-    order = np.random.default_rng([seed, 1]).permutation(len(known)) % min(folds, len(known))
-    return np.array([order[known[name]] for name in names], np.intp)
 
 
 def make_items(

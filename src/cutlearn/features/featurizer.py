@@ -109,7 +109,8 @@ class Featurizer:
             Further node features, such as a network's logits. A network trained on these very
             masks must bring out-of-fold logits, or its features look better than they are.
         groups : n hashables, optional
-            Images of one group (neighbouring slices) are kept in one fold.
+            Images of one group (slices of a stack, frames of a film) are kept in one fold. None:
+            pictures that are nearly the same are found and grouped.
         progress : callable (done, total, what), optional
 
         Returns
