@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cutlearn.features.boosted import Recipe, draw_rows, fit_boosted, grow, make_items
-from cutlearn.features.describe import Bank
+from cutlearn.features.describe import Bank, palette
 from features.worlds import world
 
 SMALL = Recipe(trees=8, rows=1500, folds=2, min_leaf=5, leaves=15)
@@ -87,3 +87,24 @@ def test_an_interrupt_ends_the_fit():
 
     with pytest.raises(KeyboardInterrupt):
         fit_boosted(images, masks, [None] * 4, Bank("photograph", True), SMALL, progress=progress)
+
+
+@pytest.mark.parametrize("shape", [(31, 45), (1, 1), (2, 5)])
+def test_scale_gives_logits_of_the_full_shape(shape):
+    images, masks = world(3, (48, 60), color=False)
+    images[2], masks[2] = images[2][: shape[0], : shape[1]], masks[2][: shape[0], : shape[1]]
+    bank = Bank("microscopy", False, scale=3)
+    model, maps = fit_boosted(images, masks, [None] * 3, bank, SMALL)
+    assert [m[-1].shape for m in maps] == [(48, 60), (48, 60), shape]
+    assert model.logits(images[2])[0].shape == shape
+    assert separation([model.logits(i)[-1] for i in images[:2]], masks[:2]) > 0.8
+
+
+def test_palette_averages_over_like_pixels():
+    image = np.zeros((6, 8, 3), np.float32)
+    image[:, 4:] = 0.9
+    plane = np.arange(48, dtype=np.float32).reshape(6, 8)
+    like = palette(image, "photograph")
+    for half in (np.s_[:, :4], np.s_[:, 4:]):
+        np.testing.assert_allclose(like.mean(plane)[half], plane[half].mean(), rtol=1e-4)
+    assert 0 < like.share().min() <= like.share().max() <= 0.5

@@ -37,7 +37,7 @@ def add_context(stack: Stack, logit: Float32, image: Image, kind: str) -> None:
         for radius, sigma in ((8, 2), (16, 4), (34, 8), (60, 16)):
             stack.offsets(f"p{sigma}", numbers[sigma], radius)
     else:
-        for radius, sigma in ((5, 2), (10, 2), (16, 4), (24, 4), (36, 8)):
+        for radius, sigma in ((5, 2), (10, 2), (16, 4), (24, 4), (36, 8), (60, 16)):
             stack.add(f"pring{radius}", rings(near[sigma], radius))
 
 

@@ -30,6 +30,8 @@ from cutlearn.features.filters import (
 Image: TypeAlias = npt.NDArray[np.float32]
 
 KINDS = ("photograph", "microscopy")
+SIDE = 300
+PIXELS = 400_000
 
 
 @dataclass
@@ -112,25 +114,40 @@ class Bank:
     position : bool
         Whether row and column are columns too. They help where the camera is held by a person
         and ruin stacks of slices.
+    scale : int
+        Images are described after averaging scale x scale pixels: the filters' sizes fit pictures
+        of some 300 pixels, and time and memory stay bounded.
     """
 
     kind: str
     position: bool
+    scale: int = 1
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise InputError(f"bank: kind {self.kind!r} found; one of {KINDS} was wanted.")
+        if self.scale < 1:
+            raise InputError(f"bank: scale {self.scale} found; a positive number was wanted.")
 
     @staticmethod
     def choose(
         images: Sequence[Image], kind: str = "auto", position: bool | str = "auto"
     ) -> "Bank":
-        """Colour images are taken for photographs, all-grey ones for micrographs."""
+        """Colour images are taken for photographs, all-grey ones for micrographs.
+
+        The scale brings the median photograph's shorter side near 300 pixels, the median
+        micrograph to 400,000 pixels or fewer.
+        """
         if kind == "auto":
             kind = "microscopy" if all(is_grey(image) for image in images) else "photograph"
         if position == "auto":
             position = kind == "photograph"
-        return Bank(kind, bool(position))
+        sides = np.array([image.shape[:2] for image in images], float)
+        if kind == "photograph":
+            scale = round(float(np.median(sides.min(axis=1))) / SIDE)
+        else:
+            scale = int(np.ceil(np.sqrt(np.median(sides.prod(axis=1)) / PIXELS)))
+        return Bank(kind, bool(position), max(1, scale))
 
     def stack(self, image: Image, extra: Float32 | None = None) -> Stack:
         """All planes and offsets of one image; extra (h, w, e) joins as further planes."""

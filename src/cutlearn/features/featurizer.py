@@ -246,7 +246,11 @@ class Featurizer:
                     f"features: format {described['format']!r} found; {FORMAT} was wanted. "
                     "Read it with the version of cutlearn that wrote it."
                 )
-            bank = Bank(str(described["bank"]["kind"]), bool(described["bank"]["position"]))
+            bank = Bank(
+                str(described["bank"]["kind"]),
+                bool(described["bank"]["position"]),
+                int(described["bank"]["scale"]),
+            )
             recipe = Recipe(**described["recipe"])
             made = cls(
                 str(described["features"]),
