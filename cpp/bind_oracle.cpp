@@ -1,5 +1,4 @@
 // The door to the oracle: arrays in, planes out, the interpreter's lock released.
-#include "bind_oracle.hpp"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>

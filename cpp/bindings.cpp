@@ -10,11 +10,14 @@
 #include <atomic>
 #include <stdexcept>
 
-#include "bind_oracle.hpp"
 #include "engine.hpp"
 
 namespace nb = nanobind;
 using namespace cutlearn;
+
+// Each in the file of its name.
+void bind_oracle(nb::module_& m);
+void bind_trees(nb::module_& m);
 
 namespace {
 
@@ -121,6 +124,7 @@ Survey make_survey(double constant, In<double> unary, std::vector<std::int64_t> 
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of cutlearn; see cutlearn.graph for the doors to it.";
   bind_oracle(m);
+  bind_trees(m);
 
   m.def("forward_offsets", [](int connectivity) {
     std::vector<std::vector<int>> offsets;
@@ -139,18 +143,20 @@ NB_MODULE(_core, m) {
       .def_ro("worst_edge", &Survey::worst_edge)
       .def_ro("worst", &Survey::worst);
 
+#define ENERGY_SIGNATURE                                                                       \
+  "(constant: float, unary: numpy.typing.NDArray[numpy.float64], "                              \
+  "shape: collections.abc.Sequence[int], connectivity: int, "                                   \
+  "edges: numpy.typing.NDArray[numpy.int32], "                                                  \
+  "weights: collections.abc.Sequence[numpy.typing.NDArray[numpy.float64]], "                    \
+  "kinds: collections.abc.Sequence[int], "                                                      \
+  "regions: tuple[numpy.typing.NDArray[typing.Any], ...], "                                     \
+  "fixed: numpy.typing.NDArray[numpy.int8]) -> "
 #define ENERGY_ARGUMENTS                                                                       \
   nb::arg("constant"), nb::arg("unary").noconvert(), nb::arg("shape"), nb::arg("connectivity"), \
       nb::arg("edges").noconvert(), nb::arg("weights").noconvert(), nb::arg("kinds"),           \
       nb::arg("regions"), nb::arg("fixed").noconvert()
-  m.def("survey", &make_survey, ENERGY_ARGUMENTS);
-  m.def("flow", &make_flow, ENERGY_ARGUMENTS, nb::sig(
-      "def flow(constant: float, unary: numpy.typing.NDArray[numpy.float64], "
-      "shape: collections.abc.Sequence[int], connectivity: int, "
-      "edges: numpy.typing.NDArray[numpy.int32], "
-      "weights: collections.abc.Sequence[numpy.typing.NDArray[numpy.float64]], "
-      "kinds: collections.abc.Sequence[int], regions: tuple, "
-      "fixed: numpy.typing.NDArray[numpy.int8]) -> Flow | None"));
+  m.def("survey", &make_survey, ENERGY_ARGUMENTS, nb::sig("def survey" ENERGY_SIGNATURE "Survey"));
+  m.def("flow", &make_flow, ENERGY_ARGUMENTS, nb::sig("def flow" ENERGY_SIGNATURE "Flow | None"));
 
   nb::class_<Flow>(m, "Flow")
       .def("solve", [](Flow& f) { f.use([](Engine& e) { e.solve(); }); })

@@ -20,7 +20,12 @@ class Builder {
       : net_(net), input_(input), grid_(grid), q_(quantise) {}
 
   std::vector<Id> edge_arc;                      // for a list of edges: the arc tail -> head
-  std::vector<std::pair<Id, double>> clipped;    // slot, energy cut from its unary
+  struct Clipped {
+    Id slot;
+    double amount;  // the unary less what the network holds of it
+    bool on;        // the label it forces
+  };
+  std::vector<Clipped> clipped;
   bool clipped_exactly = true;
 
   void build(bool clip) {
@@ -137,13 +142,14 @@ class Builder {
   void add_clipped(Id v, double u) {
     const Cap e = net_.excess[v];
     const Cap bound = net_.incident(v) + (e < 0 ? -e : e) + 1;
-    if (std::abs(u * q_.scale) <= static_cast<double>(bound)) {
+    // A node without edges needs no more than the sign of its unary.
+    if (u == 0 || (bound > 1 && std::abs(u * q_.scale) <= static_cast<double>(bound))) {
       net_.add_unary(v, q_(u));
       return;
     }
     net_.add_unary(v, u > 0 ? bound : -bound);
     const double left = (u > 0 ? 1 : -1) * static_cast<double>(bound) / q_.scale;
-    clipped.emplace_back(v, u - left);
+    clipped.push_back({v, u - left, u < 0});
     clipped_exactly = clipped_exactly && bound < Cap{1} << 53 && (u - left) + left == u &&
                       u - (u - left) == left;
   }

@@ -63,7 +63,7 @@ struct Survey {
   double worst = 0;
 
   double total() const { return unary + edges + rest; }
-  bool clip() const { return unary > 256 * (edges + rest); }
+  bool clip() const { return edges + rest > 0 && unary > 256 * (edges + rest); }
 };
 Survey survey(const Input& input);
 

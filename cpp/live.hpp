@@ -37,15 +37,12 @@ class Live final : public Engine {
     Builder<Net> builder(net_, input, grid_, quantise_);
     builder.build(survey.clip());
     edge_arc_ = std::move(builder.edge_arc);
-    for (const auto& [slot, amount] : builder.clipped) {
-      beyond_[slot] = std::abs(amount);
-      if (amount >= 0) continue;
-      const double before = clipped_;
-      clipped_ += amount;
-      clipped_exactly_ = clipped_exactly_ && clipped_ - before == amount &&
-                         clipped_ - amount == before;
+    clipped_exactly_ = builder.clipped_exactly;
+    for (const auto& [slot, amount, on] : builder.clipped) {
+      beyond_[slot] = on ? -amount : amount;
+      const std::int8_t fixed = input.fixed.empty() ? -1 : input.fixed[grid_.pixel(slot)];
+      if (fixed < 0 ? on : fixed == 1) add_to_clipped(amount);
     }
-    clipped_exactly_ = clipped_exactly_ && builder.clipped_exactly;
     if constexpr (kChecks) {
       Quantiser again = quantise_;
       Builder<Net>(twin_, input, grid_, again).build(survey.clip());
@@ -164,6 +161,13 @@ class Live final : public Engine {
     return static_cast<double>(minimum) / quantise_.scale + clipped_;
   }
 
+  void add_to_clipped(double amount) {
+    const double before = clipped_;
+    clipped_ += amount;
+    clipped_exactly_ =
+        clipped_exactly_ && clipped_ - before == amount && clipped_ - amount == before;
+  }
+
   // Adds to one of the survey's sums; false if the network can no longer follow.
   bool follows(double& sum, double change) {
     sum += change;
@@ -255,7 +259,7 @@ class Live final : public Engine {
   Maxflow<Net> flow_;
   std::vector<Id> edge_arc_;
   std::unordered_map<Id, Force> forced_;
-  std::unordered_map<Id, double> beyond_;  // |unary| cut off by clipping
+  std::unordered_map<Id, double> beyond_;  // what clipping took from the cost of the label not forced
   Cap offset_ = 0;                         // what forcing to label 1 took from K
   bool solved_ = false;
 };

@@ -28,7 +28,7 @@ def energies(parts, Y):
 
 def allowed(Y, fixed):
     """The rows that agree with fixed (-1 is free)."""
-    return ((fixed < 0) | (Y == fixed)).all(axis=1)
+    return ((fixed < 0) | (fixed == Y)).all(axis=1)
 
 
 def minimal(Y, values):

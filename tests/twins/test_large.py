@@ -36,7 +36,10 @@ def test_grid_equals_scipy(shape, connectivity, smooth):
         arcs += [edges[:, ::-1], edges]  # p: the second end on, the first off
         caps += [w[:, 0], w[:, 1]]
     on, off = np.flatnonzero(flat < 0), np.flatnonzero(flat > 0)
-    arcs += [np.stack([np.full(on.size, source), on], 1), np.stack([off, np.full(off.size, sink)], 1)]
+    arcs += [
+        np.stack([np.full(on.size, source), on], 1),
+        np.stack([off, np.full(off.size, sink)], 1),
+    ]
     caps += [-flat[on], flat[off]]
     expected = scipy_value(n + 2, np.concatenate(arcs), np.concatenate(caps), source, sink)
     boxes = [

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 import worlds
 
 GRIDS = [((5, 6), 4), ((6, 5), 8), ((3, 3, 4), 6), ((3, 4, 3), 26), ((3, 3, 3), 18)]

@@ -8,7 +8,7 @@ the other.
 """
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -108,8 +108,9 @@ class Energy:
         """
         u = float_array("unary", unary)
         slices = grid_slices(u.shape, connectivity)
-        scalar = not isinstance(weights, Sequence) and np.ndim(weights) == 0
-        directions = [weights] * len(slices) if scalar else list(weights)
+        directions: list[Any] = [weights] * len(slices)
+        if isinstance(weights, Sequence) or np.ndim(weights) > 0:
+            directions = list(cast(Sequence[Any], weights))
         if len(directions) != len(slices):
             raise InputError(
                 f"weights: {len(directions)} arrays found; one for each of {len(slices)} "
@@ -224,7 +225,7 @@ def _flat(weights: Floats, shape: tuple[int, ...], name: str) -> tuple[Floats, i
 def _from_tables(
     tables: Floats, pairs: NDArray[np.int64], u: Floats
 ) -> tuple[Floats, Floats, float, float]:
-    """Tables t as p, q and unaries: p = t01 + t10 - t00 - t11, u_i += t10 - t00, u_j += t11 - t10."""
+    """p = t01 + t10 - t00 - t11, q = 0, u_i += t10 - t00, u_j += t11 - t10, constant t00."""
     finite("weights", tables)
     t00, t01, t10, t11 = tables.reshape(-1, 4).T
     p = (t01 + t10) - (t00 + t11)
@@ -265,10 +266,10 @@ def _regions(
         np.concatenate([h[3] for h in hinges]),
     )
     slack = 0.0
-    for e in envelopes:
+    for e, (slope, constant, alpha, beta) in zip(envelopes, hinges):
         if not (_whole(e.slopes) and _whole(e.intercepts) and _whole(e.weights)):
-            size = np.abs(e.slopes).sum() * e.mass + np.abs(e.intercepts).sum()
-            slack += 8 * EPSILON * float(size) * e.slopes.size
+            size = (abs(slope) + alpha.sum()) * e.mass + abs(constant) + beta.sum()
+            slack += 8 * EPSILON * float(size) * (1 + alpha.size)
     return regions, float(sum(h[1] for h in hinges)), slack
 
 

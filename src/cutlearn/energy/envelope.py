@@ -61,7 +61,7 @@ class Envelope:
         index = index_array("members", nodes, MOST_NODES).ravel()
         if np.unique(index).size != index.size:
             raise InputError(
-                "members: a node is listed twice; each once is wanted. Use weights to count it more."
+                "members: a node is listed twice; once is wanted. Use weights to count it more."
             )
         a = np.atleast_1d(finite("slopes", float_array("slopes", slopes)))
         b = np.atleast_1d(finite("intercepts", float_array("intercepts", intercepts)))
@@ -73,7 +73,9 @@ class Envelope:
         m = np.ones(index.size) if weights is None else float_array("weights", weights).ravel()
         finite("weights", m)
         if m.shape != index.shape:
-            raise InputError(f"weights: {m.size} found; one for each of {index.size} members wanted.")
+            raise InputError(
+                f"weights: {m.size} found; one for each of {index.size} members wanted."
+            )
         if (m < 0).any():
             k = int(np.argmin(m))
             raise InputError(f"weights[{k}]: {m[k]:g} found; weights of members must be >= 0.")

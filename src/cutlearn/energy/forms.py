@@ -45,7 +45,7 @@ class EnvelopeSpec:
     per: Per = "region"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.lines, int) or self.lines < 1:
+        if self.lines != int(self.lines) or self.lines < 1:
             raise InputError(f"lines: {self.lines!r} found; a whole number >= 1 wanted.")
         for name, value, allowed in (
             ("form", self.form, get_args(Form)),

@@ -1,1 +1,1 @@
-"""Images become arrays: nodes, edges and their features, free of weights."""
+"""Images become numbers: nodes, edges and their features, free of weights."""

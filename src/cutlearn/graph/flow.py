@@ -97,7 +97,7 @@ def _solve(
     from_source = np.bincount(half[leaves, 1], capacity[leaves], n)
     to_sink = np.bincount(half[enters, 0], capacity[enters], n)
     terms = Terms(
-        unary=to_sink - from_source,
+        unary=np.asarray(to_sink - from_source, dtype=np.float64),
         shape=(n,),
         edges=np.ascontiguousarray(ends[inner], dtype=np.int32).ravel(),
         weights=(np.ascontiguousarray(caps[inner][:, ::-1]).ravel(),),  # p is that against it

@@ -98,8 +98,8 @@ class Terms:
         if not self.connectivity:
             tail, head = map(int, self.edges[2 * edge : 2 * edge + 2])
             return f"edge {edge} (nodes {tail} and {head})"
-        tail, head = edge_ends(self.shape, self.connectivity, direction, edge)
-        return f"edge {edge} of direction {direction} (nodes {tail} and {head})"
+        ends = edge_ends(self.shape, self.connectivity, direction, edge)
+        return f"edge {edge} of direction {direction} (nodes {ends[0]} and {ends[1]})"
 
 
 class Solver:

@@ -1,0 +1,290 @@
+"""Out-of-fold logits of boosted trees: honest node features from a handful of images.
+
+In: images, masks (0, 1, 255 = void), a `Bank`. Out: `Boosted` (refitted on all images, for new
+ones) and, for each training image, the logits of trees that never saw it. Rows are drawn
+class-balanced in each image; the prior comes back as one shift of the logit. A second stage sees
+the first one's out-of-fold logits around each pixel (auto-context).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cutlearn.errors import InputError
+from cutlearn.features.context import add_context
+from cutlearn.features.describe import Bank, Image, Stack
+from cutlearn.features.filters import Float32
+from cutlearn.features.trees import Trees
+
+Progress = Callable[[int, int, str], None]
+Labels = npt.NDArray[np.uint8]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How trees are grown; the figures of docs/decisions/0002-default-features.md.
+
+    Attributes
+    ----------
+    trees, rate, leaves, min_leaf, l2, share : boosting
+        Number of trees, learning rate, leaves a tree, rows a leaf, ridge on leaf values and share
+        of the columns tried at each split.
+    rows : int
+        Rows drawn from all images together.
+    folds : int
+        Parts of the images; at most one a group.
+    stages : int
+        1, or 2 with auto-context.
+    copies : int
+        Turned and contrast-jittered copies of each image that join the training.
+    step : int
+        Trees look at every step-th pixel along both axes; the rest is interpolated.
+    """
+
+    trees: int = 60
+    rate: float = 0.15
+    leaves: int = 31
+    min_leaf: int = 60
+    l2: float = 5.0
+    share: float = 0.15
+    rows: int = 60_000
+    folds: int = 5
+    stages: int = 2
+    copies: int = 0
+    step: int = 1
+
+
+@dataclass(frozen=True)
+class Item:
+    """One image to learn from: an original, or a copy in the fold of its original."""
+
+    image: Image
+    labels: Labels
+    extra: Float32 | None
+    fold: int
+    original: bool
+    seed: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Boosted:
+    """The bank and the trees of every stage, refitted on all images."""
+
+    bank: Bank
+    step: int
+    stages: tuple[Trees, ...]
+
+    def logits(self, image: Image, extra: Float32 | None = None) -> list[Float32]:
+        """Logits of a new image, one (h, w) float32 a stage."""
+        stack = self.bank.stack(image, extra)
+        maps: list[Float32] = []
+        for trees in self.stages:
+            if maps:
+                add_context(stack, maps[-1], self.bank.kind)
+            maps.append(trees.evaluate(stack.columns(), self.step))
+        return maps
+
+
+def fit_boosted(
+    images: Sequence[Image],
+    masks: Sequence[Labels],
+    extras: Sequence[Float32 | None],
+    bank: Bank,
+    recipe: Recipe,
+    groups: Sequence[Any] | None = None,
+    seed: int = 0,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> tuple[Boosted, list[list[Float32]]]:
+    """Fit all stages; return the model and, for each image, its out-of-fold logits by stage.
+
+    Parameters
+    ----------
+    images : n images, (h, w, 3) or (h, w) float32
+    masks : n arrays (h, w) uint8 of 0, 1 and 255 (void: excluded)
+    extras : n arrays (h, w, e) float32, or None each
+    groups : n hashables; images of one group (slices of a stack) share a fold
+    seed : int
+        All draws depend on it and on the position of an image, never on threads.
+
+    Returns
+    -------
+    Boosted, list of [stage 1 (h, w) float32, stage 2 ...]
+    """
+    fold = make_folds(len(images), groups, recipe.folds, seed)
+    items = make_items(images, masks, extras, fold, recipe.copies, seed)
+    n_folds = int(fold.max()) + 1
+    tick = _Counter(progress, recipe.stages * (2 * len(items) + n_folds + 1))
+    quota = max(2, recipe.rows // len(items))
+    index = [draw_rows(item.labels, quota, item.seed) for item in items]
+    labels = [item.labels.reshape(-1)[k] for item, k in zip(items, index)]
+    priors = [_count(item.labels) for item in items]
+    rows: list[Float32] = []
+    maps: list[list[Float32]] = [[] for _ in items]
+    final: list[Trees] = []
+    for stage in range(recipe.stages):
+
+        def gather(i: int) -> Float32:
+            return _rows(items[i], maps[i], bank, index[i])
+
+        new = _each(gather, range(len(items)), n_jobs, tick, "describe images")
+        rows = [np.hstack(pair) for pair in zip(rows, new)] if rows else new
+
+        def fit_without(k: int, rows: list[Float32] = rows, seed: int = seed + stage) -> Trees:
+            chosen = [i for i, item in enumerate(items) if item.fold != k]
+            return grow([(rows[i], labels[i], priors[i]) for i in chosen], recipe, seed)
+
+        what = f"grow trees, stage {stage + 1}"
+        grown = _each(fit_without, range(-1, n_folds), n_jobs, tick, what)  # -1: leaves none out
+        final.append(grown[0])
+
+        def predict(i: int, grown: list[Trees] = grown) -> Float32:
+            stack = bank.stack(items[i].image, items[i].extra)
+            for logit in maps[i]:
+                add_context(stack, logit, bank.kind)
+            return grown[items[i].fold + 1].evaluate(stack.columns(), recipe.step)
+
+        last = stage + 1 == recipe.stages
+        wanted = [i for i, item in enumerate(items) if item.original or not last]
+        for i, logit in zip(wanted, _each(predict, wanted, n_jobs, tick, "predict out of fold")):
+            maps[i].append(logit)
+    model = Boosted(bank, recipe.step, tuple(final))
+    return model, [maps[i] for i, item in enumerate(items) if item.original]
+
+
+def make_folds(n: int, groups: Sequence[Any] | None, folds: int, seed: int) -> npt.NDArray[np.intp]:
+    """Fold number of each of n images; groups stay together, sizes differ by one group at most."""
+    names = list(range(n)) if groups is None else list(groups)
+    if len(names) != n:
+        raise InputError(f"groups: {len(names)} found; one for each of the {n} images was wanted.")
+    known = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    if len(known) < 2:
+        raise InputError(
+            f"features: {len(known)} image or group found; boosted features need two or more, to "
+            "judge each by trees that did not see it. Annotate another, or use features='linear'."
+        )
+    order = np.random.default_rng([seed, 1]).permutation(len(known)) % min(folds, len(known))
+    return np.array([order[known[name]] for name in names], np.intp)
+
+
+def make_items(
+    images: Sequence[Image],
+    masks: Sequence[Labels],
+    extras: Sequence[Float32 | None],
+    fold: npt.NDArray[np.intp],
+    copies: int,
+    seed: int,
+) -> list[Item]:
+    """Originals first, each followed by its turned and contrast-jittered copies."""
+    items = []
+    for i, (image, labels, extra) in enumerate(zip(images, masks, extras)):
+        items.append(Item(image, labels, extra, int(fold[i]), True, (seed, 2, i, 0)))
+        rng = np.random.default_rng([seed, 3, i])
+        for k in range(1, copies + 1):
+            turns, mirror = int(rng.integers(1, 4)), bool(rng.integers(2))
+            gain, power = np.exp(rng.uniform(-0.2, 0.2, 2)).astype(np.float32)
+            jittered = np.clip(gain * image**power, 0, 1).astype(np.float32)
+            a, b, c = (_turn(part, turns, mirror) for part in (jittered, labels, extra))
+            items.append(Item(a, b, c, int(fold[i]), False, (seed, 2, i, k)))
+    return items
+
+
+def _turn(array: Any, turns: int, mirror: bool) -> Any:
+    if array is None:
+        return None
+    turned = np.rot90(array, turns)
+    return np.ascontiguousarray(turned[::-1] if mirror else turned)
+
+
+def draw_rows(labels: Labels, quota: int, seed: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Row-major indices of up to `quota` pixels, as many of each label as there are; sorted."""
+    rng = np.random.default_rng(list(seed))
+    flat = labels.reshape(-1)
+    sets = [np.flatnonzero(flat == label) for label in (0, 1)]
+    ones = min(len(sets[1]), max(quota // 2, quota - len(sets[0])))
+    zeros = min(len(sets[0]), quota - ones)
+    drawn = [rng.choice(s, k, replace=False) for s, k in zip(sets, (zeros, ones))]
+    return np.sort(np.concatenate(drawn)).astype(np.int64)
+
+
+def grow(
+    parts: Sequence[tuple[Float32, Labels, npt.NDArray[np.int64]]],
+    recipe: Recipe,
+    seed: int,
+) -> Trees:
+    """Boost trees on (rows, labels, pixel counts by label) of some images.
+
+    Rows are class-balanced, so the prior of the counts is put back as a shift of the logit.
+    """
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    x = np.concatenate([part[0] for part in parts])
+    y = np.concatenate([part[1] for part in parts])
+    count = np.sum([part[2] for part in parts], axis=0) + 1.0
+    prior = float(np.log(count[1] / count[0]))
+    ones = int(y.sum())
+    if ones in (0, len(y)):
+        # The images left in hold one label only: all that can be said is how often.
+        return Trees.constant(prior)
+    model = HistGradientBoostingClassifier(
+        max_iter=recipe.trees,
+        learning_rate=recipe.rate,
+        max_leaf_nodes=recipe.leaves,
+        min_samples_leaf=max(1, min(recipe.min_leaf, len(y) // 50)),
+        l2_regularization=recipe.l2,
+        max_features=recipe.share,
+        early_stopping=False,
+        random_state=seed,
+    )
+    # Folds run side by side, one thread each: threads that wait for each other inside a fit
+    # cost more than they bring once the cores are busy.
+    with threadpool_limits(1, user_api="openmp"):
+        model.fit(x, y)
+    return Trees.of_sklearn(model).shifted(prior - float(np.log(ones / (len(y) - ones))))
+
+
+def _rows(item: Item, maps: Sequence[Float32], bank: Bank, index: npt.NDArray[np.int64]) -> Float32:
+    """Rows of the newest columns only: the bank's, or the context of the last logits."""
+    if maps:
+        stack = Stack((item.labels.shape[0], item.labels.shape[1]))
+        add_context(stack, maps[-1], bank.kind)
+    else:
+        stack = bank.stack(item.image, item.extra)
+    return stack.columns().rows(index)
+
+
+def _count(labels: Labels) -> npt.NDArray[np.int64]:
+    return np.array([(labels == 0).sum(), (labels == 1).sum()], np.int64)
+
+
+class _Counter:
+    """Counts finished steps from any thread and reports them."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.progress, self.total, self.done = progress, total, 0
+
+    def __call__(self, what: str) -> None:
+        self.done += 1
+        if self.progress is not None:
+            self.progress(self.done, self.total, what)
+
+
+def _each(
+    work: Callable[[int], T], numbers: Iterable[int], n_jobs: int, tick: _Counter, what: str
+) -> list[T]:
+    """work(i) for all i, in threads; the results in order. An interrupt cancels what waits."""
+    results = []
+    pool = ThreadPoolExecutor(n_jobs)
+    try:
+        for result in pool.map(work, numbers):
+            results.append(result)
+            tick(what)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    return results

@@ -1,0 +1,377 @@
+"""The fitted object that turns images into node and edge features; a model file stores it.
+
+Node features are a constant 1, the boosted logits (in training: out of fold) beside a few raw
+channels, or a linear filter bank, and arrays that the user brings; all but the constant are
+standardised with the training images' mean and deviation. Edge features lie in [0, 1] (`edges`).
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cutlearn.errors import InputError
+from cutlearn.features.boosted import Boosted, Progress, Recipe, fit_boosted
+from cutlearn.features.context import probability
+from cutlearn.features.describe import Bank, Image, is_grey
+from cutlearn.features.edges import edge_features, edge_names
+from cutlearn.features.filters import Float32
+from cutlearn.features.inputs import VOID, read_image, read_training
+from cutlearn.features.trees import Trees
+
+MODES = ("boosted", "linear", "given")
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """All that fit learns, put in place at once so an interrupt leaves the old or the new."""
+
+    bank: Bank
+    boosted: Boosted | None
+    n_extra: int
+    names: list[str]
+    mean: npt.NDArray[np.float64]
+    scale: npt.NDArray[np.float64]
+
+
+class Featurizer:
+    """Node and edge features of images on a pixel grid.
+
+    Parameters
+    ----------
+    features : {"auto", "boosted", "linear", "given"}
+        "auto" is "boosted": out-of-fold logits of boosted trees beside raw channels. "linear": a
+        hand-made filter bank. "given": only arrays that the user brings (`extra`).
+    kind : {"auto", "photograph", "microscopy"}
+        Recipe of the bank; "auto": microscopy if every training image is grey.
+    position : {"auto", True, False}
+        Whether row and column are features; "auto": in photographs only.
+    recipe : Recipe, optional
+        How trees are grown; None: the measured default of the kind.
+    connectivity : {4, 8}
+    per_direction : bool
+        One set of edge features for each direction, or one for all.
+    random_state : int, optional
+        None is 0: the same images always give the same features.
+    n_jobs : int, optional
+        Threads; None or -1: all usable cores. Results do not depend on it.
+
+    Attributes
+    ----------
+    bank_ : Bank
+        The chosen recipe of the bank.
+    node_names_, edge_names_ : list of str
+    """
+
+    def __init__(
+        self,
+        features: str = "auto",
+        kind: str = "auto",
+        position: bool | str = "auto",
+        recipe: Recipe | None = None,
+        connectivity: int = 8,
+        per_direction: bool = False,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.features = features
+        self.kind = kind
+        self.position = position
+        self.recipe = recipe
+        self.connectivity = connectivity
+        self.per_direction = per_direction
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self._fitted: _Fitted | None = None
+
+    # -- fitting ---------------------------------------------------------------------------
+
+    def fit(
+        self,
+        images: Sequence[Any],
+        masks: Sequence[npt.NDArray[Any]],
+        extra: Sequence[npt.NDArray[Any]] | None = None,
+        groups: Sequence[Any] | None = None,
+        progress: Progress | None = None,
+    ) -> list[Float32]:
+        """Learn from images and masks; return the training images' node features.
+
+        Parameters
+        ----------
+        images : n images, (h, w) or (h, w, 3) float32 in [0, 1], or samples with .image and .extra
+        masks : n arrays (h, w) of 0, 1 and 255 (void)
+        extra : n arrays (h, w, e), optional
+            Further node features, such as a network's logits. A network trained on these very
+            masks must bring out-of-fold logits, or its features look better than they are.
+        groups : n hashables, optional
+            Images of one group (neighbouring slices) are kept in one fold.
+        progress : callable (done, total, what), optional
+
+        Returns
+        -------
+        list of (h * w, F) float32
+            Out of fold: the logits come from trees that never saw the image or its group.
+        """
+        mode = self._mode()
+        pairs, labels = read_training(images, masks, extra)
+        pictures = [image for image, _ in pairs]
+        bank = Bank.choose(pictures, self.kind, self.position)
+        boosted = None
+        maps: list[list[Float32]] = [[] for _ in pairs]
+        if mode == "boosted":
+            boosted, maps = fit_boosted(
+                pictures,
+                labels,
+                [e for _, e in pairs],
+                bank,
+                self.recipe or default_recipe(bank),
+                groups,
+                self._seed(),
+                _threads(self.n_jobs),
+                progress,
+            )
+        n_extra = 0 if pairs[0][1] is None else pairs[0][1].shape[2]
+        with ThreadPoolExecutor(_threads(self.n_jobs)) as pool:
+            made = list(
+                pool.map(lambda i: _columns(mode, bank, maps[i], *pairs[i]), range(len(pairs)))
+            )
+        rows, names = [m[0] for m in made], made[0][1]
+        mean, scale = _moments(rows, labels)
+        self._fitted = _Fitted(bank, boosted, n_extra, names, mean, scale)
+        return [_standardise(r, mean, scale) for r in rows]
+
+    # -- using -----------------------------------------------------------------------------
+
+    def transform(
+        self, image: Any, extra: npt.NDArray[Any] | None = None
+    ) -> tuple[Float32, Float32]:
+        """Features of a new image.
+
+        Returns
+        -------
+        node_features : (h * w, F) float32, row-major
+        edge_features : (m, G) float32 in [0, 1], in the order of `edges.directions`
+        """
+        nodes = self.node_features(image, extra)
+        return nodes, self.edge_features(image, nodes)
+
+    def node_features(self, image: Any, extra: npt.NDArray[Any] | None = None) -> Float32:
+        """Node features of a new image, (h * w, F) float32."""
+        fitted = self._need()
+        picture, given = read_image(image, extra, "image")
+        found = 0 if given is None else given.shape[2]
+        if found != fitted.n_extra:
+            raise InputError(
+                f"image: {found} extra channels found; the {fitted.n_extra} of the training images "
+                "were wanted. Bring the same arrays as in fit."
+            )
+        maps = [] if fitted.boosted is None else fitted.boosted.logits(picture, given)
+        rows, _ = _columns(self._mode(), fitted.bank, maps, picture, given)
+        return _standardise(rows, fitted.mean, fitted.scale)
+
+    def edge_features(self, image: Any, node_features: Float32) -> Float32:
+        """Edge features of an image, (m, G) float32 in [0, 1], given its node features.
+
+        In training pass what `fit` returned, so that edges see out-of-fold logits, too.
+        """
+        picture, _ = read_image(image, None, "image")
+        p = None
+        logit = self.logit(node_features)
+        if logit is not None:
+            p = probability(logit).reshape(picture.shape[:2])
+        values = picture[..., :1] if picture.ndim == 3 and is_grey(picture) else picture
+        return edge_features(values, self.connectivity, self.per_direction, p)
+
+    def logit(self, node_features: Float32) -> Float32 | None:
+        """The last boosted logit (n,), taken back out of standardised node features, or None."""
+        fitted = self._need()
+        if fitted.boosted is None:
+            return None
+        back = node_features[:, 1] * fitted.scale[1] + fitted.mean[1]
+        return np.asarray(back, np.float32)
+
+    @property
+    def bank_(self) -> Bank:
+        return self._need().bank
+
+    @property
+    def node_names_(self) -> list[str]:
+        return list(self._need().names)
+
+    @property
+    def edge_names_(self) -> list[str]:
+        boosted = self._need().boosted is not None
+        return edge_names(2, self.connectivity, self.per_direction, boosted)
+
+    # -- storing ---------------------------------------------------------------------------
+
+    def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        """Arrays and a JSON-able description that `from_arrays` turns back into this object."""
+        fitted = self._need()
+        arrays: dict[str, npt.NDArray[Any]] = {"mean": fitted.mean, "scale": fitted.scale}
+        stages = () if fitted.boosted is None else fitted.boosted.stages
+        for k, trees in enumerate(stages):
+            arrays |= {f"stage{k}.{name}": a for name, a in trees.arrays().items()}
+        described = {
+            "format": FORMAT,
+            "features": self._mode(),
+            "bank": asdict(fitted.bank),
+            "recipe": asdict(self.recipe or default_recipe(fitted.bank)),
+            "stages": len(stages),
+            "n_extra": fitted.n_extra,
+            "names": list(fitted.names),
+            "connectivity": self.connectivity,
+            "per_direction": self.per_direction,
+            "random_state": self._seed(),
+        }
+        return arrays, described
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: dict[str, npt.NDArray[Any]],
+        described: dict[str, Any],
+        n_jobs: int | None = None,
+    ) -> "Featurizer":
+        """The inverse of `to_arrays`. Nothing is executed; damage is an `InputError`."""
+        try:
+            if described["format"] != FORMAT:
+                raise InputError(
+                    f"features: format {described['format']!r} found; {FORMAT} was wanted. "
+                    "Read it with the version of cutlearn that wrote it."
+                )
+            bank = Bank(str(described["bank"]["kind"]), bool(described["bank"]["position"]))
+            recipe = Recipe(**described["recipe"])
+            made = cls(
+                str(described["features"]),
+                bank.kind,
+                bank.position,
+                recipe,
+                int(described["connectivity"]),
+                bool(described["per_direction"]),
+                int(described["random_state"]),
+                n_jobs,
+            )
+            boosted = _read_stages(arrays, int(described["stages"]), bank, recipe)
+            made._fitted = _Fitted(
+                bank,
+                boosted,
+                int(described["n_extra"]),
+                [str(name) for name in described["names"]],
+                np.array(arrays["mean"], np.float64),
+                np.array(arrays["scale"], np.float64),
+            )
+            if not (np.isfinite(made._fitted.mean).all() and (made._fitted.scale > 0).all()):
+                raise InputError("features: a damaged scale of the node features found. Refit.")
+            made._probe()
+        except InputError:
+            raise
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise InputError(f"features: a damaged description found ({error}). Refit.") from error
+        return made
+
+    def _probe(self) -> None:
+        """Run on one pixel: every array's shape and every index is used, so damage shows."""
+        fitted = self._need()
+        pixel = np.zeros((1, 1, 3), np.float32)
+        extra = np.zeros((1, 1, fitted.n_extra), np.float32) if fitted.n_extra else None
+        nodes = self.node_features(pixel, extra)
+        if nodes.shape[1] != len(fitted.names):
+            raise InputError("features: a damaged list of names found. Refit.")
+
+    def _mode(self) -> str:
+        mode = "boosted" if self.features == "auto" else self.features
+        if mode not in MODES:
+            raise InputError(f"features: {self.features!r} found; 'auto' or one of {MODES} wanted.")
+        return mode
+
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else int(self.random_state)
+
+    def _need(self) -> _Fitted:
+        if self._fitted is None:
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError("This Featurizer is not fitted yet. Call fit first.")
+        return self._fitted
+
+
+def default_recipe(bank: Bank) -> Recipe:
+    """The measured default of a kind of image; docs/decisions/0002-default-features.md."""
+    recipe = Recipe()
+    return replace(recipe, copies=1) if bank.kind == "microscopy" else recipe
+
+
+def _columns(
+    mode: str, bank: Bank, maps: list[Float32], image: Image, extra: Float32 | None
+) -> tuple[Float32, list[str]]:
+    """Node features of one image before standardising, (n, F) float32, and names.
+
+    The logits come first, newest first, after the constant; `Featurizer.logit` relies on it.
+    """
+    h, w = image.shape[:2]
+    planes = [np.ones((1, h, w), np.float32)]
+    names = ["bias"]
+    if mode == "boosted":
+        planes += [np.clip(logit, -12, 12)[None] for logit in reversed(maps)]
+        names += [f"logit{k}" for k in range(len(maps), 0, -1)]
+    if mode != "given":
+        channels, titles = bank.raw(image) if mode == "boosted" else bank.linear(image)
+        planes.append(channels)
+        names += titles
+    elif extra is None:
+        raise InputError(
+            "features: 'given' without extra arrays found; (h, w, channels) for each image wanted. "
+            "Pass extra=, or use features='auto'."
+        )
+    if extra is not None:
+        planes.append(np.moveaxis(extra, -1, 0))
+        names += [f"extra{k}" for k in range(extra.shape[2])]
+    stack = np.concatenate(planes)
+    return np.ascontiguousarray(stack.reshape(len(stack), -1).T), names
+
+
+def _moments(
+    rows: Sequence[Float32], labels: Sequence[npt.NDArray[np.uint8]]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Mean and deviation of every column over labelled pixels; the constant keeps 0 and 1."""
+    known = [label.reshape(-1) != VOID for label in labels]
+    count = sum(int(k.sum()) for k in known)
+    mean = sum(r[k].sum(axis=0, dtype=np.float64) for r, k in zip(rows, known)) / count
+    square = sum(((r[k] - mean) ** 2).sum(axis=0) for r, k in zip(rows, known)) / count
+    scale = np.sqrt(square)
+    scale[scale < 1e-6] = 1.0  # a constant column stays constant
+    mean[0], scale[0] = 0.0, 1.0
+    return mean, scale
+
+
+def _standardise(
+    rows: Float32, mean: npt.NDArray[np.float64], scale: npt.NDArray[np.float64]
+) -> Float32:
+    return ((rows - mean) / scale).astype(np.float32)
+
+
+def _read_stages(
+    arrays: dict[str, npt.NDArray[Any]], count: int, bank: Bank, recipe: Recipe
+) -> Boosted | None:
+    if count == 0:
+        return None
+    stages = []
+    for k in range(count):
+        start = f"stage{k}."
+        part = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
+        stages.append(Trees.of_arrays(part, f"features stage {k}"))
+    return Boosted(bank, recipe.step, tuple(stages))
+
+
+def _threads(n_jobs: int | None) -> int:
+    if n_jobs is None or n_jobs == -1:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    if n_jobs < 1:
+        raise InputError(f"n_jobs: {n_jobs} found; a positive number, -1 or None was wanted.")
+    return n_jobs

@@ -1,0 +1,104 @@
+"""The door of the features: images, extra arrays and masks are checked once, before any work.
+
+In: what the user gave. Out: float32 images (h, w) or (h, w, 3), extra (h, w, e) float32 or None,
+masks (h, w) uint8 of 0, 1 and 255. Every refusal says where, what was found and what was wanted.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cutlearn.errors import InputError
+from cutlearn.features.describe import Image
+from cutlearn.features.filters import Float32
+
+VOID = 255
+Pair = tuple[Image, Float32 | None]
+
+
+def read_image(given: Any, extra: npt.NDArray[Any] | None, where: str) -> Pair:
+    """Image and extra array of an image or of a sample (anything with .image and .extra)."""
+    image = np.asarray(getattr(given, "image", given))
+    if extra is None:
+        extra = getattr(given, "extra", None)
+    if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3)):
+        raise InputError(
+            f"{where}: shape {image.shape} found; (h, w) or (h, w, 3) was wanted."
+            " Convert it to grey or RGB."
+        )
+    if 0 in image.shape:
+        raise InputError(f"{where}: no pixels found; one or more wanted. Leave it out.")
+    if image.dtype == np.uint8:
+        image = image.astype(np.float32) / np.float32(255)
+    picture = np.ascontiguousarray(image, np.float32)
+    if not (picture.min() >= 0 and picture.max() <= 1):  # not: also catches NaN
+        raise InputError(
+            f"{where}: values from {picture.min():g} to {picture.max():g} found; finite ones in "
+            "[0, 1] were wanted. Divide by the largest possible value."
+        )
+    return picture, None if extra is None else read_extra(extra, picture.shape[:2], where)
+
+
+def read_extra(extra: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> Float32:
+    """An extra array as (h, w, e) float32; (h, w) counts as one channel."""
+    made = np.ascontiguousarray(extra, np.float32)
+    made = made[..., None] if made.ndim == 2 else made
+    if made.ndim != 3 or made.shape[:2] != shape or made.shape[2] == 0:
+        raise InputError(
+            f"{where}: extra of shape {np.shape(extra)} found; ({shape[0]}, {shape[1]}, channels) "
+            "was wanted. Give one row of numbers a pixel."
+        )
+    if not np.isfinite(made).all():
+        raise InputError(
+            f"{where}: extra that is not finite found; numbers were wanted. Replace NaN and inf."
+        )
+    return made
+
+
+def read_training(
+    images: Sequence[Any],
+    masks: Sequence[npt.NDArray[Any]],
+    extra: Sequence[npt.NDArray[Any]] | None,
+) -> tuple[list[Pair], list[npt.NDArray[np.uint8]]]:
+    """All training images and masks; all that is wrong is told at once."""
+    if len(images) == 0:
+        raise InputError("images: none found; at least one with a mask was wanted.")
+    for name, found in (("masks", masks), ("extra", images if extra is None else extra)):
+        if len(found) != len(images):
+            raise InputError(
+                f"{name}: {len(found)} found; one for each of {len(images)} images wanted."
+            )
+    pairs: list[Pair] = []
+    labels: list[npt.NDArray[np.uint8]] = []
+    wrong: list[str] = []
+    for i, image in enumerate(images):
+        try:
+            pairs.append(read_image(image, None if extra is None else extra[i], f"image {i}"))
+            labels.append(_read_mask(masks[i], pairs[-1][0].shape[:2], f"mask {i}"))
+        except InputError as error:
+            wrong.append(str(error))
+    widths = {0 if e is None else e.shape[2] for _, e in pairs}
+    if len(widths) > 1:
+        wrong.append(f"extra: {sorted(widths)} channels found; the same number each was wanted.")
+    if wrong:
+        raise InputError("\n".join(wrong))
+    if not {0, 1} <= set(np.unique(np.concatenate([np.unique(m) for m in labels]))):
+        raise InputError(
+            "masks: one label only found in all of them; pixels of 0 and of 1 were wanted. "
+            "Annotate an image with both."
+        )
+    return pairs, labels
+
+
+def _read_mask(mask: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> npt.NDArray[np.uint8]:
+    found = np.asarray(mask)
+    if found.shape != shape:
+        raise InputError(f"{where}: shape {found.shape} found; the image's {shape} was wanted.")
+    values = np.unique(found)
+    if not np.isin(values, (0, 1, VOID)).all():
+        raise InputError(
+            f"{where}: values {', '.join(map(str, values[:5]))} found; 0, 1 and 255 (void) wanted."
+        )
+    return np.ascontiguousarray(found, np.uint8)

@@ -1,0 +1,146 @@
+"""A tree ensemble as plain arrays: taken from scikit-learn once, evaluated by the C++ core.
+
+logit(x) = baseline + sum over trees of the value of the leaf that x falls into. Thresholds are kept
+in float32, rounded down: for a float32 x that is the same comparison as scikit-learn's in double,
+so both give the same bits. Missing values are refused where columns are made, not here.
+"""
+
+from dataclasses import dataclass, fields, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cutlearn.errors import InputError
+from cutlearn.features.describe import Columns
+from cutlearn.features.filters import Float32, enlarge
+
+_core: Any = import_module("cutlearn._core")
+
+DTYPES = {
+    "feature": np.int32,
+    "threshold": np.float32,
+    "left": np.int32,
+    "right": np.int32,
+    "value": np.float64,
+    "roots": np.int32,
+    "baseline": np.float64,
+}
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Arrays of a tree ensemble.
+
+    Attributes
+    ----------
+    feature : (t,) int32
+        Column that node t compares; -1 marks a leaf.
+    threshold : (t,) float32
+        A row goes left if its column <= threshold.
+    left, right : (t,) int32
+        Children; always larger than t.
+    value : (t,) float64
+        Logit that a leaf adds.
+    roots : (k,) int32
+        First node of each tree.
+    baseline : (1,) float64
+    """
+
+    feature: npt.NDArray[np.int32]
+    threshold: npt.NDArray[np.float32]
+    left: npt.NDArray[np.int32]
+    right: npt.NDArray[np.int32]
+    value: npt.NDArray[np.float64]
+    roots: npt.NDArray[np.int32]
+    baseline: npt.NDArray[np.float64]
+
+    @staticmethod
+    def constant(logit: float) -> "Trees":
+        """An ensemble that says one logit everywhere."""
+        arrays = {name: np.zeros(0, dtype) for name, dtype in DTYPES.items()}
+        return Trees.of_arrays(arrays | {"baseline": np.array([logit])})
+
+    @staticmethod
+    def of_sklearn(model: Any) -> "Trees":
+        """Extract a fitted two-class HistGradientBoostingClassifier without categories."""
+        nodes = [stage[0].nodes for stage in model._predictors]
+        first = np.cumsum([0] + [len(n) for n in nodes])[:-1]
+        joined = np.concatenate(nodes)
+        leaf = joined["is_leaf"].astype(bool)
+        shift = np.repeat(first, [len(n) for n in nodes])
+        exact = joined["num_threshold"].astype(np.float64)
+        near = exact.astype(np.float32)
+        below = np.nextafter(near, np.float32(-np.inf))
+        arrays = {
+            "feature": np.where(leaf, -1, joined["feature_idx"].astype(np.int64)),
+            "threshold": np.where(leaf, np.float32(0), np.where(near > exact, below, near)),
+            "left": np.where(leaf, 0, joined["left"] + shift),
+            "right": np.where(leaf, 0, joined["right"] + shift),
+            "value": np.where(leaf, joined["value"], 0.0),
+            "roots": first,
+            "baseline": np.asarray(model._baseline_prediction).reshape(1),
+        }
+        return Trees.of_arrays(arrays)
+
+    @staticmethod
+    def of_arrays(arrays: dict[str, npt.NDArray[Any]], where: str = "trees") -> "Trees":
+        """The inverse of `arrays`; a damaged set is refused."""
+        missing = [name for name in DTYPES if name not in arrays]
+        if missing:
+            raise InputError(
+                f"{where}: no array {missing[0]!r} found; all of {list(DTYPES)} wanted."
+            )
+        made = {name: np.ascontiguousarray(arrays[name], dtype) for name, dtype in DTYPES.items()}
+        if made["baseline"].shape != (1,) or any(a.ndim != 1 for a in made.values()):
+            raise InputError(f"{where}: arrays of a wrong shape found; flat ones were wanted.")
+        if not all(np.isfinite(made[name]).all() for name in ("threshold", "value", "baseline")):
+            raise InputError(f"{where}: a number that is not finite was found. Refit the model.")
+        return Trees(**made)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Name -> array, for a model file."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    def shifted(self, shift: float) -> "Trees":
+        """The same trees with `shift` added to every logit."""
+        return replace(self, baseline=self.baseline + shift)
+
+    def evaluate(self, columns: Columns, step: int = 1) -> Float32:
+        """Logits of an image, (h, w) float32; with step > 1 every step-th pixel, interpolated."""
+        h, w = columns.shape
+        out = np.empty((-(-h // step), -(-w // step)), np.float64)
+        self._run(columns.buffer.reshape(-1), columns.start, columns.buffer.shape[2], step, out)
+        return enlarge(out.astype(np.float32), step, (h, w), centred=False)
+
+    def evaluate_rows(self, rows: Float32) -> npt.NDArray[np.float64]:
+        """Logits of the rows of a matrix (n, f) float32; (n,) float64."""
+        n, f = rows.shape
+        out: npt.NDArray[np.float64] = np.empty((1, n), np.float64)
+        buffer = np.ascontiguousarray(rows.T, np.float32).reshape(-1)
+        self._run(buffer, np.arange(f, dtype=np.int64) * n, 0, 1, out)
+        return out.reshape(-1)
+
+    def _run(
+        self,
+        buffer: Float32,
+        start: npt.NDArray[np.int64],
+        stride: int,
+        step: int,
+        out: npt.NDArray[np.float64],
+    ) -> None:
+        _core.evaluate_trees(
+            self.feature,
+            self.threshold,
+            self.left,
+            self.right,
+            self.value,
+            self.roots,
+            float(self.baseline[0]),
+            buffer,
+            start,
+            stride,
+            step,
+            out,
+        )

@@ -1,0 +1,23 @@
+"""Images and masks: files in, checked arrays out, and worlds with known answers."""
+
+from cutlearn.images.folder import Coding, Folder, read_folder, write_mask, write_probability
+from cutlearn.images.read import as_image, read_image, read_values
+from cutlearn.images.sample import Sample, as_sample
+from cutlearn.images.synth import Cells, Checkerboard, cells, checkerboard
+
+__all__ = [
+    "Cells",
+    "Checkerboard",
+    "Coding",
+    "Folder",
+    "Sample",
+    "as_image",
+    "as_sample",
+    "cells",
+    "checkerboard",
+    "read_folder",
+    "read_image",
+    "read_values",
+    "write_mask",
+    "write_probability",
+]

@@ -1,0 +1,85 @@
+"""Files that are whole or not there: the one way in which the library writes.
+
+Bytes come in; the file at a path holds either all of them or what it held before. A rename alone
+is not enough: without the fsync of the file a crash can leave a name with no bytes behind it, and
+without the fsync of the folder the rename itself can be lost.
+"""
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+from cutlearn.errors import InputError
+
+
+def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write bytes to a file so that a failure leaves the old file or the new one, never a part.
+
+    The steps are: a temporary file in the same folder, write, fsync, rename, fsync of the folder.
+    Whatever step fails, the temporary file is removed and the error is passed on. A link is
+    followed: the file that it names is replaced.
+
+    Parameters
+    ----------
+    path : str or path
+        The file to write; its folder must exist.
+    data : bytes
+        All the content.
+
+    Raises
+    ------
+    InputError
+        If the folder is missing, or the path is a folder.
+    OSError
+        If the system refuses a step (disk full, no permission).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from cutlearn.store import atomic_write
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     atomic_write(Path(folder) / "note.txt", b"whole")
+    ...     (Path(folder) / "note.txt").read_bytes()
+    b'whole'
+    """
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise InputError(f"{path}: its folder does not exist; an existing one was wanted. Make it.")
+    if target.is_dir():
+        raise InputError(f"{path}: a folder found; the name of a file was wanted. Add a file name.")
+    # Hidden, and named by chance: two writers of one path do not meet in the temporary file.
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        _fill(temporary, data)
+        os.replace(temporary, target)  # noqa: PTH105 - the tests make this very call fail
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+def _fill(path: Path, data: bytes) -> None:
+    """Make a new file with these bytes and wait until they are on the disk."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags, 0o666)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(handle, rest) :]  # the system may take less than all
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until the names of a folder are on the disk."""
+    if os.name == "nt":  # Windows cannot open a folder, and journals the rename itself
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,101 @@
+"""Boosted logits: truly out of fold, balanced rows with the prior put back, void left out."""
+
+import numpy as np
+import pytest
+
+from cutlearn.errors import InputError
+from cutlearn.features.boosted import Recipe, draw_rows, fit_boosted, grow, make_folds, make_items
+from cutlearn.features.describe import Bank
+from features.worlds import world
+
+SMALL = Recipe(trees=8, rows=1500, folds=2, min_leaf=5, leaves=15)
+
+
+def separation(maps, masks):
+    """Chance that a pixel of label 1 has a higher logit than one of label 0 (ties half)."""
+    z = np.concatenate([m.ravel() for m in maps])
+    y = np.concatenate([m.ravel() for m in masks])
+    from sklearn.metrics import roc_auc_score
+
+    return roc_auc_score(y[y != 255], z[y != 255])
+
+
+@pytest.mark.parametrize(("stages", "copies"), [(1, 0), (2, 1)])
+def test_out_of_fold_logits_know_nothing_of_random_labels(stages, copies):
+    images, _ = world(6, (20, 20), color=False)
+    rng = np.random.default_rng(5)
+    masks = [rng.integers(0, 2, (20, 20)).astype(np.uint8) for _ in images]
+    recipe = Recipe(
+        trees=15, rate=0.3, rows=2400, folds=2, min_leaf=5, share=1.0, stages=stages, copies=copies
+    )
+    bank = Bank("microscopy", True)
+    model, maps = fit_boosted(images, masks, [None] * 6, bank, recipe)
+    leaked = [model.logits(image)[-1] for image in images]
+    assert separation(leaked, masks) > 0.65, "in-sample logits do know them, so the test can fail"
+    assert 0.43 < separation([m[-1] for m in maps], masks) < 0.57
+
+
+def test_learns_what_is_there():
+    images, masks = world(6, (24, 30))
+    model, maps = fit_boosted(images, masks, [None] * 6, Bank("photograph", False), SMALL)
+    assert separation([m[-1] for m in maps], masks) > 0.8
+    fresh, truth = world(3, (24, 30), seed=9)
+    assert separation([model.logits(i)[-1] for i in fresh], truth) > 0.8
+    assert [len(m) for m in maps] == [2] * 6
+
+
+def test_groups_share_a_fold():
+    fold = make_folds(8, list("aabbccdd"), 3, seed=0)
+    assert (fold[::2] == fold[1::2]).all()
+    assert set(fold) == {0, 1, 2}
+    assert len(set(make_folds(4, None, 9, seed=0))) == 4
+    with pytest.raises(InputError, match="1 image or group found"):
+        make_folds(3, ["a"] * 3, 5, seed=0)
+    with pytest.raises(InputError, match="groups: 2 found; one for each of the 3"):
+        make_folds(3, ["a", "b"], 5, seed=0)
+
+
+def test_rows_are_balanced_and_never_void():
+    labels = np.zeros((30, 30), np.uint8)
+    labels[:2] = 1
+    labels[20:] = 255
+    index = draw_rows(labels, 100, (0, 1))
+    assert np.bincount(labels.reshape(-1)[index]).tolist() == [50, 50]
+    assert len(set(index.tolist())) == 100
+    index = draw_rows(labels, 400, (0, 1))
+    assert np.bincount(labels.reshape(-1)[index]).tolist() == [340, 60]
+    assert len(draw_rows(np.full((3, 3), 255, np.uint8), 10, (0, 1))) == 0
+
+
+def test_prior_comes_back_as_a_shift():
+    rng = np.random.default_rng(0)
+    x = np.zeros((400, 3), np.float32)  # nothing to learn from: only the prior is left
+    y = rng.permutation(np.repeat([0, 1], 200)).astype(np.uint8)
+    trees = grow([(x, y, np.array([9000, 1000]))], SMALL, seed=0)
+    logit = trees.evaluate_rows(x[:1])[0]
+    assert logit == pytest.approx(np.log(1 / 9), abs=0.01)
+    one = grow([(x, np.zeros(400, np.uint8), np.array([400, 0]))], SMALL, seed=0)
+    assert one.evaluate_rows(x[:1])[0] == pytest.approx(-np.log(401))
+
+
+def test_copies_stay_in_their_fold_and_turn_with_their_mask():
+    image = np.random.default_rng(0).uniform(0.3, 0.6, (5, 7)).astype(np.float32)
+    mask = (image > 0.45).astype(np.uint8)
+    items = make_items([image] * 2, [mask] * 2, [None] * 2, np.array([1, 0]), 2, seed=0)
+    assert [item.fold for item in items] == [1, 1, 1, 0, 0, 0]
+    assert [item.original for item in items] == [True, False, False] * 2
+    for item in items:
+        assert item.image.shape == item.labels.shape
+        if item.labels.any():
+            assert item.image[item.labels == 1].min() > item.image[item.labels == 0].max()
+
+
+def test_an_interrupt_ends_the_fit():
+    images, masks = world(4)
+
+    def progress(done, total, what):
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_boosted(images, masks, [None] * 4, Bank("photograph", True), SMALL, progress=progress)

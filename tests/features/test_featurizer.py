@@ -1,0 +1,188 @@
+"""Featurizer: one object from images to node and edge features, the same after a round trip."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from cutlearn.errors import InputError
+from cutlearn.features.boosted import Recipe
+from cutlearn.features.featurizer import Featurizer
+from features.worlds import world
+
+SMALL = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)
+
+
+class Sample:
+    def __init__(self, image, extra=None):
+        self.image, self.extra = image, extra
+
+
+def same(a, b):
+    return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("features", ["auto", "linear"])
+@pytest.mark.parametrize("color", [True, False])
+def test_shapes_names_and_scale(features, color):
+    images, masks = world(3, color=color, void=True)
+    images[2], masks[2] = images[2][:11, :9], masks[2][:11, :9]
+    f = Featurizer(features, recipe=SMALL, n_jobs=1)
+    nodes = f.fit(images, masks)
+    assert [len(n) for n in nodes] == [24 * 30, 24 * 30, 99]
+    stacked = np.concatenate([n[m.reshape(-1) != 255] for n, m in zip(nodes, masks)])
+    assert stacked.shape[1] == len(f.node_names_)
+    assert (stacked[:, 0] == 1).all()
+    np.testing.assert_allclose(stacked[:, 1:].mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(stacked[:, 1:].std(axis=0), 1, atol=1e-3)
+    new, edges = f.transform(images[2])
+    assert new.shape == nodes[2].shape
+    assert edges.shape == (11 * 8 + 10 * 9 + 2 * 10 * 8, len(f.edge_names_))
+    assert 0 <= edges.min() <= edges.max() <= 1
+    assert f.bank_.kind == ("photograph" if color else "microscopy")
+
+
+def test_fit_returns_other_logits_than_transform():
+    images, masks = world(4)
+    f = Featurizer(recipe=SMALL, n_jobs=1)
+    nodes = f.fit(images, masks)
+    assert f.node_names_[1:3] == ["logit2", "logit1"]
+    for image, node in zip(images, nodes):
+        new = f.node_features(image)
+        assert not np.array_equal(new[:, 1], node[:, 1])
+        np.testing.assert_array_equal(new[:, 3:], node[:, 3:])
+
+
+@pytest.mark.parametrize("features", ["auto", "linear", "given"])
+def test_round_trip_is_the_identity(features):
+    images, masks = world(3, color=features != "linear")
+    extra = None if features == "linear" else [i[..., :2].astype(float) for i in images]
+    f = Featurizer(features, recipe=SMALL, n_jobs=1, connectivity=4, per_direction=True)
+    f.fit(images, masks, extra)
+    arrays, described = f.to_arrays()
+    g = Featurizer.from_arrays(arrays, json.loads(json.dumps(described)), n_jobs=1)
+    given = None if extra is None else extra[1]
+    assert same(f.transform(images[1], given), g.transform(images[1], given))
+    assert (g.node_names_, g.edge_names_) == (f.node_names_, f.edge_names_)
+    again, described_again = g.to_arrays()
+    assert described_again == described
+    assert arrays.keys() == again.keys()
+    assert same(arrays.values(), again.values())
+
+
+def test_threads_and_repeats_give_the_same_bits():
+    images, masks = world(4, color=False)
+    runs = []
+    for n_jobs, seed in ((1, 3), (2, 3), (2, 4)):
+        f = Featurizer(recipe=SMALL, n_jobs=n_jobs, random_state=seed)
+        runs.append([*f.fit(images, masks), *f.transform(images[0])])
+    assert same(runs[0], runs[1])
+    assert not same(runs[0], runs[2])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3)])
+@pytest.mark.parametrize("color", [True, False])
+def test_tiny_images(shape, color):
+    images, masks = world(3, color=color)
+    f = Featurizer(recipe=SMALL, n_jobs=1)
+    f.fit(images, masks)
+    nodes, edges = f.transform(images[0][: shape[0], : shape[1]])
+    assert len(nodes) == shape[0] * shape[1]
+    assert len(edges) == (0 if shape == (1, 1) else 20)
+    tiny = [image[: shape[0], : shape[1]] for image in images]
+    labels = [np.full(shape, k % 2, np.uint8) for k in range(3)]
+    for node in Featurizer(recipe=SMALL, n_jobs=1).fit(tiny, labels):
+        assert np.isfinite(node).all()
+
+
+def test_images_of_one_label_among_others():
+    images, masks = world(3)
+    nodes = Featurizer(recipe=SMALL, n_jobs=1).fit(images, [masks[0], 0 * masks[1], masks[2]])
+    assert np.isfinite(np.concatenate(nodes)).all()
+
+
+def test_extra_arrays_and_samples():
+    images, masks = world(3)
+    extra = [i[..., 0] for i in images]
+    f = Featurizer("given", n_jobs=1)
+    nodes = f.fit([Sample(i, e) for i, e in zip(images, extra)], masks)
+    assert f.node_names_ == ["bias", "extra0"]
+    np.testing.assert_array_equal(nodes[0], f.node_features(images[0], extra[0]))
+    with pytest.raises(InputError, match="0 extra channels found; the 1 of"):
+        f.transform(images[0])
+    with pytest.raises(InputError, match="'given' without extra"):
+        Featurizer("given", n_jobs=1).fit(images, masks)
+    g = Featurizer(recipe=SMALL, n_jobs=1)
+    g.fit(images, masks, extra)
+    assert g.node_names_[-1] == "extra0"
+
+
+def test_wrong_inputs_are_told_together():
+    images, masks = world(3)
+    f = Featurizer(recipe=SMALL, n_jobs=1)
+    with pytest.raises(InputError, match="one label only"):
+        f.fit(images, [0 * m for m in masks])
+    bad = [images[0] * np.nan, images[1] * 3, images[2]]
+    with pytest.raises(InputError, match=r"(?s)image 0.*image 1.*mask 2: shape"):
+        f.fit(bad, [masks[0], masks[1], masks[2][1:]])
+    with pytest.raises(InputError, match="mask 1: values 0, 2 found"):
+        f.fit(images, [masks[0], 2 * masks[1], masks[2]])
+    with pytest.raises(InputError, match="images: none found"):
+        f.fit([], [])
+    with pytest.raises(InputError, match="masks: 2 found"):
+        f.fit(images, masks[:2])
+    with pytest.raises(InputError, match="features: 'magic' found"):
+        Featurizer("magic").fit(images, masks)
+    with pytest.raises(NotFittedError):
+        f.transform(images[0])
+
+
+def test_interrupted_fit_keeps_the_old_state():
+    images, masks = world(3)
+    f = Featurizer(recipe=SMALL, n_jobs=2)
+    f.fit(images, masks)
+    before = f.transform(images[0])
+
+    def progress(done, total, what):
+        if done == total - 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        f.fit(images[::-1], masks, progress=progress)
+    assert same(before, f.transform(images[0]))
+
+
+def test_progress_counts_to_its_total():
+    images, masks = world(3, color=False)
+    seen = []
+    Featurizer(recipe=SMALL, n_jobs=2).fit(images, masks, progress=lambda *a: seen.append(a))
+    assert [s[0] for s in seen] == list(range(1, len(seen) + 1))
+    assert {s[1] for s in seen} == {len(seen)}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    images, masks = world(3)
+    f = Featurizer(recipe=SMALL, n_jobs=1)
+    f.fit(images, masks)
+    return f, images
+
+
+@pytest.mark.parametrize("damage", ["format", "bank", "feature", "mean", "stage", "scale"])
+def test_damaged_files_get_one_sentence(damage, fitted):
+    arrays, described = fitted[0].to_arrays()
+    if damage == "format":
+        described["format"] = 99
+    elif damage == "bank":
+        described["bank"]["kind"] = "magic"
+    elif damage == "feature":
+        arrays["stage1.feature"] = arrays["stage1.feature"] + 10**6
+    elif damage == "mean":
+        arrays["mean"] = arrays["mean"][:-1]
+    elif damage == "stage":
+        del arrays["stage0.left"]
+    else:
+        arrays["scale"] = arrays["scale"] * 0
+    with pytest.raises(InputError, match="found"):
+        Featurizer.from_arrays(arrays, described)

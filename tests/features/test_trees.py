@@ -1,0 +1,95 @@
+"""Trees as arrays: the C++ walk gives scikit-learn's answers, and damage is refused."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
+
+from cutlearn.errors import InputError
+from cutlearn.features.describe import Columns
+from cutlearn.features.trees import Trees
+
+
+def grown(n=2000, f=7, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, f)).astype(np.float32)
+    x[:, 2] = np.round(x[:, 2])  # ties with thresholds between equal values
+    y = (x[:, 0] * x[:, 1] + x[:, 2] + rng.normal(size=n) > 0).astype(int)
+    model = HistGradientBoostingClassifier(random_state=seed, early_stopping=False, **options)
+    with threadpool_limits(1):
+        return model.fit(x, y), x
+
+
+@pytest.mark.parametrize("leaves", [2, 31, 200])
+def test_equals_scikit_learn(leaves):
+    model, x = grown(max_iter=25, max_leaf_nodes=leaves, min_samples_leaf=3)
+    rng = np.random.default_rng(1)
+    fresh = np.vstack([x, rng.normal(0, 3, (333, x.shape[1])).astype(np.float32)])
+    ours = Trees.of_sklearn(model).evaluate_rows(fresh)
+    np.testing.assert_allclose(ours, model.decision_function(fresh), rtol=0, atol=1e-12)
+
+
+def test_rounded_thresholds_send_equal_values_the_same_way():
+    model, x = grown(max_iter=10)
+    trees = Trees.of_sklearn(model)
+    inner = trees.feature >= 0
+    for feature, threshold in zip(trees.feature[inner][:50], trees.threshold[inner][:50]):
+        probe = np.tile(x[:1], (3, 1))
+        up, down = np.float32(np.inf), np.float32(-np.inf)
+        probe[:, feature] = np.nextafter(threshold, down), threshold, np.nextafter(threshold, up)
+        np.testing.assert_allclose(
+            trees.evaluate_rows(probe), model.decision_function(probe), rtol=0, atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_columns_of_planes_equal_a_matrix(step):
+    model, x = grown(n=8 * 13)
+    trees = Trees.of_sklearn(model)
+    planes = np.ascontiguousarray(x.T.reshape(-1, 8, 13))
+    start = np.arange(len(planes), dtype=np.int64) * 8 * 13
+    columns = Columns((8, 13), planes, start, [""] * len(planes))
+    np.testing.assert_array_equal(columns.rows(np.arange(8 * 13)), x)
+    full = trees.evaluate_rows(x).reshape(8, 13).astype(np.float32)
+    ours = trees.evaluate(columns, step)
+    assert ours.shape == (8, 13)
+    np.testing.assert_allclose(ours[::step, ::step], full[::step, ::step], rtol=0, atol=1e-6)
+
+
+def test_constant_trees():
+    np.testing.assert_array_equal(
+        Trees.constant(-1.5).evaluate_rows(np.zeros((3, 2), np.float32)), [-1.5] * 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "broken"),
+    [
+        ("left", 0, "T2"),
+        ("right", 10**6, "T2"),
+        ("feature", 99, "T3"),
+        ("roots", -1, "T1"),
+    ],
+)
+def test_lying_arrays_never_read_outside(name, value, broken):
+    model, x = grown(max_iter=3)
+    arrays = Trees.of_sklearn(model).arrays()
+    arrays[name] = arrays[name].copy()
+    arrays[name][0] = value
+    with pytest.raises(ValueError, match=f"{broken} broken"):
+        Trees.of_arrays(arrays).evaluate_rows(x)
+
+
+def test_columns_outside_the_buffer_are_refused():
+    model, _ = grown(n=8 * 13, f=7)
+    columns = Columns((8, 13), np.zeros((7, 8, 13), np.float32), np.arange(7) * 105, [""] * 7)
+    with pytest.raises(ValueError, match="T4 broken"):
+        Trees.of_sklearn(model).evaluate(columns)
+
+
+def test_missing_and_infinite_arrays_are_refused():
+    arrays = Trees.constant(0.0).arrays()
+    with pytest.raises(InputError, match="no array 'roots'"):
+        Trees.of_arrays({k: v for k, v in arrays.items() if k != "roots"})
+    with pytest.raises(InputError, match="not finite"):
+        Trees.of_arrays(arrays | {"baseline": np.array([np.nan])})
