@@ -80,6 +80,15 @@ def test_a_pool_serves_a_part_of_the_images():
     assert len(pool.planes[1]) >= before > 0
 
 
+def test_a_pool_of_something_else_is_refused():
+    problems, truth, _ = tiny_set(np.random.default_rng(1), images=3)
+    pool = Pool(problems, truth, "count")
+    with pytest.raises(InputError, match=r"pool: 3 images with Count.*Hamming"):
+        train(problems, truth, "hamming", pool=pool)
+    with pytest.raises(InputError, match=r"pool: 3 images .* 2 with"):
+        train(problems[:2], truth[:2], "count", pool=pool)
+
+
 def test_threads_give_the_same_bits(tiny):
     one, two = (train(*tiny, C=10.0, tol=1e-6, n_jobs=n) for n in (1, 2))
     assert one.w.tobytes() == two.w.tobytes()

@@ -100,7 +100,7 @@ class Pool:
     ) -> None:
         _check_alike(problems, labels)
         bound = loss_of(loss)
-        self.settings = f"{bound!r} {normalize}"
+        self.settings = _settings(loss, normalize)
         self.tasks: list[Task] = []
         for image, (problem, truth) in enumerate(zip(problems, labels)):
             try:
@@ -112,6 +112,14 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self.tasks)
+
+    def check(self, problems: Sequence[Problem], loss: str | Loss, normalize: str) -> None:
+        """Refuse to serve another number of problems, another loss or normalisation."""
+        if len(problems) != len(self) or _settings(loss, normalize) != self.settings:
+            raise InputError(
+                f"pool: {len(self)} images with {self.settings} found; {len(problems)} with "
+                f"{_settings(loss, normalize)} wanted. Make a pool for these, or take a part."
+            )
 
     @property
     def n_weights(self) -> int:
@@ -162,6 +170,10 @@ class Pool:
                     out.update(np.ascontiguousarray(array).data)
             out.update(f"{problem.shape}{problem.connectivity}".encode())
         return out.hexdigest()
+
+
+def _settings(loss: str | Loss, normalize: str) -> str:
+    return f"{loss_of(loss)!r} normalize={normalize!r}"
 
 
 def _check_alike(problems: Sequence[Problem], labels: Sequence[ArrayLike]) -> None:

@@ -42,6 +42,7 @@ Matrix = NDArray[np.float64]
 FLOOR = 1e-3
 # Known planes are used up until this share of the tolerance, before the oracle is asked again.
 SETTLED = 0.25
+MOST_SETTLING = 100
 # From so many images on, training begins on a quarter of them, up to this gap: early rounds only
 # have to move w, and images are alike.
 MANY = 8
@@ -113,6 +114,7 @@ def train(
         )
     if pool is None:
         pool = Pool(problems, labels, loss, normalize)
+    pool.check(problems, loss, normalize)
     setting = settings_of(len(pool), learner, C, tol, groups, max_steps)
     rows, least = _constraints(pool, constraints)
     run = _Run(pool, setting, rows, least, checkpoint)
@@ -266,7 +268,7 @@ class _Run:
 
     def _settle(self) -> None:
         """Let master and known planes agree, without a cut, before the oracle is asked."""
-        while True:
+        for _ in range(MOST_SETTLING):
             index = self.pool.best(self.w)
             rows = self.pool.rows(index)
             known = self._objective(rows, self.w)
