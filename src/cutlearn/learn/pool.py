@@ -14,6 +14,7 @@ from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.learn.losses import Loss, loss_of
 from cutlearn.learn.oracle import Oracle, Task, ask, task_of
+from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -89,6 +90,8 @@ class Pool:
         0, 1 or 255 (void), one array for each problem.
     loss : str or Loss
     normalize : "pixels", "loss" or "none"
+    n_jobs : int, optional
+        Threads that prepare the images.
     """
 
     def __init__(
@@ -97,16 +100,20 @@ class Pool:
         labels: Sequence[ArrayLike],
         loss: str | Loss = "hamming",
         normalize: str = "pixels",
+        n_jobs: int | None = None,
     ) -> None:
         _check_alike(problems, labels)
         bound = loss_of(loss)
         self.settings = _settings(loss, normalize)
-        self.tasks: list[Task] = []
-        for image, (problem, truth) in enumerate(zip(problems, labels)):
+
+        def bind(image: int) -> Task:
             try:
-                self.tasks.append(task_of(problem, truth, bound, image, normalize))
+                return task_of(problems[image], labels[image], bound, image, normalize)
             except InputError as error:
                 raise InputError(f"image {image}: {error}") from error
+
+        with Workers(n_jobs) as workers:
+            self.tasks = workers.map(bind, range(len(problems)))
         self.oracles = [Oracle(task) for task in self.tasks]
         self.planes = [PlaneSet(problems[0].n_weights) for _ in problems]
 

@@ -113,7 +113,7 @@ def train(
             "Leave out envelope."
         )
     if pool is None:
-        pool = Pool(problems, labels, loss, normalize)
+        pool = Pool(problems, labels, loss, normalize, n_jobs)
     pool.check(problems, loss, normalize)
     setting = settings_of(len(pool), learner, C, tol, groups, max_steps)
     rows, least = _constraints(pool, constraints)
@@ -154,7 +154,7 @@ def path(
         As for `train`.
     """
     if pool is None:
-        pool = Pool(problems, labels, loss, normalize)
+        pool = Pool(problems, labels, loss, normalize, options.get("n_jobs"))
     results = []
     for number, C in enumerate(Cs):
         file = None if checkpoint is None else f"{checkpoint}.{number}"
