@@ -115,6 +115,14 @@ def test_a_path_is_resumed_within_its_c(tiny, tmp_path):
     assert [bits(r) for r in resumed] == [bits(r) for r in whole]
 
 
+def test_a_place_without_a_folder_is_refused_before_work(tiny, tmp_path):
+    asked = []
+    for place in (tmp_path / "missing" / "run", tmp_path):
+        with pytest.raises(InputError, match="Make the folder first"):
+            train(*tiny, **SETTINGS, checkpoint=place, callback=asked.append)
+    assert not asked
+
+
 def test_a_checkpoint_of_another_run_is_refused(tiny, tmp_path):
     file = tmp_path / "run"
     train(*tiny, **SETTINGS, checkpoint=file)

@@ -32,7 +32,7 @@ from cutlearn.learn.steps import (
     settings_of,
     steps_to_rows,
 )
-from cutlearn.run.checkpoint import Interrupted, load_checkpoint, save_checkpoint
+from cutlearn.run.checkpoint import Interrupted, check_place, load_checkpoint, save_checkpoint
 from cutlearn.run.workers import thread_count
 
 Vector = NDArray[np.float64]
@@ -112,6 +112,8 @@ def train(
             "envelope: learned envelopes asked for; unary and pairwise terms are learned so far. "
             "Leave out envelope."
         )
+    if checkpoint is not None:
+        check_place(checkpoint)
     if pool is None:
         pool = Pool(problems, labels, loss, normalize, n_jobs)
     pool.check(problems, loss, normalize)
