@@ -235,7 +235,7 @@ def checked_labels(problem: Problem, labels: ArrayLike) -> NDArray[np.uint8]:
             "wanted. Use the mask of this image."
         )
     flat = given.reshape(-1)
-    odd = ~np.isin(flat, (0, 1, VOID))
+    odd = (flat != 0) & (flat != 1) & (flat != VOID)
     if odd.any():
         found = ", ".join(str(v) for v in np.unique(flat[odd])[:5])
         raise InputError(

@@ -22,6 +22,8 @@ VIOLATION = 1e-9
 # A QP solution whose own gap is above this, relative to the objective, is tried again.
 INEXACT = 1e-7
 INFEASIBLE = -1
+# Planes for each variable of the QP, above which idle ones are left out.
+CROWDED = 5
 
 
 class _InfeasibleError(Exception):
@@ -130,8 +132,10 @@ class Bundle:
                 break
             self.working |= missing
         self.lower_bound = max(self.lower_bound, self.dual_value())
-        # Planes that carry no weight leave the QP; the check above brings them back when needed.
-        self.working = (self.alpha > 0) | (over > -1e-2 * upper / self.n_groups)
+        # When there are many, planes that carry no weight leave the QP; the check above brings
+        # them back when needed.
+        if self.working.sum() > CROWDED * (self.a.shape[1] + self.n_groups):
+            self.working = (self.alpha > 0) | (over > -1e-2 * upper / self.n_groups)
         return w, self.lower_bound
 
     def dual_value(self) -> float:

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -185,7 +186,7 @@ class _Run:
         self.layout = layout_of(pool.tasks[0].problem)
         self.master = Bundle(pool.n_weights, setting.groups, 1.0 / setting.C, rows, least)
         # Images go to groups in order, in runs of nearly equal length.
-        self.begins = np.arange(setting.groups) * len(pool) // setting.groups
+        self.bounds = [g * len(pool) // setting.groups for g in range(setting.groups + 1)]
         self.steps: list[Step] = []
         self.rounds: list[NDArray[np.int32]] = []
         self._known: set[tuple[int, bytes]] = set()
@@ -288,12 +289,12 @@ class _Run:
 
     def _give(self, index: NDArray[np.int32], rows: Matrix) -> bool:
         """Give the master every group's plane that it does not know; whether there was one."""
-        ends = np.append(self.begins[1:], len(index))
-        keys = [(g, index[i:j].tobytes()) for g, (i, j) in enumerate(zip(self.begins, ends))]
+        raw, size = index.tobytes(), index.itemsize
+        keys = [(g, raw[size * i : size * j]) for g, (i, j) in enumerate(pairwise(self.bounds))]
         new = np.array([key not in self._known for key in keys])
         self._known.update(keys)
         self.rounds.append(index)
-        sums = np.add.reduceat(rows, self.begins, axis=0) / len(rows)
+        sums = np.add.reduceat(rows, self.bounds[:-1], axis=0) / len(rows)
         new &= sums.any(axis=1)
         self.master.add(sums[:, 0], sums[:, 1:], new)
         return bool(new.any())
