@@ -158,10 +158,16 @@ class Bundle:
         least = np.inf
         found: tuple[Vector, Vector, Vector, Vector] | None = None
         flag = 0
+        middle = np.sqrt(ball * near)
         for unit, tolerance, options in (
-            (ball, 1e-10, {}), (ball, 1e-8, {}), (near, 1e-8, {}), (near, 1e-6, {}),
-            (ball, 1e-6, {}), (ball, 1e-6, {"eps_prox": 1e-3}),
-        ):  # fmt: skip
+            (ball, 1e-10, {"zero_tol": 1e-9}),
+            (ball, 1e-9, {}),
+            (middle, 1e-8, {"eps_prox": 1.0}),
+            (near, 1e-8, {"eps_prox": 1e-3}),
+            (ball, 1e-7, {"eps_prox": 1.0}),
+            (ball, 1e-5, {}),
+            (near, 1e-5, {"eps_prox": 1.0}),
+        ):
             warm = start if tolerance == 1e-10 else None
             w, slack, flag = self._attempt(at, upper, float(unit), warm, tolerance, options)
             if flag != 1:
