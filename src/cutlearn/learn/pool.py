@@ -21,6 +21,8 @@ Matrix = NDArray[np.float64]
 
 # The index that stands for the zero plane (y = y_n), which no image needs to store.
 ZERO = -1
+# Fewer nodes in all are prepared faster than threads are started.
+WORTH_THREADS = 500_000
 
 
 class PlaneSet:
@@ -112,7 +114,8 @@ class Pool:
             except InputError as error:
                 raise InputError(f"image {image}: {error}") from error
 
-        with Workers(n_jobs) as workers:
+        large = sum(problem.n_nodes for problem in problems) > WORTH_THREADS
+        with Workers(n_jobs if large else None) as workers:
             self.tasks = workers.map(bind, range(len(problems)))
         self.oracles = [Oracle(task) for task in self.tasks]
         self.planes = [PlaneSet(problems[0].n_weights) for _ in problems]
