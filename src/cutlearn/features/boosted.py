@@ -238,7 +238,7 @@ def grow(
     Rows are class-balanced, so the prior of the counts is put back as a shift of the logit.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     x = np.concatenate([part[0] for part in parts])
     y = np.concatenate([part[1] for part in parts])
