@@ -63,7 +63,7 @@ def pymaxflow(instance):
         graph = maxflow.Graph[float](u.size, 2 * u.size)
         nodes = graph.add_grid_nodes(u.shape)
         slices = (
-            instances.cl.graph.grid.grid_offsets(u.ndim, instance.connectivity)
+            instances.cl.grid.grid_offsets(u.ndim, instance.connectivity)
             if instance.connectivity
             else []
         )

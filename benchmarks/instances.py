@@ -60,11 +60,11 @@ def log_odds(image):
 
 def contrast(image, connectivity, strength):
     """Edge weights that fall with the squared difference, one array a direction."""
-    slices = cl.graph.grid.grid_slices(image.shape, connectivity)
+    slices = cl.grid.grid_slices(image.shape, connectivity)
     squares = [(image[tail] - image[head]) ** 2 for tail, head in slices]
     beta = 0.5 / np.mean([s.mean() for s in squares])
     lengths = [
-        np.sqrt(sum(d * d for d in o)) for o in cl.graph.grid.grid_offsets(image.ndim, connectivity)
+        np.sqrt(sum(d * d for d in o)) for o in cl.grid.grid_offsets(image.ndim, connectivity)
     ]
     return [
         dyadic(strength / length * (0.1 + 0.9 * np.exp(-beta * s)))

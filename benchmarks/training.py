@@ -16,7 +16,8 @@ import time
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from cutlearn.features.problem import Problem, grid_edge_counts
+from cutlearn.features.problem import Problem
+from cutlearn.grid import grid_edge_counts
 from cutlearn.learn.train import train
 
 

@@ -64,7 +64,7 @@ def energy_of(p):
 def grid_energy_of(p, shape, connectivity):
     weights, start = [], 0
     for edges, (tail, _) in zip(
-        cl.grid_edges(shape, connectivity), cl.graph.grid.grid_slices(shape, connectivity)
+        cl.grid_edges(shape, connectivity), cl.grid.grid_slices(shape, connectivity)
     ):
         box = tuple(s.stop - s.start for s in tail)
         weights.append(p["pq"][start : start + len(edges)].reshape(*box, 2))

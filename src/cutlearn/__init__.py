@@ -2,7 +2,8 @@
 
 from cutlearn.energy import Energy, Envelope, EnvelopeSpec
 from cutlearn.errors import ConvergenceWarning, InputError
-from cutlearn.graph import Cut, MaxFlow, Solver, grid_edges, max_flow
+from cutlearn.graph import Cut, MaxFlow, Solver, max_flow
+from cutlearn.grid import grid_edges
 
 __version__ = "0.1.0"
 

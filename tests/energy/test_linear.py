@@ -6,7 +6,8 @@ import pytest
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.linear import constraints_of, energy_of, layout_of, psi, unary_of, weights_of
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem, grid_edge_counts
+from cutlearn.features.problem import Problem
+from cutlearn.grid import grid_edge_counts
 from tiny_problems import labellings, random_problem
 
 

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from cutlearn.errors import InputError
-from cutlearn.features.edges import directions, edge_features, edge_names
+from cutlearn.features.edges import edge_features, edge_names
+from cutlearn.grid import grid_offsets
 
 
 def edges_by_loops(shape, connectivity):
-    for offset in directions(len(shape), connectivity):
+    for offset in grid_offsets(len(shape), connectivity):
         for first in np.ndindex(*shape):
             second = tuple(a + o for a, o in zip(first, offset))
             if all(0 <= b < s for b, s in zip(second, shape)):
@@ -16,10 +17,10 @@ def edges_by_loops(shape, connectivity):
 
 
 def test_directions_of_the_plane():
-    assert directions(2, 4) == [(0, 1), (1, 0)]
-    assert directions(2, 8) == [(0, 1), (1, 0), (1, 1), (1, -1)]
-    assert directions(3, 6) == [(0, 0, 1), (0, 1, 0), (1, 0, 0)]
-    assert len(set(directions(3, 26))) == 13
+    assert grid_offsets(2, 4) == [(0, 1), (1, 0)]
+    assert grid_offsets(2, 8) == [(0, 1), (1, 0), (1, 1), (1, -1)]
+    assert grid_offsets(3, 6) == [(0, 0, 1), (0, 1, 0), (1, 0, 0)]
+    assert len(set(grid_offsets(3, 26))) == 13
 
 
 @pytest.mark.parametrize(
@@ -61,5 +62,5 @@ def test_one_set_a_direction():
 
 
 def test_unknown_connectivity():
-    with pytest.raises(InputError, match="5 found; 4 or 8"):
-        directions(2, 5)
+    with pytest.raises(InputError, match="connectivity: 5 found"):
+        grid_offsets(2, 5)

@@ -5,8 +5,8 @@ import pytest
 
 from cutlearn.energy.linear import psi
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem, grid_edge_counts
-from cutlearn.graph.grid import grid_edges
+from cutlearn.features.problem import Problem
+from cutlearn.grid import grid_edge_counts, grid_edges
 from tiny_problems import full_grid_edges, labellings, random_problem
 
 

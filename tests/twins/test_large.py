@@ -44,7 +44,7 @@ def test_grid_equals_scipy(shape, connectivity, smooth):
     expected = scipy_value(n + 2, np.concatenate(arcs), np.concatenate(caps), source, sink)
     boxes = [
         tuple(s.stop - s.start for s in tail)
-        for tail, _ in cl.graph.grid.grid_slices(shape, connectivity)
+        for tail, _ in cl.grid.grid_slices(shape, connectivity)
     ]
     energy = cl.Energy.grid(u, [w.reshape(*b, 2) for w, b in zip(pq, boxes)], connectivity)
     solver = energy.solver()

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from cutlearn.features.problem import Problem, grid_edge_counts
+from cutlearn.features.problem import Problem
+from cutlearn.grid import grid_edge_counts
 from cutlearn.learn.losses import Count, Hamming
 from cutlearn.learn.oracle import Oracle, ask, task_of
 from slow_oracle import SlowOracle

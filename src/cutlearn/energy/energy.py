@@ -23,10 +23,12 @@ from cutlearn.checks import (
     shape_of,
 )
 from cutlearn.energy.envelope import Envelope
+from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import InputError
+from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
-from cutlearn.graph.grid import grid_slices
 from cutlearn.graph.solver import PAIR, SCALAR, SYMMETRIC, Solver, Terms, minimize
+from cutlearn.grid import grid_slices
 
 Floats = NDArray[np.float64]
 EPSILON = 2.0**-52
@@ -132,6 +134,21 @@ class Energy:
         )  # fmt: skip
         self._constant = 0.0
         return self
+
+    @classmethod
+    def of(cls, problem: Problem, w: ArrayLike, envelope: EnvelopeSpec | None = None) -> "Energy":
+        """The energy of a problem under weights w, in the order node, edge.
+
+        E(y; w) = sum_i y_i (w_node . f_i) + sum_e [y_i != y_j] (w_edge . g_e)
+        """
+        from cutlearn.energy.linear import energy_of
+
+        if envelope is not None:
+            raise InputError(
+                "envelope: learned envelopes asked for; unary and pairwise terms exist so far. "
+                "Pass Envelope objects to Energy, or leave out envelope."
+            )
+        return energy_of(problem, float_array("w", w))
 
     def value(self, labels: ArrayLike) -> float:
         """E of a labelling, evaluated term by term."""

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem, grid_offsets
+from cutlearn.features.problem import Problem
+from cutlearn.grid import grid_slices
 
 Vector = NDArray[np.float64]
 
@@ -93,8 +94,8 @@ def energy_of(problem: Problem, w: ArrayLike) -> Energy:
     if problem.n_edges == 0:
         return Energy.grid(unary.reshape(problem.shape), 0.0, int(problem.connectivity or 0))
     parts, begin = [], 0
-    for step in grid_offsets(len(problem.shape), int(problem.connectivity or 0)):
-        box = [max(size - abs(s), 0) for size, s in zip(problem.shape, step)]
+    for first, _ in grid_slices(problem.shape, int(problem.connectivity or 0)):
+        box = [along.stop - along.start for along in first]
         count = int(np.prod(box))
         parts.append(weights[begin : begin + count].reshape(box))
         begin += count

@@ -6,43 +6,14 @@ pair d, 1 - d. All lie in [0, 1] and are never centred, so weights >= 0 keep eve
 Edges come direction by direction, in each row-major by their first end; second = first + offset.
 """
 
-from itertools import product
 from math import sqrt
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.errors import InputError
 from cutlearn.features.filters import Float32
-
-
-def directions(ndim: int, connectivity: int) -> list[tuple[int, ...]]:
-    """Offsets from first to second end: along the axes, the last axis first, then diagonals.
-
-    Examples
-    --------
-    >>> directions(2, 8)
-    [(0, 1), (1, 0), (1, 1), (1, -1)]
-    """
-    axes = [tuple(int(k == a) for k in range(ndim)) for a in reversed(range(ndim))]
-    if connectivity == 2 * ndim:
-        return axes
-    if connectivity == 3**ndim - 1:
-        full = [o for o in product((0, 1, -1), repeat=ndim) if any(o)]
-        positive = [o for o in full if next(k for k in o if k) > 0 and sum(map(abs, o)) > 1]
-        return axes + positive
-    raise InputError(
-        f"connectivity: {connectivity} found; {2 * ndim} or {3**ndim - 1} was wanted on a "
-        f"{ndim}-dimensional grid."
-    )
-
-
-def ends(offset: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Slices of the grid that hold the first and the second ends of one direction's edges."""
-    first = tuple(slice(max(0, -o), -o if o > 0 else None) for o in offset)
-    second = tuple(slice(max(0, o), o if o < 0 else None) for o in offset)
-    return first, second
+from cutlearn.grid import grid_offsets, grid_slices
 
 
 def edge_names(ndim: int, connectivity: int, per_direction: bool = False) -> list[str]:
@@ -50,7 +21,7 @@ def edge_names(ndim: int, connectivity: int, per_direction: bool = False) -> lis
     base = ["bias", "contrast", "difference", "sameness"]
     if not per_direction:
         return base
-    moves = [",".join(map(str, o)) for o in directions(ndim, connectivity)]
+    moves = [",".join(map(str, o)) for o in grid_offsets(ndim, connectivity)]
     return [f"{name} {move}" for move in moves for name in base]
 
 
@@ -67,7 +38,7 @@ def edge_features(
     values : grid shape, or grid shape + (channels,), float in [0, 1]
         An image, a volume.
     connectivity : int
-        4 or 8 in two dimensions, 6 or 26 in three.
+        4 or 8 in two dimensions, 6, 18 or 26 in three.
     per_direction : bool
         One set of columns for each direction (zero on the others' edges), or one set for all.
     ndim : int
@@ -77,10 +48,10 @@ def edge_features(
     -------
     (m, G) float32 in [0, 1]
     """
-    moves = directions(ndim, connectivity)
+    moves = grid_offsets(ndim, connectivity)
     grid = values.shape[:ndim]
     stack = np.asarray(values, np.float32).reshape(*grid, -1)
-    squares = [_squares(stack, move) for move in moves]
+    squares = [_squares(stack, *ends) for ends in grid_slices(grid, connectivity)]
     columns = [np.ones(sum(map(len, squares)), np.float32)]
     columns.append(_contrast(squares, moves))
     d = np.sqrt(np.concatenate(squares) / np.float32(stack.shape[-1]))
@@ -95,8 +66,7 @@ def edge_features(
     return wide.reshape(len(one), -1)
 
 
-def _squares(stack: Float32, move: tuple[int, ...]) -> Float32:
-    first, second = ends(move)
+def _squares(stack: Float32, first: tuple[slice, ...], second: tuple[slice, ...]) -> Float32:
     difference = stack[first] - stack[second]
     square: Float32 = np.einsum("...c,...c->...", difference, difference).reshape(-1)
     return square

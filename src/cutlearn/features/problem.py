@@ -8,54 +8,17 @@ row-major by their first end. Void nodes leave the training problem with all the
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.errors import InputError
+from cutlearn.grid import grid_edge_counts, grid_edges
 
 VOID = 255
 
 Shape = tuple[int, ...]
-
-
-def grid_offsets(ndim: int, connectivity: int) -> list[Shape]:
-    """Give the step from the first to the second end of an edge, for each direction of a grid.
-
-    Parameters
-    ----------
-    ndim : int
-        Number of axes, 2 or 3.
-    connectivity : int
-        4 or 8 in two dimensions, 6, 18 or 26 in three.
-    """
-    if (ndim, connectivity) not in ((2, 4), (2, 8), (3, 6), (3, 18), (3, 26)):
-        raise InputError(
-            f"connectivity: {connectivity} found for {ndim} axes; 4 or 8 wanted in 2-D, 6, 18 "
-            "or 26 in 3-D. Choose one of these."
-        )
-    zero = (0,) * ndim
-    reach = {4: 1, 8: 2, 6: 1, 18: 2, 26: 3}[connectivity]
-    steps = [step for step in product((-1, 0, 1), repeat=ndim) if step > zero]
-    near = [step for step in steps if sum(map(abs, step)) <= reach]
-    # Nearest first, along the last axis first: the order of grid_edges.
-    return sorted(near, key=lambda s: (sum(map(abs, s)), [abs(k) for k in s], [-k for k in s]))
-
-
-def grid_ends(step: Shape) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Give the slices of a grid that hold the first and the second ends of a direction's edges."""
-    head = {0: slice(None), 1: slice(0, -1), -1: slice(1, None)}
-    return tuple(head[s] for s in step), tuple(head[-s] for s in step)
-
-
-def grid_edge_counts(shape: Shape, connectivity: int) -> list[int]:
-    """Give the number of edges in each direction of a grid."""
-    return [
-        int(np.prod([max(size - abs(s), 0) for size, s in zip(shape, step)]))
-        for step in grid_offsets(len(shape), connectivity)
-    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,12 +123,7 @@ class Problem:
             return self._edges
         if self.n_edges == 0:
             return np.zeros((0, 2), np.int32)
-        ids = np.arange(self.n_nodes, dtype=np.int32).reshape(self.shape)
-        pairs = []
-        for step in grid_offsets(len(self.shape), int(self.connectivity or 0)):
-            first, second = grid_ends(step)
-            pairs.append(np.stack([ids[first].ravel(), ids[second].ravel()], axis=1))
-        return np.concatenate(pairs)
+        return np.concatenate(grid_edges(self.shape, int(self.connectivity or 0)), dtype=np.int32)
 
     def training(self, labels: ArrayLike) -> "tuple[Problem, NDArray[np.uint8]]":
         """Give the problem of the labelled nodes only, and their labels.

@@ -2,7 +2,6 @@
 
 from cutlearn.graph.cut import Cut
 from cutlearn.graph.flow import MaxFlow, max_flow
-from cutlearn.graph.grid import grid_edges
 from cutlearn.graph.solver import Solver
 
-__all__ = ["Cut", "MaxFlow", "Solver", "grid_edges", "max_flow"]
+__all__ = ["Cut", "MaxFlow", "Solver", "max_flow"]

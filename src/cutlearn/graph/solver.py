@@ -15,7 +15,7 @@ from cutlearn import _core
 from cutlearn.checks import finite, fixed_labels, float_array, index_array, label_array, spread
 from cutlearn.errors import InputError
 from cutlearn.graph.cut import Cut
-from cutlearn.graph.grid import edge_ends
+from cutlearn.grid import edge_ends, grid_edge_counts
 
 SCALAR, SYMMETRIC, PAIR = range(3)  # Weights::Kind of the core
 Floats = NDArray[np.float64]
@@ -72,8 +72,7 @@ class Terms:
     def _edge_count(self, direction: int) -> int:
         if not self.connectivity:
             return self.edges.size // 2
-        offset = _core.forward_offsets(self.connectivity)[direction][-len(self.shape) :]
-        return int(np.prod([max(0, s - abs(d)) for s, d in zip(self.shape, offset)]))
+        return grid_edge_counts(self.shape, self.connectivity)[direction]
 
     def _refuse(self, survey: _core.Survey) -> NoReturn:
         if survey.bad_unary >= 0:

@@ -15,11 +15,11 @@ CONNECTIVITY = {2: (4, 8), 3: (6, 18, 26)}
 def grid_offsets(ndim: int, connectivity: int) -> list[tuple[int, ...]]:
     """The forward directions, nearest first: (0, 1), (1, 0), (1, 1), (1, -1) for 8 neighbours."""
     if ndim not in CONNECTIVITY:
-        raise InputError(f"shape: {ndim} dimensions found; a grid has 2 or 3.")
+        raise InputError(f"shape: {ndim} dimensions found; 2 or 3 wanted for a grid.")
     if connectivity not in CONNECTIVITY[ndim]:
         allowed = " or ".join(map(str, CONNECTIVITY[ndim]))
         raise InputError(
-            f"connectivity: {connectivity} found; a grid of {ndim} dimensions takes {allowed}."
+            f"connectivity: {connectivity} found; {allowed} wanted on a grid of {ndim} dimensions."
         )
     return [tuple(o[3 - ndim :]) for o in _core.forward_offsets(connectivity)]
 
@@ -49,6 +49,14 @@ def grid_slices(
             tuple(slice(max(0, -d), max(0, s - max(0, d))) for s, d in zip(shape, offset)),
             tuple(slice(max(0, d), max(0, s - max(0, -d))) for s, d in zip(shape, offset)),
         )
+        for offset in grid_offsets(len(shape), connectivity)
+    ]
+
+
+def grid_edge_counts(shape: tuple[int, ...], connectivity: int) -> list[int]:
+    """The number of edges in each direction."""
+    return [
+        int(np.prod([max(0, s - abs(d)) for s, d in zip(shape, offset)]))
         for offset in grid_offsets(len(shape), connectivity)
     ]
 
