@@ -12,8 +12,8 @@
 //       Likewise T and in-neighbours, except that after changes from outside T may lag behind:
 //       only the end of S is needed to stop.
 //   T3  a node whose depth is top[side] is waiting; none is deeper.
-// Why it stops  Depth only rises while a tree holds a node, by at least 1 at each failed look,
-//          and is bounded by the number of nodes; pushes in between saturate a link each.
+// Why it stops  Every push raises the flow by at least one quantum. Between pushes a node sinks
+//          only a few times before it goes free, and each scan adds nodes or ends.
 // At the end S has no waiting node: by T2 it is the set that the source reaches in the residual
 // network, the unique minimal source side, whatever the order of the pushes.
 #pragma once
@@ -116,6 +116,7 @@ class Maxflow {
   void plant() {
     level_.assign(net_.slots, 0);
     parent_.assign(net_.slots, kNone);
+    sunk_.assign(net_.slots, 0);
     if constexpr (Net::has_arcs) current_.assign(net_.first.begin(), net_.first.end() - 1);
     for (Id v = net_.begin(); v < net_.end(); ++v) {
       const Cap e = net_.excess[v];
@@ -214,6 +215,8 @@ class Maxflow {
   template <Side side>
   void adopt() {
     Levels& waiting = orphans_[side];
+    if (waiting.lowest() < 0) return;
+    phase_ += kPatience + 2;
     for (Id depth; (depth = waiting.lowest()) >= 0;) {
       for (std::size_t k = 0; k < waiting.at(depth).size(); ++k) {
         const Id v = waiting.at(depth)[k];
@@ -239,7 +242,7 @@ class Maxflow {
       if (at < nearest && link_cap<side>(v, code) > 0) nearest = at;
       return false;
     });
-    if (nearest < top_[side]) {
+    if (nearest < top_[side] && patient(v)) {
       level_[v] = sign<side> * (nearest + 1);
       orphans_[side].add(v, nearest + 1);
       if (nearest + 1 == top_[side]) active_[side].add(v, nearest + 1);
@@ -247,8 +250,29 @@ class Maxflow {
       level_[v] = 0;
       parent_[v] = kNone;
       if (side == S && track_) touched_.push_back(v);
+      if (nearest < top_[side]) wake_around<side>(v);
     }
     if constexpr (Net::has_arcs) current_[v] = net_.first[v];
+  }
+
+  // A set of nodes cut off from its roots would climb level by level, each one taking another for
+  // its parent, up to the top. After a few steps a node goes free instead: if it is still reached,
+  // its neighbours find it again.
+  bool patient(Id v) {
+    // sunk_[v] - phase_ counts the steps of this call of adopt; anything else is an older count.
+    if (sunk_[v] - phase_ > kPatience) sunk_[v] = phase_;
+    return sunk_[v]++ - phase_ < kPatience;
+  }
+
+  // v left its tree: nodes there that reach it must look at it again (T2).
+  template <Side side>
+  void wake_around(Id v) {
+    net_.any_code(v, [&](Id code) {
+      const Id u = net_.neighbour(v, code);
+      const Id at = level_[u] * sign<side>;
+      if (at > 0 && at < top_[side] && link_cap<side>(v, code) > 0) active_[side].add(u, at);
+      return false;
+    });
   }
 
   template <Side side>
@@ -280,7 +304,7 @@ class Maxflow {
       return;
     }
     if (level_[v] != 0) abandon_children(v);
-    if (level_[v] > 0) wake_sources(v);
+    if (level_[v] > 0) wake_around<S>(v);
     if (side == S || level_[v] > 0) touched_.push_back(v);
     level_[v] = sign<side>;
     parent_[v] = kRoot;
@@ -293,16 +317,6 @@ class Maxflow {
       const Id u = net_.neighbour(v, code);
       if (parent_[u] == static_cast<Link>(net_.reverse(code)))
         s ? make_orphan<S>(u) : make_orphan<T>(u);
-      return false;
-    });
-  }
-
-  // v leaves S: nodes of S that reach it must look at it again (T2).
-  void wake_sources(Id v) {
-    net_.any_code(v, [&](Id code) {
-      const Id u = net_.neighbour(v, code);
-      if (level_[u] > 0 && level_[u] < top_[S] && net_.in(v, code) > 0)
-        active_[S].add(u, level_[u]);
       return false;
     });
   }
@@ -326,6 +340,9 @@ class Maxflow {
   std::array<Levels, 2> active_, orphans_;
   std::array<Id, 2> top_{1, 1};
   std::vector<Id> scan_, touched_;
+  static constexpr std::uint32_t kPatience = 2;  // measured: 1 to 4 are alike
+  std::vector<std::uint32_t> sunk_;
+  std::uint32_t phase_ = 0;
   bool track_ = false;  // the first solve touches everything: not worth listing
 };
 
