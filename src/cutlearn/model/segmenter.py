@@ -69,7 +69,8 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         Node weights, then edge weights, as named by `w_names_`.
     w_names_ : list of str
     gap_, converged_, certified_ : float, bool, bool
-        The relative gap of the training, whether it reached `tol`, and whether it is proved.
+        The relative gap of the training, whether it reached `tol`, and whether it is proved. The
+        shift of the bias for IoU (`judged_["shift"]`, mostly 0) comes after the training.
     n_steps_, steps_ : int, tuple of Step
     C_ : float
     classes_ : (2,) array
@@ -168,7 +169,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         edges = featurizer.edge_names_ if "contrast" in self.potentials else []
         result = chosen.result
         self.featurizer_ = featurizer
-        self.w_ = result.w
+        self.w_ = chosen.w
         self.w_names_ = [f"node {n}" for n in featurizer.node_names_] + [f"edge {n}" for n in edges]
         self.gap_ = float(result.relative_gap)
         self.n_steps_ = len(result.steps)
