@@ -129,10 +129,14 @@ class Progress:
         """Go through items and show how many are done."""
         for done, item in enumerate(items, 1):
             yield item
-            seconds = max(time.monotonic() - self._start, 1e-9)
-            left = seconds / done * (total - done)
-            note = f"{done} of {total} {unit}, {done / seconds:.1f}/s, left {clock(left)}"
-            self._show(done / max(total, 1), note, done >= total)
+            self.at(done, total, unit)
+
+    def at(self, done: int, total: int, unit: str = "images") -> None:
+        """Show that so many of all are done."""
+        seconds = max(time.monotonic() - self._start, 1e-9)
+        left = seconds / done * (total - done) if done else math.inf
+        note = f"{done} of {total} {unit}, {done / seconds:.1f}/s, left {clock(left)}"
+        self._show(done / max(total, 1), note, done >= total)
 
     def _show(self, share: float, note: str, done: bool) -> None:
         if self._bar is not None:
