@@ -1,0 +1,204 @@
+"""Model files: tensors in safetensors, everything else as checked JSON in its header.
+
+In the metadata under "cutlearn-model": format, version, parameters, names, figures of the fit, the
+description of the features, and the model card. Loading executes nothing, trusts nothing and gives
+a damaged, lying or foreign file one sentence. Version 1 will be read for ever.
+"""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from cutlearn.errors import InputError
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.learn.losses import Loss
+from cutlearn.learn.steps import rows_to_steps, steps_to_rows
+from cutlearn.model.parameters import check_parameters, fresh_copy
+from cutlearn.model.segmenter import Segmenter
+from cutlearn.store import atomic_write
+
+KEY = "cutlearn-model"
+FORMAT = "cutlearn model"
+VERSION = 1
+FEATURES = "features."
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def save(model: Segmenter, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to a file, whole or not at all.
+
+    Parameters
+    ----------
+    model : Segmenter
+    path : path
+        By custom ending in `.cutlearn`.
+    """
+    arrays, described = model.featurizer_.to_arrays()
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "estimator": "Segmenter",
+        "parameters": _plain_parameters(model),
+        "names": model.w_names_,
+        "fitted": {
+            "C": model.C_,
+            "gap": model.gap_,
+            "converged": model.converged_,
+            "certified": model.certified_,
+            "shift": model.shift_,
+        },
+        "features": described,
+        "card": model.card_,
+    }
+    tensors: Arrays = {f"{FEATURES}{name}": array for name, array in arrays.items()}
+    tensors |= {"w": model.w_, "steps": steps_to_rows(list(model.steps_))}
+    # safetensors ignores strides: a transposed array would come back scrambled.
+    whole = {name: np.ascontiguousarray(array) for name, array in sorted(tensors.items())}
+    text = json.dumps(header, allow_nan=False, sort_keys=True)
+    atomic_write(path, safetensors.numpy.save(whole, metadata={KEY: text}))
+
+
+def load(path: str | os.PathLike[str]) -> Segmenter:
+    """Read a model that `save` wrote; nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    Segmenter
+        Fitted. A loss or featurizer object among its parameters comes back as its description.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged, foreign or of a later version.
+    """
+    header, arrays = read_header(path, tensors=True)
+    try:
+        return _build(header, arrays)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        raise InputError(
+            f"{path}: a damaged model found ({' '.join(said.split())}); one written by save was "
+            "wanted. Restore the file from a copy, or fit again."
+        ) from error
+
+
+def read_header(
+    path: str | os.PathLike[str], tensors: bool = False
+) -> tuple[dict[str, Any], Arrays]:
+    """Read the header of a model file, and its tensors if asked; the door for `show`.
+
+    Returns
+    -------
+    header : dict
+        "parameters", "names", "fitted", "features" and "card", as JSON.
+    arrays : dict of arrays, empty unless asked for
+    """
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such file; a model was wanted. Check the name.")
+    try:
+        with safetensors.safe_open(os.fspath(path), framework="numpy") as file:
+            text = (file.metadata() or {}).get(KEY)
+            names = list(file.keys()) if tensors and text is not None else []
+            arrays = {name: file.get_tensor(name) for name in names}
+        header = None if text is None else json.loads(text, parse_constant=_no_constant)
+    except (safetensors.SafetensorError, TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path}: not a model file, or damaged ({' '.join(str(error).split())}); a file "
+            "written by save was wanted. Restore it from a copy, or fit again."
+        ) from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise InputError(
+            f"{path}: a safetensors file of something else found; a model of cutlearn was wanted. "
+            "Check the name."
+        )
+    if header.get("version") != VERSION or header.get("estimator") != "Segmenter":
+        raise InputError(
+            f"{path}: a model of version {header.get('version')!r} ({header.get('estimator')!r}) "
+            f"found; version {VERSION} of 'Segmenter' was wanted. Use a newer cutlearn to read it."
+        )
+    return header, arrays
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(f"{text} in the header")
+
+
+def _plain_parameters(model: Segmenter) -> dict[str, Any]:
+    """The parameters as JSON can hold them: objects by their description."""
+    given: dict[str, Any] = model.get_params(deep=False)
+    given["potentials"] = list(given["potentials"])
+    if isinstance(given["loss"], Loss):
+        given["loss"] = repr(given["loss"])
+    if isinstance(given["features"], Featurizer):
+        given["features"] = None  # the header's own "features" tells all of it
+    if not (given["random_state"] is None or isinstance(given["random_state"], int)):
+        given["random_state"] = model.featurizer_.random_state
+    if given["C"] != "auto":
+        given["C"] = float(given["C"])
+    given["tol"] = float(given["tol"])
+    given["verbose"] = bool(given["verbose"])
+    return given
+
+
+def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
+    described: Any = header["features"]
+    if not isinstance(described, dict):
+        raise ValueError("no description of the features")
+    part = {n.removeprefix(FEATURES): a for n, a in arrays.items() if n.startswith(FEATURES)}
+    if len(part) + 2 != len(arrays):
+        raise ValueError("tensors that no model has")
+    given = dict(header["parameters"])
+    featurizer = Featurizer.from_arrays(part, described, _jobs(given["n_jobs"]))
+    given["potentials"] = tuple(str(name) for name in given["potentials"])
+    if given["features"] is None:
+        given["features"] = fresh_copy(featurizer, featurizer.random_state, None)
+    model = Segmenter(**given)
+    # A loss that was an object comes back as its description, which fit refuses.
+    loss = given.pop("loss")
+    if not isinstance(loss, str):
+        raise ValueError("no loss")
+    check_parameters(Segmenter(**given))
+    _fill(model, header, arrays, featurizer)
+    return model
+
+
+def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, featurizer: Featurizer) -> None:
+    """Put the checked attributes of a fitted model in place."""
+    w, names = arrays["w"], [str(name) for name in header["names"]]
+    nodes, edges = featurizer.node_names_, featurizer.edge_names_
+    wanted = [f"node {n}" for n in nodes]
+    wanted += [f"edge {n}" for n in edges] if "contrast" in model.potentials else []
+    if names != wanted or w.dtype != np.float64 or w.shape != (len(names),):
+        raise ValueError(f"{w.size} weights for {len(wanted)} features")
+    if not np.isfinite(w).all() or (w[len(nodes) :] < 0).any():
+        raise ValueError("weights that are not finite, or edge weights below zero")
+    steps = rows_to_steps(arrays["steps"])
+    fitted, card = header["fitted"], header["card"]
+    numbers = {name: float(fitted[name]) for name in ("C", "gap", "shift")}
+    if not all(map(math.isfinite, numbers.values())) or not isinstance(card, dict):
+        raise ValueError("figures of the fit that are not finite, or no card")
+    model.w_, model.w_names_ = w, names
+    model.featurizer_, model.card_ = featurizer, card
+    model.C_, model.gap_, model.shift_ = numbers["C"], numbers["gap"], numbers["shift"]
+    model.converged_, model.certified_ = bool(fitted["converged"]), bool(fitted["certified"])
+    model.steps_, model.n_steps_ = tuple(steps), len(steps)
+    model.judged_ = dict(card["metrics"])
+    model.classes_ = np.array([0, 1], np.uint8)
+
+
+def _jobs(value: Any) -> int | None:
+    if value is not None and (type(value) is not int or value == 0):
+        raise ValueError("a wrong number of threads")
+    return value

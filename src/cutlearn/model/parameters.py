@@ -1,0 +1,99 @@
+"""The parameters of an estimator, checked once, when fit begins.
+
+Every refusal keeps scikit-learn's sentence: "The 'tol' parameter of Segmenter must be ... Got ...
+instead."; what the design names but does not exist yet is refused with what does exist.
+"""
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+
+from cutlearn.errors import InputError
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.learn.losses import NAMED, Loss
+from cutlearn.learn.steps import LEARNERS
+
+POTENTIALS = (("unary",), ("unary", "contrast"))
+FEATURES = ("auto", "linear")
+
+
+def check_parameters(model: Any) -> None:
+    """Refuse the first parameter that cannot be used."""
+    potentials = model.potentials
+    known = isinstance(potentials, list | tuple) and tuple(potentials) in POTENTIALS
+    _need(model, "potentials", known, "('unary', 'contrast') or ('unary',); no others exist so far")
+    _need(model, "labels", _is(model.labels, "binary"), "'binary'; no other labels exist so far")
+    named = isinstance(model.loss, Loss) or _is(model.loss, *NAMED)
+    _need(model, "loss", named, f"one of {tuple(NAMED)} or a Loss")
+    learner = _is(model.learner, *LEARNERS)
+    _need(model, "learner", learner, f"one of {LEARNERS}; no others exist so far")
+    C = _is(model.C, "auto") or _positive(model.C)
+    _need(model, "C", C, "'auto' or a finite number > 0")
+    _need(model, "tol", _positive(model.tol), "a finite number > 0")
+    features = isinstance(model.features, Featurizer) or _is(model.features, *FEATURES)
+    _need(model, "features", features, f"one of {FEATURES} or a Featurizer")
+    joined = _whole(model.connectivity) and model.connectivity in (4, 8)
+    _need(model, "connectivity", joined, "4 or 8")
+    jobs = model.n_jobs is None or (_whole(model.n_jobs) and model.n_jobs != 0)
+    _need(model, "n_jobs", jobs, "None or a whole number other than 0")
+    state = model.random_state
+    seed = state is None or (_whole(state) and state >= 0)
+    drawn = seed or isinstance(state, np.random.RandomState)
+    _need(model, "random_state", drawn, "None, a whole number >= 0 or a RandomState")
+
+
+def fresh_featurizer(model: Any, threads: int) -> Featurizer:
+    """Give an unfitted featurizer for the model; one that the user brought is copied."""
+    seed = seed_of(model.random_state)
+    if not isinstance(model.features, Featurizer):
+        return Featurizer(
+            model.features, connectivity=model.connectivity, random_state=seed, n_jobs=threads
+        )
+    given = model.features
+    return fresh_copy(given, seed if given.random_state is None else given.random_state, threads)
+
+
+def fresh_copy(given: Featurizer, random_state: int | None, n_jobs: int | None) -> Featurizer:
+    """Give an unfitted featurizer with the settings of another one."""
+    return Featurizer(
+        given.features,
+        given.kind,
+        given.position,
+        copy.deepcopy(given.recipe),
+        given.connectivity,
+        given.per_direction,
+        random_state,
+        n_jobs,
+    )
+
+
+def seed_of(random_state: Any) -> int:
+    """Give the seed that a checked random_state means: None is 0."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    return int(random_state)
+
+
+def _need(model: Any, name: str, good: bool, wanted: str) -> None:
+    if not good:
+        raise InputError(
+            f"The {name!r} parameter of {type(model).__name__} must be {wanted}. "
+            f"Got {getattr(model, name)!r} instead."
+        )
+
+
+def _is(value: Any, *names: str) -> bool:
+    return isinstance(value, str) and value in names
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and type(value) is not bool
+
+
+def _positive(value: Any) -> bool:
+    number = _whole(value) or isinstance(value, float | np.floating)
+    return number and 0 < float(value) < math.inf

@@ -1,0 +1,230 @@
+"""Before training: what the user gave, checked; features, computed once and kept; progress.
+
+In: images, masks, groups. Out: samples, uint8 masks and out-of-fold node features. With a folder
+for checkpoints the features are kept there under a fingerprint of all that they depend on, so that
+a run that goes on does not compute them again, and a run on other data is refused.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.errors import InputError
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.problem import VOID
+from cutlearn.images.sample import Sample, as_sample
+from cutlearn.learn.steps import Step
+from cutlearn.run.checkpoint import load_checkpoint, save_checkpoint
+from cutlearn.run.progress import Progress
+
+Mask = NDArray[np.uint8]
+Told = Callable[[int, int, str], None]
+KIND = "features"
+
+
+def read_samples(images: Any) -> list[Sample]:
+    """Check a list of images or samples; all that is wrong is told at once."""
+    given = _listed("images", images)
+    if not given:
+        raise InputError("images: none found; at least one was wanted. Give a list of images.")
+    samples: list[Sample] = []
+    wrong: list[str] = []
+    for i, image in enumerate(given):
+        try:
+            samples.append(as_sample(image))
+        except InputError as error:
+            wrong.append(f"image {i}: {str(error).removeprefix('image: ')}")
+    if wrong:
+        raise InputError("\n".join(wrong))
+    return samples
+
+
+def read_training(images: Any, masks: Any, groups: Any) -> tuple[list[Sample], list[Mask]]:
+    """Check images, their masks and groups; give samples and uint8 masks of 0, 1 and 255."""
+    samples = read_samples(images)
+    given = _listed("masks", masks)
+    for name, found in (("masks", given), ("groups", given if groups is None else groups)):
+        if len(found) != len(samples):
+            raise InputError(
+                f"{name}: {len(found)} found for {len(samples)} images; one for each wanted. "
+                "Give them in the order of the images."
+            )
+    truth: list[Mask] = []
+    wrong: list[str] = []
+    for i, (sample, mask) in enumerate(zip(samples, given)):
+        try:
+            truth.append(_read_mask(mask, sample.shape, f"mask {i}"))
+        except InputError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise InputError("\n".join(wrong))
+    return samples, truth
+
+
+def _read_mask(mask: Any, shape: tuple[int, int], where: str) -> Mask:
+    found = np.asarray(mask)
+    if found.shape != shape:
+        raise InputError(
+            f"{where}: shape {found.shape} found; the image's {shape} was wanted. "
+            "Give each image its own mask."
+        )
+    values = np.unique(found)
+    if found.dtype.kind not in "biuf" or not np.isin(values, (0, 1, VOID)).all():
+        few = ", ".join(map(str, values[:5]))
+        raise InputError(
+            f"{where}: values {few} found; 0, 1 and 255 (void) were wanted. "
+            "Map the values of the mask to labels first."
+        )
+    if (values == VOID).all():
+        raise InputError(
+            f"{where}: only void (255) found; a labelled pixel was wanted. If 255 means the "
+            "object, divide by 255; else leave the image out."
+        )
+    return np.ascontiguousarray(found, np.uint8)
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    if isinstance(given, Sample | str | bytes) or not hasattr(given, "__len__"):
+        raise InputError(
+            f"{name}: {type(given).__name__} found; a list was wanted, also for a single one. "
+            f"Give [{name[:-1]}]."
+        )
+    return list(given)
+
+
+def checkpoint_folder(path: str | os.PathLike[str] | None) -> Path | None:
+    """Give the folder for checkpoints, made when missing."""
+    if path is None:
+        return None
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(
+            f"{folder}: a file found; a folder for checkpoints was wanted. Name another."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def training_features(
+    samples: Sequence[Sample],
+    masks: Sequence[Mask],
+    featurizer: Featurizer,
+    groups: Sequence[Any] | None,
+    folder: Path | None,
+    progress: Told | None,
+) -> list[NDArray[np.float32]]:
+    """Fit the featurizer, or take it from the checkpoint; give out-of-fold node features.
+
+    Returns
+    -------
+    list of (h * w, F) float32
+    """
+    file = None if folder is None else folder / "features.safetensors"
+    mark = ""
+    if file is not None:
+        mark = _fingerprint(samples, masks, featurizer, groups)
+        if file.exists():
+            return _restore(file, mark, featurizer)
+    extra = None
+    if any(sample.extra is not None for sample in samples):
+        extra = [_needed_extra(sample, i) for i, sample in enumerate(samples)]
+    pictures = [sample.image for sample in samples]
+    nodes = featurizer.fit(pictures, masks, extra, groups, progress)
+    if file is not None:
+        arrays, described = featurizer.to_arrays()
+        whole: dict[str, NDArray[Any]] = {f"fitted.{name}": a for name, a in arrays.items()}
+        whole |= {f"nodes.{i}": a for i, a in enumerate(nodes)}
+        values = {"mark": mark, "described": described, "images": len(nodes)}
+        save_checkpoint(file, KIND, values, whole)
+    return nodes
+
+
+def _needed_extra(sample: Sample, i: int) -> NDArray[np.float32]:
+    if sample.extra is None:
+        raise InputError(
+            f"image {i}: no extra array found, though others have one; one each wanted. "
+            "Give extra for all samples, or for none."
+        )
+    return sample.extra
+
+
+def _restore(file: Path, mark: str, featurizer: Featurizer) -> list[NDArray[np.float32]]:
+    values, arrays = load_checkpoint(file, KIND)
+    if values.get("mark") != mark:
+        raise InputError(
+            f"{file}: the features of other images or settings found; those of this run wanted. "
+            "Remove the folder to start anew, or name another."
+        )
+    fitted = {n.removeprefix("fitted."): a for n, a in arrays.items() if n.startswith("fitted.")}
+    made = Featurizer.from_arrays(fitted, values["described"], featurizer.n_jobs)
+    featurizer.__dict__.update(made.__dict__)
+    return [arrays[f"nodes.{i}"] for i in range(int(values["images"]))]
+
+
+def _fingerprint(
+    samples: Sequence[Sample], masks: Sequence[Mask], featurizer: Featurizer, groups: Any
+) -> str:
+    f = featurizer
+    settings: list[Any] = [
+        f.features,
+        f.kind,
+        f.position,
+        repr(f.recipe),
+        f.connectivity,
+        f.per_direction,
+    ]
+    settings += [f.random_state, None if groups is None else list(map(repr, groups))]
+    out = hashlib.blake2b(json.dumps(settings).encode(), digest_size=16)
+    for sample, mask in zip(samples, masks):
+        for array in (sample.image, sample.extra, mask):
+            if array is not None:
+                out.update(f"{array.dtype}{array.shape}".encode())
+                out.update(np.ascontiguousarray(array).data)
+    return out.hexdigest()
+
+
+class Shown:
+    """What a person sees of a fit: the given callables, or bars when verbose. A context manager."""
+
+    def __init__(
+        self, verbose: bool, progress: Told | None, callback: Callable[[Step], None] | None
+    ) -> None:
+        self.verbose, self.progress, self.callback = verbose, progress, callback
+        self._open = ExitStack()
+        self._ticks: Any = None
+
+    def __enter__(self) -> "Shown":
+        if self.verbose and self.progress is None:
+            self.progress = self._tick
+        if self.verbose and self.callback is None:
+            self.callback = self._step
+        return self
+
+    def _tick(self, done: int, total: int, what: str) -> None:
+        if self._ticks is None:
+            bar = self._open.enter_context(Progress("features"))
+            self._ticks = bar.count(iter(range(total + 1)), total, "steps")
+            next(self._ticks)
+        next(self._ticks, None)
+
+    def _step(self, step: Step) -> None:
+        if step.number == 1 or not isinstance(self._ticks, Progress):
+            self._open.close()
+            self._ticks = self._open.enter_context(Progress("training"))
+        self._ticks(step)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.close()

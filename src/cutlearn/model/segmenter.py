@@ -1,0 +1,237 @@
+"""The estimator: images and masks in, a model out; new images in, masks out.
+
+fit: features (out of fold) -> problems -> weights with a certified gap, chosen for what is judged.
+predict: features -> energy -> one exact cut an image. The contract is scikit-learn's, on lists of
+images of any sizes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from cutlearn.errors import InputError
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.images.sample import Sample
+from cutlearn.learn.losses import Loss
+from cutlearn.learn.steps import Step
+from cutlearn.metrics import mean_iou
+from cutlearn.model.card import card_of
+from cutlearn.model.choose import Chosen, Plan, choose
+from cutlearn.model.parameters import check_parameters, fresh_featurizer
+from cutlearn.model.predict import Mask, best_mask, problem_of
+from cutlearn.model.prepare import (
+    Shown,
+    checkpoint_folder,
+    read_samples,
+    read_training,
+    training_features,
+)
+from cutlearn.run.workers import Workers, thread_count
+
+
+class Segmenter(BaseEstimator):  # type: ignore[misc]
+    """Learns to segment images into two labels; its predictions are exact minimum cuts.
+
+    Parameters
+    ----------
+    potentials : tuple of str
+        ("unary", "contrast"), or ("unary",) for no edges.
+    labels : "binary"
+    loss : "hamming", "count" or a Loss
+        "hamming" also tunes C and the bias for pooled IoU on the training images; a `Loss` (such
+        as `Hamming()`) is trained as it stands.
+    learner : "bundle" or "nslack"
+    C : "auto" or float > 0
+        1 / lambda; "auto" chooses by held-out images.
+    tol : float > 0
+        The relative gap to certify.
+    features : "auto", "linear" or Featurizer
+        Boosted logits, a linear filter bank, or your own settings. A Featurizer is copied, fitted
+        anew, and brings its own connectivity.
+    connectivity : 4 or 8
+    n_jobs : int, optional
+        Threads; None: all usable cores. The results do not depend on it.
+    random_state : int, RandomState or None
+        None is 0: the same images always give the same model.
+    verbose : bool
+        Show progress on stderr.
+
+    Attributes
+    ----------
+    w_ : (d,) float64 array
+        Node weights, then edge weights, as named by `w_names_`; the shift included.
+    w_names_ : list of str
+    shift_ : float
+        What was added to the trained bias for the sake of IoU.
+    gap_, converged_, certified_ : float, bool, bool
+        The relative gap of the training, whether it reached `tol`, and whether it is proved.
+    n_steps_, steps_ : int, tuple of Step
+    C_ : float
+    classes_ : (2,) array
+    featurizer_ : Featurizer
+    judged_ : dict
+        How C and shift were judged on the training images.
+    card_ : dict
+        What a model file says of itself.
+
+    Examples
+    --------
+    >>> import cutlearn as cl
+    >>> from cutlearn.images import cells
+    >>> worlds = [cells(seed, (48, 64)) for seed in range(4)]
+    >>> images, masks = [w.image for w in worlds], [w.labels for w in worlds]
+    >>> model = cl.Segmenter(features="linear").fit(images[:3], masks[:3])
+    >>> model.predict(images[3:])[0].shape
+    (48, 64)
+    """
+
+    def __init__(
+        self,
+        potentials: Sequence[str] = ("unary", "contrast"),
+        labels: str = "binary",
+        loss: str | Loss = "hamming",
+        learner: str = "bundle",
+        C: float | str = "auto",
+        tol: float = 0.01,
+        features: str | Featurizer = "auto",
+        connectivity: int = 8,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.potentials = potentials
+        self.labels = labels
+        self.loss = loss
+        self.learner = learner
+        self.C = C
+        self.tol = tol
+        self.features = features
+        self.connectivity = connectivity
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        images: Sequence[Any],
+        masks: Sequence[Any],
+        groups: Sequence[Any] | None = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        progress: Callable[[int, int, str], None] | None = None,
+        callback: Callable[[Step], None] | None = None,
+    ) -> Segmenter:
+        """Learn from images and masks.
+
+        Parameters
+        ----------
+        images : n images or samples, as for `as_image` and `Sample`
+        masks : n arrays (h, w) of 0, 1 and 255 (void)
+        groups : n hashables, optional
+            Images of one group (neighbouring slices) are never on both sides of a comparison.
+        checkpoint : folder, optional
+            Made when missing; features and every step are kept there, and the same call goes on
+            where it was interrupted, with the same result.
+        progress : callable (done, total, what), optional
+            Called while features are computed.
+        callback : callable (Step), optional
+            Called after every step of training.
+        """
+        check_parameters(self)
+        threads = thread_count(-1 if self.n_jobs is None else self.n_jobs)
+        samples, truth = read_training(images, masks, groups)
+        featurizer = fresh_featurizer(self, threads)
+        folder = checkpoint_folder(checkpoint)
+        with Shown(self.verbose, progress, callback) as shown:
+            nodes = training_features(samples, truth, featurizer, groups, folder, shown.progress)
+            edges = "contrast" in self.potentials
+            with Workers(threads) as workers:
+                problems = workers.map(
+                    lambda pair: problem_of(pair[0], featurizer, pair[1], edges),
+                    list(zip(samples, nodes)),
+                )
+            plan = Plan(
+                self.loss, self.learner, self.C, float(self.tol), threads, folder, shown.callback
+            )
+            chosen = choose(problems, truth, plan, groups)
+        self._keep(featurizer, chosen)
+        self.card_ = card_of(self, truth)
+        return self
+
+    def _keep(self, featurizer: Featurizer, chosen: Chosen) -> None:
+        """Put all that was learned in place at once, after everything went well."""
+        edges = featurizer.edge_names_ if "contrast" in self.potentials else []
+        result = chosen.result
+        self.featurizer_ = featurizer
+        self.w_ = chosen.w
+        self.w_names_ = [f"node {n}" for n in featurizer.node_names_] + [f"edge {n}" for n in edges]
+        self.shift_ = chosen.shift
+        self.gap_ = float(result.relative_gap)
+        self.n_steps_ = len(result.steps)
+        self.steps_ = result.steps
+        self.converged_ = result.converged
+        self.certified_ = result.certified
+        self.C_ = float(result.C)
+        self.judged_ = chosen.judged
+        self.classes_ = np.array([0, 1], np.uint8)
+
+    def predict(self, images: Sequence[Any], decision: str = "map") -> list[Mask]:
+        """Give the mask of every image: the labels of its exact minimum cut.
+
+        Parameters
+        ----------
+        images : images or samples
+            The box and the seeds of a sample hold: its pixels outside of the box are 0, its seeds
+            have their labels.
+        decision : "map"
+
+        Returns
+        -------
+        list of (h, w) uint8 arrays of 0 and 1
+        """
+        self._check_fitted()
+        if decision != "map":
+            raise InputError(
+                f"decision: {decision!r} found; only 'map', the minimum of the energy, exists so "
+                "far. Leave out decision."
+            )
+        samples = read_samples(images)
+        edges = len(self.w_names_) > len(self.featurizer_.node_names_)
+
+        def one(sample: Sample) -> Mask:
+            return best_mask(problem_of(sample, self.featurizer_, None, edges), self.w_)
+
+        with Workers(thread_count(-1 if self.n_jobs is None else self.n_jobs)) as workers:
+            return workers.map(one, samples)
+
+    def predict_proba(self, images: Sequence[Any]) -> list[NDArray[np.float32]]:
+        """Refused: probabilities are not built yet."""
+        raise InputError(
+            "predict_proba: probabilities asked for; only masks exist so far. Use predict."
+        )
+
+    def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
+        """Give the mean IoU over both labels within an image, then over images; void excluded."""
+        self._check_fitted()
+        samples, truth = read_training(images, masks, None)
+        return mean_iou(truth, self.predict(samples), 2)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, whole or not at all; `cutlearn.load` reads it back."""
+        self._check_fitted()
+        from cutlearn.model.files import save
+
+        save(self, path)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "w_"):
+            raise NotFittedError(
+                "This Segmenter is not fitted yet. Call fit with images and masks first."
+            )
