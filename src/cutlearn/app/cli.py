@@ -28,36 +28,26 @@ def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Com
     return decorate
 
 
-class _ObjectValue(click.ParamType):
-    """A number, or the word nonzero."""
-
-    name = "INTEGER|nonzero"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | str:
-        if isinstance(value, int) or value == "nonzero":
-            return value
-        try:
-            return int(value)
-        except ValueError:
-            self.fail(f"{value!r} found; a number or the word nonzero was wanted.", param, ctx)
+def _object_value(_: click.Context, param: click.Parameter, value: str | None) -> int | str | None:
+    """Read a number, or the word nonzero."""
+    if value is None or value == "nonzero":
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} found; a number or the word nonzero was wanted.", param=param
+        ) from None
 
 
-class _Strength(click.ParamType):
-    """A positive number, or the word auto."""
-
-    name = "FLOAT|auto"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float | str:
-        if isinstance(value, float) or value == "auto":
-            return value
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value!r} found; a number or the word auto was wanted.", param, ctx)
+def _strength(_: click.Context, param: click.Parameter, value: str) -> float | str:
+    """Read a positive number, or the word auto."""
+    try:
+        return value if value == "auto" else float(value)
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} found; a number > 0 or the word auto was wanted.", param=param
+        ) from None
 
 
 _machines = _together(
@@ -70,7 +60,8 @@ _jobs = click.option(
 _masks = _together(
     click.option(
         "--object-value",
-        type=_ObjectValue(),
+        callback=_object_value,
+        metavar="VALUE",
         help="Value of the object in the masks; 'nonzero' for masks that number their objects. "
         "By default the masks tell: 0/255, or label ids.",
     ),
@@ -88,7 +79,7 @@ _min_side = click.option(
 )
 
 
-@click.group(cls=Door, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("cutlearn", cls=Door, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="cutlearn", prog_name="cutlearn")
 @debug_option
 def main() -> None:
@@ -115,7 +106,8 @@ def main() -> None:
 @click.option(
     "--C",
     "C",
-    type=_Strength(),
+    callback=_strength,
+    metavar="NUMBER",
     default="auto",
     show_default=True,
     help="Trust in the training images, > 0; auto: chosen on held-out ones.",
@@ -170,7 +162,7 @@ def predict(**options: Any) -> int:
     return predict_command(**options)
 
 
-@main.command()
+@main.command(short_help="Compare a model's masks with true ones.")
 @click.argument("model", type=FILE)
 @click.argument("images", type=FOLDER)
 @click.argument("masks", type=FOLDER)
@@ -195,7 +187,7 @@ def show(**options: Any) -> int:
     return show_command(**options)
 
 
-@main.command()
+@main.command(short_help="Train, predict and compare on a built-in world of cells.")
 @click.option(
     "-o",
     "--output",

@@ -58,8 +58,8 @@ def predict_command(
     shares = []
     with Watch() as watch:
         masks = watch.count(_masks(estimator, folder, min_side), len(folder), "predicting")
-        for name, mask in zip(folder.names, masks):
-            write_mask(out / f"{name}.png", mask, object_value)
+        for i, mask in enumerate(masks):
+            write_mask(out / f"{folder.names[i]}.png", mask, object_value)
             shares.append(float(mask.mean()))
     seconds = time.monotonic() - begin
     if as_json:

@@ -106,7 +106,8 @@ def draw(test: Sequence[Cells], trials: dict[str, Trial]) -> bytes:
 
     figure = Figure(figsize=(12.5, 11), layout="constrained")
     figure.suptitle("cutlearn demo: cells, segmented by exact cuts", fontsize="x-large")
-    above, below = figure.subfigures(2, 1, height_ratios=[2.45, 1])
+    parts: Any = figure.subfigures(2, 1, height_ratios=[2.45, 1])
+    above, below = parts
     shown = _typical(test, N_SHOWN)
     MasksDisplay.from_predictions(
         [test[i].image for i in shown],

@@ -47,7 +47,7 @@ class Door(click.Group):
             _leave(INTERRUPTED, str(error) or "interrupted.")
         except InputError as error:
             _trace(ctx)
-            _leave(YOURS, str(error))
+            _leave(YOURS, _in_options(str(error)))
         except BrokenPipeError:
             # The reader of stdout has gone; Python would complain once more at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -77,6 +77,13 @@ def debug_option(command: Command) -> Command:
 
 def _remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     ctx.meta[DEBUG] = ctx.meta.get(DEBUG, False) or value
+
+
+def _in_options(message: str) -> str:
+    """Call parameters by the names that they have on the command line."""
+    for name in ("object_value", "void_value", "min_side"):
+        message = message.replace(name, f"--{name.replace('_', '-')}")
+    return message
 
 
 def _trace(ctx: click.Context) -> None:

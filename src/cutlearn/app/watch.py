@@ -3,6 +3,7 @@
 Every stage gets its own bar on a terminal or its own plain lines in a pipe, always on stderr.
 """
 
+import time
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ class Watch:
         self._shown: Progress | None = None
         self._last = 0
         self._runs = 0
+        self._idle = self._heard = time.monotonic()
 
     def features(self, done: int, total: int, what: str) -> None:
         """Take note of a part of the features; the `progress` of a fit."""
@@ -49,13 +51,16 @@ class Watch:
         """End the stage that is shown."""
         if self._shown is not None:
             self._shown.__exit__(None, None, None)
+            self._idle = self._heard
         self._shown, self._stage = None, ""
 
     def _at(self, stage: str) -> Progress:
         if self._shown is None or stage != self._stage:
             self.close()
             self._stage = stage
-            self._shown = Progress(f"{self.title}{stage}").__enter__()
+            # A stage is first heard of when a part of it is done: it began when the last ended.
+            self._shown = Progress(f"{self.title}{stage}", start=self._idle).__enter__()
+        self._heard = time.monotonic()
         return self._shown
 
     def __enter__(self) -> "Watch":
