@@ -1,6 +1,6 @@
 """Count-trained against Hamming-trained models on the world of cells, over several seeds.
 
-    python benchmarks/count_loss.py [--seeds 5] [--train 24] [--test 40] [--C auto] [--boosted]
+    python benchmarks/count_loss.py [--features few|linear|boosted] [--seeds 5] [--C auto]
 
 Each seed makes its own training and test images. Three models see the same images and features:
 the Hamming loss as it stands, the default (Hamming, then the bias shifted for pooled IoU) and the
@@ -14,11 +14,12 @@ import time
 import warnings
 
 import numpy as np
+from scipy import ndimage
 
 import cutlearn as cl
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.images import cells
+from cutlearn.images import Sample, cells
 from cutlearn.learn.losses import Count, Hamming
 from cutlearn.report.evaluate import evaluate
 
@@ -28,11 +29,25 @@ FIGURES = ("count_error", "relative_count_error", "bias", "pixel_error", "iou")
 SMALL = Recipe(trees=30, rows=20_000, folds=3, stages=1)
 
 
+FEATURES = {
+    "few": Featurizer("given"),
+    "linear": "linear",
+    "boosted": Featurizer("boosted", recipe=SMALL),
+}
+
+
+def blurs(image):
+    """Give an image at three scales: the three node features of "few"."""
+    return np.stack([ndimage.gaussian_filter(image, width) for width in (1, 4, 16)], axis=-1)
+
+
 def one_seed(seed, options):
     """Train the three models of a seed; give their figures on its test images."""
     shape = (options.rows, options.columns)
     worlds = [cells(10_000 * seed + i, shape) for i in range(options.train + options.test)]
     images, masks = [w.image for w in worlds], [w.labels for w in worlds]
+    if options.features == "few":
+        images = [Sample(x, extra=blurs(x)) for x in images]
     n = options.train
     found = {}
     for name, loss in LOSSES.items():
@@ -40,7 +55,7 @@ def one_seed(seed, options):
         model = cl.Segmenter(
             loss=loss,
             C=options.C if options.C == "auto" else float(options.C),
-            features=Featurizer("boosted", recipe=SMALL) if options.boosted else "linear",
+            features=FEATURES[options.features],
             n_jobs=options.jobs,
         ).fit(images[:n], masks[:n])
         seconds = time.perf_counter() - begin
@@ -62,7 +77,7 @@ def main():
                           ("columns", 128), ("jobs", 1)):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--C", default="auto")
-    parser.add_argument("--boosted", action="store_true", help="small boosted features")
+    parser.add_argument("--features", choices=FEATURES, default="linear")
     parser.add_argument("--json", help="file for all figures")
     options = parser.parse_args()
     warnings.simplefilter("ignore", cl.ConvergenceWarning)

@@ -48,5 +48,12 @@ def percent(value: float) -> str:
 
 
 def percent_spread(spread: Spread) -> str:
-    """Write a figure in percent with its interval."""
-    return f"{percent(spread.value)} [{percent(spread.low)} .. {percent(spread.high)}]"
+    """Write a figure in percent with its interval.
+
+    Examples
+    --------
+    >>> percent_spread(Spread(0.5, 0.4321, 0.6, 0.05))
+    '50.00 % [43.21 .. 60.00]'
+    """
+    low, high = (percent(end).removesuffix(" %") for end in (spread.low, spread.high))
+    return f"{percent(spread.value)} [{low} .. {high}]"

@@ -158,14 +158,14 @@ class AreaDisplay:
         self.ax_ = ax = _axes((3.5, 3.5)) if ax is None else ax
         self.figure_ = ax.figure
         true = np.asarray(self.true_area, np.float64)
-        values = [true, *(np.asarray(areas, np.float64) for areas in self.predicted.values())]
-        top = 1.05 * max(1.0, *(float(v.max(initial=0.0)) for v in values))
-        ax.plot([0, top], [0, top], color="0.6", lw=1, zorder=0)
+        values = np.concatenate([true, *(np.ravel(v) for v in self.predicted.values())])
+        low, top = _span(values)
+        ax.plot([low, top], [low, top], color="0.6", lw=1, zorder=0)
         for color, mark, (name, areas) in zip(LINES[1::-1], "os", self.predicted.items()):
             ax.scatter(true, areas, s=18, color=color, marker=mark, alpha=0.75, lw=0, label=name)
         ax.set(title=title, xlabel="true area (pixels)", ylabel="predicted area (pixels)")
-        ax.set(xlim=(0, top), ylim=(0, top), aspect="equal")
-        ax.legend(loc="upper left", frameon=False, fontsize="small")
+        ax.set(xlim=(low, top), ylim=(low, top), aspect="equal")
+        ax.legend(loc="lower right", frameon=False, fontsize="small", handletextpad=0.1)
         _bare(ax)
         return self
 
@@ -258,7 +258,11 @@ class MasksDisplay:
     def _legend(self, figure: Any) -> None:
         from matplotlib.patches import Patch
 
-        words = {"hit": "right", "extra": "extra: predicted, not true", "missed": "missed: true"}
+        words = {
+            "hit": "right",
+            "extra": "extra (predicted, not true)",
+            "missed": "missed (true, not predicted)",
+        }
         patches = [Patch(color=np.array(COLORS[kind]) / 255, label=words[kind]) for kind in COLORS]
         figure.legend(handles=patches, loc="outside lower center", ncols=3, frameon=False,
                       fontsize="small")  # fmt: skip
@@ -316,6 +320,15 @@ def _verdict(truth: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> str:
     true, found = table.area()
     area = f", area {(found - true) / true:+.1%}" if true else ""
     return f"IoU {table.iou():.2f}{area}"
+
+
+def _span(values: Float) -> tuple[float, float]:
+    """Give the ends of an axis that shows all values, with some room around them."""
+    if not values.size:
+        return 0.0, 1.0
+    low, high = float(values.min()), float(values.max())
+    room = 0.08 * (high - low) or 1.0
+    return max(0.0, low - room), high + room
 
 
 def _axes(size: tuple[float, float]) -> Axes:
