@@ -158,3 +158,11 @@ def test_edges_have_the_order_of_the_solvers(shape, connectivity):
     p = Problem(np.ones((*shape, 1)), None, np.ones((count, 1)), shape=shape,
                 connectivity=connectivity)  # fmt: skip
     assert p.edge_ends().tolist() == np.concatenate(wanted).tolist()
+
+
+def test_void_nodes_leave_a_grid_without_edges():
+    bare = Problem(np.ones((2, 3, 1)), shape=(2, 3), connectivity=8)
+    kept, labels = bare.training([[0, 1, 255], [1, 0, 0]])
+    assert kept.n_edges == 0
+    assert kept.node_features[:, 0].tolist() == [1, 1, 0, 1, 1, 1]
+    assert labels.tolist() == [0, 1, 0, 1, 0, 0]

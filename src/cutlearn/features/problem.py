@@ -339,7 +339,8 @@ def _checked_edge_features(value: ArrayLike | None, m: int) -> NDArray[Any]:
 
 
 def _checked_grid_features(value: Any, counts: list[int]) -> NDArray[Any]:
-    if value is None:
+    # (0, 0) is what a grid without edges holds itself, and hands on to its training problem.
+    if value is None or (isinstance(value, np.ndarray) and value.shape == (0, 0)):
         return np.zeros((0, 0))
     if isinstance(value, list | tuple):
         if len(value) != len(counts):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.images.sample import Sample
 from cutlearn.learn.losses import Loss
 from cutlearn.learn.steps import rows_to_steps, steps_to_rows
 from cutlearn.model.parameters import check_parameters, fresh_copy
@@ -171,6 +172,9 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
         raise ValueError("no loss")
     check_parameters(Segmenter(**given))
     _fill(model, header, arrays, featurizer)
+    # Four pixels go all the way to a mask, so that settings which do not fit each other show now.
+    extra = np.zeros((2, 2, int(described["n_extra"]))) if described["n_extra"] else None
+    model.predict([Sample(np.zeros((2, 2, 3)), extra=extra)])
     return model
 
 

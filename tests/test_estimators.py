@@ -1,0 +1,268 @@
+"""The project's common checks on every estimator: scikit-learn's contract on lists of images."""
+
+import copy
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+
+import cutlearn as cl
+import cutlearn.metrics
+from cutlearn.features.boosted import Recipe
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.images import Sample
+from features.worlds import world
+
+SMALL = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)
+ESTIMATORS = {
+    "linear": lambda: cl.Segmenter(features="linear", C=10.0, n_jobs=1),
+    "boosted": lambda: cl.Segmenter(features=Featurizer(recipe=SMALL), C=10.0, n_jobs=1),
+    "auto C": lambda: cl.Segmenter(features="linear", n_jobs=1, tol=0.05),
+    "no edges": lambda: cl.Segmenter(("unary",), features="linear", C=10.0, n_jobs=1),
+    "count": lambda: cl.Segmenter(features="linear", loss="count", C=10.0, n_jobs=1),
+}
+IMAGES, MASKS = world(5)
+IMAGES[3], MASKS[3] = IMAGES[3][:11, :19], MASKS[3][:11, :19]
+for array in IMAGES + MASKS:
+    array.flags.writeable = False
+TRAIN = slice(0, 4)
+
+
+@pytest.fixture(scope="module", params=list(ESTIMATORS))
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def model(kind):
+    return ESTIMATORS[kind]()
+
+
+@pytest.fixture(scope="module")
+def fitted(kind):
+    return ESTIMATORS[kind]().fit(IMAGES[TRAIN], MASKS[TRAIN])
+
+
+def same(a, b):
+    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b))
+
+
+def test_init_only_stores_what_it_is_given(model):
+    marks = {name: object() for name in inspect.signature(type(model).__init__).parameters}
+    marks.pop("self")
+    odd = type(model)(**marks)
+    assert {name: vars(odd)[name] for name in marks} == marks
+    assert vars(odd).keys() == marks.keys()
+
+
+def test_clone_has_the_same_parameters_and_is_not_fitted(fitted):
+    twin = clone(fitted)
+    ours, others = fitted.get_params(), twin.get_params()
+    assert ours.keys() == others.keys()
+    plain = [name for name in ours if name != "features"]
+    assert [ours[name] for name in plain] == [others[name] for name in plain]
+    assert not any(name.endswith("_") for name in vars(twin))
+
+
+def test_set_params_changes_what_get_params_tells(model):
+    assert model.set_params(C=3.0) is model
+    assert model.get_params()["C"] == 3.0
+
+
+def test_nothing_learned_before_fit(model):
+    assert not [name for name in vars(model) if name.endswith("_")]
+    for ask in (lambda: model.predict(IMAGES), lambda: model.score(IMAGES, MASKS)):
+        with pytest.raises(NotFittedError, match="not fitted"):
+            ask()
+
+
+def test_not_fitted_cannot_be_saved(model, tmp_path):
+    with pytest.raises(NotFittedError):
+        model.save(tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_fit_returns_self_and_leaves_parameters_alone(model):
+    before = {n: copy.deepcopy(v) for n, v in model.get_params().items() if n != "features"}
+    assert model.fit(IMAGES[TRAIN], MASKS[TRAIN]) is model
+    after = model.get_params()
+    assert {name: after[name] for name in before} == before
+    if isinstance(model.features, Featurizer):
+        assert model.features._fitted is None
+
+
+def test_fitted_attributes(fitted):
+    assert fitted.w_.shape == (len(fitted.w_names_),)
+    assert np.isfinite(fitted.w_).all()
+    assert 0 <= fitted.gap_ <= fitted.tol
+    assert fitted.converged_
+    assert fitted.certified_
+    assert fitted.n_steps_ == len(fitted.steps_) > 0
+    assert fitted.steps_[-1].relative_gap == fitted.gap_
+    assert fitted.C_ > 0
+    assert fitted.classes_.tolist() == [0, 1]
+
+
+def test_masks_have_each_images_shape(fitted):
+    masks = fitted.predict(IMAGES)
+    assert isinstance(masks, list)
+    assert [m.shape for m in masks] == [m.shape for m in MASKS]
+    assert {m.dtype for m in masks} == {np.dtype(np.uint8)}
+    assert set(np.unique(np.concatenate([m.ravel() for m in masks]))) <= {0, 1}
+
+
+def test_learns_more_than_a_constant(fitted):
+    if fitted.loss == "hamming":
+        empty = [np.zeros_like(m) for m in MASKS]
+        full = [np.ones_like(m) for m in MASKS]
+        constant = max(cl.metrics.mean_iou(MASKS, guess) for guess in (empty, full))
+        assert fitted.score(IMAGES, MASKS) > constant + 0.1
+
+
+def test_same_random_state_same_model(kind, fitted):
+    again = ESTIMATORS[kind]().fit(IMAGES[TRAIN], MASKS[TRAIN])
+    assert np.array_equal(again.w_, fitted.w_)
+    assert same(again.predict(IMAGES), fitted.predict(IMAGES))
+
+
+def test_threads_change_nothing(kind, fitted):
+    again = ESTIMATORS[kind]().set_params(n_jobs=2).fit(IMAGES[TRAIN], MASKS[TRAIN])
+    assert np.array_equal(again.w_, fitted.w_)
+    assert same(again.predict(IMAGES), fitted.predict(IMAGES))
+
+
+def test_batch_is_one_by_one_in_any_order(fitted):
+    whole = fitted.predict(IMAGES)
+    assert same(whole, [fitted.predict([image])[0] for image in IMAGES])
+    assert same(whole[::-1], fitted.predict(IMAGES[::-1]))
+
+
+def test_list_tuple_stack_and_memory_order_give_the_same(kind, fitted):
+    stack, truth = np.stack(IMAGES[:3]), np.stack(MASKS[:3])
+    reference = ESTIMATORS[kind]().fit(IMAGES[:3], MASKS[:3])
+    for images, masks in (
+        (tuple(IMAGES[:3]), tuple(MASKS[:3])),
+        (stack, truth),
+        ([np.asfortranarray(i) for i in stack], [np.asfortranarray(m) for m in truth]),
+        ([Sample(i) for i in stack], [m.astype(bool) for m in truth]),
+    ):
+        assert np.array_equal(ESTIMATORS[kind]().fit(images, masks).w_, reference.w_)
+        assert same(reference.predict(images), reference.predict(IMAGES[:3]))
+
+
+def test_bytes_and_floats_are_the_same_image(fitted):
+    bytes_ = [np.round(255 * image).astype(np.uint8) for image in IMAGES]
+    floats = [b.astype(np.float32) / np.float32(255) for b in bytes_]
+    assert same(fitted.predict(bytes_), fitted.predict(floats))
+
+
+def test_an_image_with_one_label_only(kind):
+    masks = [*MASKS[:3], np.zeros_like(MASKS[3])]
+    fitted = ESTIMATORS[kind]().fit(IMAGES[TRAIN], masks)
+    assert np.isfinite(fitted.score(IMAGES[TRAIN], masks))
+
+
+def test_void_pixels_are_not_looked_at(kind):
+    void = [m.copy() for m in MASKS]
+    for mask in void:
+        mask[:4] = 255
+    fitted = ESTIMATORS[kind]().fit(IMAGES[TRAIN], void[TRAIN])
+    guess = fitted.predict(IMAGES)
+    assert fitted.score(IMAGES, void) == cl.metrics.mean_iou(
+        [m[4:] for m in void], [g[4:] for g in guess]
+    )
+
+
+@pytest.mark.parametrize("method", ["fit", "score"])
+def test_bad_input_is_refused_in_words(kind, fitted, method):
+    ask = getattr(fitted if method == "score" else ESTIMATORS[kind](), method)
+    wrong = IMAGES[0].copy()
+    wrong[2, 3] = np.nan
+    for images, masks, words in (
+        ([], [], "images: none found"),
+        (IMAGES[:2], MASKS[:1], "masks: 1 found for 2 images"),
+        ([wrong, IMAGES[1]], MASKS[:2], "image 0: NaN"),
+        (IMAGES[:2], [MASKS[0], MASKS[3]], r"mask 1: shape \(11, 19\) found"),
+        (IMAGES[:2], [MASKS[0], MASKS[1] * 7], "mask 1: values 0, 7 found"),
+        (IMAGES[:2], [MASKS[0], np.full_like(MASKS[1], 255)], "mask 1: only void"),
+        (IMAGES[0][..., 0], MASKS[0], "image 0: an array of shape"),
+        ("images", MASKS, "images: str found"),
+    ):
+        with pytest.raises(cl.InputError, match=words):
+            ask(images, masks)
+
+
+def test_predict_refuses_what_is_no_image(fitted):
+    for images, words in (([], "none found"), ([np.zeros((0, 0))], "image 0"), (3, "list")):
+        with pytest.raises(cl.InputError, match=words):
+            fitted.predict(images)
+
+
+def test_box_and_seeds_hold(fitted):
+    seeds = np.full(MASKS[0].shape, -1)
+    seeds[5, 6:9], seeds[10, 11] = 1, 0
+    sample = Sample(IMAGES[0], box=(2, 3, 20, 25), seeds=seeds)
+    mask = fitted.predict([sample])[0]
+    assert (mask[seeds >= 0] == seeds[seeds >= 0]).all()
+    outside = np.ones(mask.shape, bool)
+    outside[2:20, 3:25] = False
+    assert not mask[outside].any()
+
+
+def test_save_then_load_is_the_identity(fitted, tmp_path):
+    fitted.save(tmp_path / "model.cutlearn")
+    again = cl.load(tmp_path / "model.cutlearn")
+    for name in ("w_", "w_names_", "gap_", "n_steps_", "steps_", "converged_", "certified_", "C_"):
+        assert np.array_equal(getattr(again, name), getattr(fitted, name)), name
+    assert again.card_ == fitted.card_
+    assert again.judged_ == fitted.judged_
+    assert same(again.predict(IMAGES), fitted.predict(IMAGES))
+    again.save(tmp_path / "again.cutlearn")
+    first, second = (tmp_path / name for name in ("model.cutlearn", "again.cutlearn"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_works_in_cross_validation_on_ragged_lists(model):
+    scores = cross_val_score(model, IMAGES, MASKS, cv=KFold(2), error_score="raise")
+    assert scores.shape == (2,)
+    assert (scores > 0).all()
+
+
+def test_works_in_grid_search(model):
+    search = GridSearchCV(model, {"C": [0.1, 10.0]}, cv=KFold(2), error_score="raise")
+    search.fit(IMAGES, MASKS)
+    assert search.best_params_["C"] in (0.1, 10.0)
+    assert search.predict(IMAGES)[3].shape == MASKS[3].shape
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("potentials", ("unary", "envelope"), "no others exist so far"),
+        ("potentials", "unary", "no others exist so far"),
+        ("labels", "ordered", "'binary'; no other labels exist"),
+        ("loss", "iou", "one of"),
+        ("learner", "accpm", "no others exist so far"),
+        ("C", -1.0, "'auto' or a finite number > 0"),
+        ("C", True, "'auto' or"),
+        ("tol", 0, "a finite number > 0"),
+        ("features", "deep", "or a Featurizer"),
+        ("connectivity", 6, "4 or 8"),
+        ("n_jobs", 0, "None or a whole number"),
+        ("random_state", -1, "RandomState"),
+    ],
+)
+def test_wrong_parameters_are_refused_when_fit_begins(model, name, value, words):
+    model.set_params(**{name: value})
+    with pytest.raises(cl.InputError, match=f"The '{name}' parameter of .* must be .*{words}"):
+        model.fit(IMAGES[TRAIN], MASKS[TRAIN])
+
+
+def test_what_is_not_built_says_what_is(fitted):
+    with pytest.raises(cl.InputError, match="only 'map'"):
+        fitted.predict(IMAGES, decision="iou")
+    with pytest.raises(cl.InputError, match="only masks"):
+        fitted.predict_proba(IMAGES)
