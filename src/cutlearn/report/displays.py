@@ -251,7 +251,7 @@ class MasksDisplay:
                 ax.set(xticks=[], yticks=[])
                 ax.spines[:].set_visible(False)
                 if row == 0:
-                    ax.set_title(title)
+                    ax.set_title(title, fontsize="medium")
         self._legend(figure)
         return self
 
