@@ -42,6 +42,16 @@ def test_help_imports_nothing_heavy():
     assert "fit" in done.stdout
 
 
+def test_no_command_shows_the_help():
+    done = run()
+    assert done.exit_code == 0
+    assert done.stdout == run("--help").stdout
+
+
+def test_version():
+    assert run("--version").stdout.strip() == f"cutlearn, version {cl.__version__}"
+
+
 @pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "show", "demo"])
 def test_every_command_has_help(command):
     done = run(command, "--help")

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,22 @@ def test_strict_tells_that_the_gap_was_not_reached(tmp_path, folders, monkeypatc
     assert strict.exit_code == 3
     assert json.loads(strict.stdout)["converged"] is False
     assert (tmp_path / "strict").exists()
+
+
+@pytest.mark.filterwarnings("default:the lamp")
+def test_other_warnings_are_passed_on(tmp_path, folders, monkeypatch):
+    from cutlearn.features.featurizer import Featurizer
+
+    plain = Featurizer.fit
+
+    def warned(*args, **options):
+        warnings.warn("the lamp flickers", UserWarning, stacklevel=1)
+        return plain(*args, **options)
+
+    monkeypatch.setattr(Featurizer, "fit", warned)
+    done = run("fit", *folders, "-o", tmp_path / "m", *FAST)
+    assert done.exit_code == 0
+    assert "warning: the lamp flickers" in done.stderr
 
 
 def test_a_bug_of_ours_asks_for_debug(tmp_path, folders, monkeypatch):

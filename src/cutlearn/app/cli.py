@@ -79,10 +79,16 @@ _min_side = click.option(
 )
 
 
-@click.group("cutlearn", cls=Door, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    "cutlearn",
+    cls=Door,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="cutlearn", prog_name="cutlearn")
 @debug_option
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Learn to segment images; every answer is an exact minimum cut.
 
     \b
@@ -90,6 +96,8 @@ def main() -> None:
       cutlearn fit images/ masks/ -o my.model    learn from your own images
       cutlearn predict my.model more/ -o out/    masks for other images
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 @main.command()

@@ -113,8 +113,12 @@ def _train(estimator: Any, pairs: list[tuple[Any, Any]], part: Path, watch: Watc
         except KeyboardInterrupt:
             watch.close()
             raise Interrupted(_farewell(part)) from None
+    gaps = [w.message for w in caught if issubclass(w.category, ConvergenceWarning)]
+    for warning in caught:
+        if warning.message not in gaps:
+            click.echo(f"warning: {warning.message}", err=True)
     # Of several runs (the choice of C) only the last one is the model's.
-    return "" if estimator.converged_ or not caught else str(caught[-1].message)
+    return "" if estimator.converged_ or not gaps else str(gaps[-1])
 
 
 def _farewell(part: Path) -> str:
