@@ -28,8 +28,7 @@ class Engine {
   // True once a change asks for another scale than that of a cold start: then changes are only
   // stored, and the caller builds anew from what is stored. So warm and cold always agree.
   bool outgrown() const {
-    const double total = survey_.total();
-    return stale_ || survey_.clip() || scale_for(total) != quantise_.scale;
+    return stale_ || (!clips_ && scale_for(survey_.total()) != quantise_.scale);
   }
   // The minimum of the quantised energy is minimum() / scale + clipped().
   virtual Cap minimum() const = 0;
@@ -59,6 +58,7 @@ class Engine {
 
  protected:
   Survey survey_;  // of the numbers as they are now
+  bool clips_ = false;  // built with clipped unaries: follows no change
   bool stale_ = false;
   Quantiser quantise_;
   double clipped_ = 0;

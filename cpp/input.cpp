@@ -96,7 +96,7 @@ double scale_for(double total) {
   if (total == 0) return 1;
   int exponent;  // total < 2^exponent
   std::frexp(total, &exponent);
-  return std::ldexp(1.0, std::min(61 - exponent, 1000));
+  return std::ldexp(1.0, std::min(61 - exponent, 1023));
 }
 
 }  // namespace cutlearn

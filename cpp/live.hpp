@@ -31,11 +31,12 @@ class Live final : public Engine {
   Live(const Input& input, const Survey& survey)
       : grid_(grid_shape(input.shape, D > 0)), offsets_(forward_offsets(D)), flow_(net_) {
     survey_ = survey;
+    clips_ = survey.clip();
     const double rest = survey.edges + survey.rest;
     // Clipped unaries add at most what the edges carry, once at each end.
-    quantise_.scale = scale_for(survey.clip() ? 3 * rest : survey.total());
+    quantise_.scale = scale_for(clips_ ? 3 * rest : survey.total());
     Builder<Net> builder(net_, input, grid_, quantise_);
-    builder.build(survey.clip());
+    builder.build(clips_);
     edge_arc_ = std::move(builder.edge_arc);
     clipped_exactly_ = builder.clipped_exactly;
     for (const auto& [slot, amount, on] : builder.clipped) {
@@ -45,7 +46,7 @@ class Live final : public Engine {
     }
     if constexpr (kChecks) {
       Quantiser again = quantise_;
-      Builder<Net>(twin_, input, grid_, again).build(survey.clip());
+      Builder<Net>(twin_, input, grid_, again).build(clips_);
     }
     labels_.assign(grid_.pixels(), 0);
     for (std::size_t i = 0; i < input.fixed.size(); ++i)
@@ -109,7 +110,8 @@ class Live final : public Engine {
 
   void change_fixed(std::span<const std::int64_t> index,
                     std::span<const std::int8_t> labels) override {
-    for (std::size_t k = 0; k < index.size(); ++k)
+    stale_ = stale_ || clips_;
+    for (std::size_t k = 0; k < index.size() && !stale_; ++k)
       force(grid_.slot(static_cast<Id>(index[k])), labels[k]);
   }
 
@@ -171,7 +173,7 @@ class Live final : public Engine {
   // Adds to one of the survey's sums; false if the network can no longer follow.
   bool follows(double& sum, double change) {
     sum += change;
-    if (survey_.total() * quantise_.scale >= 0x1p61 || survey_.clip()) stale_ = true;
+    if (clips_ || survey_.clip() || survey_.total() * quantise_.scale >= 0x1p61) stale_ = true;
     return !stale_;
   }
 

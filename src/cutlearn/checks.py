@@ -5,13 +5,14 @@ works on contiguous arrays of a known type. Inputs are never modified; they are 
 their type or order asks for it.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.errors import InputError
 
+Scalar = TypeVar("Scalar", bound=np.generic)
 MOST_NODES = 2**31 - 1  # the core counts in 32 bits
 
 
@@ -55,6 +56,16 @@ def shape_of(name: str, array: NDArray[Any], wanted: tuple[int, ...], why: str) 
     """Refuses an array of another shape, saying where the wanted one comes from."""
     if array.shape != wanted:
         raise InputError(f"{name}: shape {array.shape} found; {wanted} wanted, {why}.")
+
+
+def spread(name: str, array: NDArray[Scalar], shape: tuple[int, ...]) -> NDArray[Scalar]:
+    """The array repeated to a shape, as numpy would, C-ordered."""
+    try:
+        return np.ascontiguousarray(np.broadcast_to(array, shape))
+    except ValueError:
+        raise InputError(
+            f"{name}: shape {array.shape} found; {shape} wanted, one an index, or one for all."
+        ) from None
 
 
 def fixed_labels(fixed: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.int8]:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from cutlearn.energy.energy import Energy
-from cutlearn.energy.linear import constraints_of, layout_of, psi, unary_of, weights_of
+from cutlearn.energy.linear import constraints_of, energy_of, layout_of, psi, unary_of, weights_of
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
+from cutlearn.features.problem import Problem, grid_edge_counts
 from tiny_problems import labellings, random_problem
 
 
@@ -23,6 +23,23 @@ def test_energy_is_w_times_psi(seed, grid):
         by_hand += sum(w[3:] @ g for (i, j), g in zip(ends, p.edge_features) if y[i] != y[j])
         assert w @ psi(p, y) == pytest.approx(by_hand, rel=1e-12, abs=1e-12)
         assert e.value(y) == pytest.approx(by_hand, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("connectivity", [4, 8])
+@pytest.mark.parametrize("edges", [True, False])
+def test_energy_of_a_grid_is_that_of_its_edge_list(connectivity, edges):
+    rng = np.random.default_rng(connectivity)
+    shape = (3, 4)
+    count = sum(grid_edge_counts(shape, connectivity))
+    features = rng.uniform(0, 1, (count, 2)) if edges else None
+    p = Problem(rng.normal(size=(12, 2)), None, features, shape=shape, connectivity=connectivity)
+    w = np.concatenate([rng.normal(size=2), rng.uniform(0, 1, p.n_edge_features)])
+    on_grid = energy_of(p, w)
+    listed = energy_of(Problem(p.node_features, p.edge_ends(), p.edge_features), w)
+    for y in rng.integers(0, 2, (20, *shape)):
+        assert on_grid.value(y) == pytest.approx(listed.value(y.ravel()), abs=1e-12)
+        assert on_grid.value(y) == pytest.approx(w @ psi(p, y), abs=1e-12)
+    assert on_grid.minimize().labels.ravel().tolist() == listed.minimize().labels.tolist()
 
 
 def test_single_precision_features_are_summed_in_double():

@@ -23,11 +23,15 @@ import numpy as np
 sys.path.insert(0, sys.argv[1])
 from tiny_problems import tiny_set
 from cutlearn.learn.train import train
+from cutlearn.run.checkpoint import Interrupted
 problems, truth, _ = tiny_set(np.random.default_rng(11), images=8)
 def tell(step):
     sys.stdout.write(f"{step.number}\\n"); sys.stdout.flush(); time.sleep(0.02)
-train(problems, truth, sys.argv[3], C=30.0, tol=1e-7, groups=1, checkpoint=sys.argv[2],
-      callback=tell, n_jobs=2)
+try:
+    train(problems, truth, sys.argv[3], C=30.0, tol=1e-7, groups=1, checkpoint=sys.argv[2],
+          callback=tell, n_jobs=2)
+except Interrupted:
+    sys.exit(130)
 """
 
 
@@ -40,8 +44,16 @@ def tiny():
     return tiny_set(np.random.default_rng(11), images=8)[:2]
 
 
-@pytest.mark.parametrize(("loss", "last"), [("hamming", 1), ("hamming", 3), ("count", 2)])
-def test_killed_then_resumed_is_as_if_never_killed(tiny, tmp_path, loss, last):
+@pytest.mark.parametrize(
+    ("loss", "last", "end"),
+    [
+        ("hamming", 1, signal.SIGKILL),
+        ("hamming", 3, signal.SIGKILL),
+        ("count", 2, signal.SIGKILL),
+        ("count", 2, signal.SIGINT),
+    ],
+)
+def test_killed_then_resumed_is_as_if_never_killed(tiny, tmp_path, loss, last, end):
     file = tmp_path / "run"
     whole = train(*tiny, loss, **SETTINGS)
     assert len(whole.steps) > last + 1
@@ -49,12 +61,13 @@ def test_killed_then_resumed_is_as_if_never_killed(tiny, tmp_path, loss, last):
         [sys.executable, "-c", CHILD, str(TESTS), str(file), loss],
         stdout=subprocess.PIPE,
         text=True,
+        stderr=subprocess.DEVNULL,
     ) as child:
         for line in child.stdout:
             if int(line) >= last:
-                child.send_signal(signal.SIGKILL)
+                child.send_signal(end)
                 break
-    assert child.returncode == -signal.SIGKILL
+    assert child.returncode == (130 if end == signal.SIGINT else -end)
     asked = []
     resumed = train(*tiny, loss, **SETTINGS, checkpoint=file, callback=asked.append)
     assert len(asked) < len(whole.steps), "the resumed run did not start anew"
@@ -100,6 +113,14 @@ def test_a_path_is_resumed_within_its_c(tiny, tmp_path):
         path(*tiny, Cs, tol=1e-6, checkpoint=tmp_path / "run", callback=interrupt)
     resumed = path(*tiny, Cs, tol=1e-6, checkpoint=tmp_path / "run")
     assert [bits(r) for r in resumed] == [bits(r) for r in whole]
+
+
+def test_a_place_without_a_folder_is_refused_before_work(tiny, tmp_path):
+    asked = []
+    for place in (tmp_path / "missing" / "run", tmp_path):
+        with pytest.raises(InputError, match="Make the folder first"):
+            train(*tiny, **SETTINGS, checkpoint=place, callback=asked.append)
+    assert not asked
 
 
 def test_a_checkpoint_of_another_run_is_refused(tiny, tmp_path):

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from cutlearn.errors import InputError
-from cutlearn.features.boosted import Recipe, draw_rows, fit_boosted, grow, make_folds, make_items
-from cutlearn.features.describe import Bank
+from cutlearn.features.boosted import Recipe, draw_rows, fit_boosted, grow, make_items
+from cutlearn.features.describe import Bank, palette
 from features.worlds import world
 
 SMALL = Recipe(trees=8, rows=1500, folds=2, min_leaf=5, leaves=15)
@@ -42,17 +41,6 @@ def test_learns_what_is_there():
     fresh, truth = world(3, (24, 30), seed=9)
     assert separation([model.logits(i)[-1] for i in fresh], truth) > 0.8
     assert [len(m) for m in maps] == [2] * 6
-
-
-def test_groups_share_a_fold():
-    fold = make_folds(8, list("aabbccdd"), 3, seed=0)
-    assert (fold[::2] == fold[1::2]).all()
-    assert set(fold) == {0, 1, 2}
-    assert len(set(make_folds(4, None, 9, seed=0))) == 4
-    with pytest.raises(InputError, match="1 image or group found"):
-        make_folds(3, ["a"] * 3, 5, seed=0)
-    with pytest.raises(InputError, match="groups: 2 found; one for each of the 3"):
-        make_folds(3, ["a", "b"], 5, seed=0)
 
 
 def test_rows_are_balanced_and_never_void():
@@ -99,3 +87,24 @@ def test_an_interrupt_ends_the_fit():
 
     with pytest.raises(KeyboardInterrupt):
         fit_boosted(images, masks, [None] * 4, Bank("photograph", True), SMALL, progress=progress)
+
+
+@pytest.mark.parametrize("shape", [(31, 45), (1, 1), (2, 5)])
+def test_scale_gives_logits_of_the_full_shape(shape):
+    images, masks = world(3, (48, 60), color=False)
+    images[2], masks[2] = images[2][: shape[0], : shape[1]], masks[2][: shape[0], : shape[1]]
+    bank = Bank("microscopy", False, scale=3)
+    model, maps = fit_boosted(images, masks, [None] * 3, bank, SMALL)
+    assert [m[-1].shape for m in maps] == [(48, 60), (48, 60), shape]
+    assert model.logits(images[2])[0].shape == shape
+    assert separation([model.logits(i)[-1] for i in images[:2]], masks[:2]) > 0.8
+
+
+def test_palette_averages_over_like_pixels():
+    image = np.zeros((6, 8, 3), np.float32)
+    image[:, 4:] = 0.9
+    plane = np.arange(48, dtype=np.float32).reshape(6, 8)
+    like = palette(image, "photograph")
+    for half in (np.s_[:, :4], np.s_[:, 4:]):
+        np.testing.assert_allclose(like.mean(plane)[half], plane[half].mean(), rtol=1e-4)
+    assert 0 < like.share().min() <= like.share().max() <= 0.5

@@ -43,6 +43,14 @@ def test_choice_of_the_bank():
     assert Bank.choose([color], kind="microscopy") == Bank("microscopy", False)
 
 
+def test_large_images_are_described_at_a_smaller_scale():
+    assert Bank.choose([np.zeros((1024, 1344), np.float32)]).scale == 2
+    assert Bank.choose([np.zeros((500, 700), np.float32)]).scale == 1
+    photograph = np.random.default_rng(0).uniform(size=(610, 900, 3)).astype(np.float32)
+    assert Bank.choose([photograph]).scale == 2
+    assert Bank.choose([photograph[:300, :400]]).scale == 1
+
+
 @pytest.mark.parametrize("sigma", [1.0, 4.0, 16.0])
 def test_blur_is_near_the_direct_one(sigma):
     x = np.random.default_rng(0).uniform(size=(120, 150)).astype(np.float32)

@@ -43,8 +43,8 @@ def test_values_by_hand(shape, connectivity, channels):
 
 def test_range_and_flat_images():
     x = np.random.default_rng(0).integers(0, 2, (6, 7, 3)).astype(np.float32)
-    found = edge_features(x, 8, probability=x[..., 0])
-    assert found.shape[1] == len(edge_names(2, 8, probability=True)) == 5
+    found = edge_features(x, 8)
+    assert found.shape[1] == len(edge_names(2, 8)) == 4
     assert found.min() >= 0
     assert found.max() <= 1
     flat = edge_features(np.full((4, 4), 0.3, np.float32), 4)

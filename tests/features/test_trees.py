@@ -33,13 +33,14 @@ def test_rounded_thresholds_send_equal_values_the_same_way():
     model, x = grown(max_iter=10)
     trees = Trees.of_sklearn(model)
     inner = trees.feature >= 0
-    for feature, threshold in zip(trees.feature[inner][:50], trees.threshold[inner][:50]):
-        probe = np.tile(x[:1], (3, 1))
-        up, down = np.float32(np.inf), np.float32(-np.inf)
-        probe[:, feature] = np.nextafter(threshold, down), threshold, np.nextafter(threshold, up)
-        np.testing.assert_allclose(
-            trees.evaluate_rows(probe), model.decision_function(probe), rtol=0, atol=1e-12
-        )
+    probe = np.tile(x[:1], (int(inner.sum()), 3, 1))
+    for row, feature, threshold in zip(probe, trees.feature[inner], trees.threshold[inner]):
+        down, up = (np.nextafter(threshold, np.float32(end)) for end in (-np.inf, np.inf))
+        row[:, feature] = down, threshold, up
+    probe = probe.reshape(-1, x.shape[1])
+    with threadpool_limits(1):
+        wanted = model.decision_function(probe)
+    np.testing.assert_allclose(trees.evaluate_rows(probe), wanted, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("step", [1, 2])

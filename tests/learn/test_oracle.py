@@ -93,6 +93,12 @@ def test_fixed_nodes_stay():
         assert oracle(w).value(w) == pytest.approx(max(heights), rel=1e-9, abs=1e-12)
 
 
+def test_weights_beyond_the_range_of_numbers():
+    p = Problem(np.full((2, 1), 1e200))
+    with pytest.raises(InputError, match="w: weights up to 1e\\+200 found"):
+        Oracle(task_of(p, [0, 1], Hamming()))(np.array([1e200]))
+
+
 def test_unknown_normalisation():
     with pytest.raises(InputError, match="'normalize' parameter"):
         task_of(Problem(np.ones((2, 1))), [0, 1], Hamming(), 0, "image")

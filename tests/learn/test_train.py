@@ -1,5 +1,6 @@
 """The loop: steps, stopping, pools, refusals."""
 
+import io
 import math
 import warnings
 
@@ -11,6 +12,7 @@ from cutlearn.features.problem import Problem
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.train import path, train
 from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.progress import Progress
 from tiny_problems import tiny_set
 
 P = Problem(np.array([[-1.0], [-1.0], [1.0], [1.0]]), [[0, 1], [1, 2], [2, 3]])
@@ -32,6 +34,15 @@ def test_a_result_tells_all(tiny):
     assert r.gap == r.objective - r.lower_bound
     assert all(s.oracle_seconds > 0 and s.master_seconds >= 0 for s in r.steps)
     assert r.layout.split(r.w)["edge"].min() >= 0
+
+
+def test_progress_is_a_callback(tiny):
+    out = io.StringIO()
+    with Progress("training", out) as show:
+        r = train(*tiny, C=10.0, tol=1e-3, callback=show)
+    last = out.getvalue().splitlines()[-1]
+    assert last.startswith(f"training: step {len(r.steps)}, ")
+    assert last.endswith("of 0.10%, left 0 s")
 
 
 def test_stopping_early_warns_with_the_gap(tiny):
@@ -78,6 +89,15 @@ def test_a_pool_serves_a_part_of_the_images():
         train(problems[1:2], truth[1:2], tol=1e-4).objective, rel=2e-4
     )
     assert len(pool.planes[1]) >= before > 0
+
+
+def test_a_pool_of_something_else_is_refused():
+    problems, truth, _ = tiny_set(np.random.default_rng(1), images=3)
+    pool = Pool(problems, truth, "count")
+    with pytest.raises(InputError, match=r"pool: 3 images with Count.*Hamming"):
+        train(problems, truth, "hamming", pool=pool)
+    with pytest.raises(InputError, match=r"pool: 3 images .* 2 with"):
+        train(problems[:2], truth[:2], "count", pool=pool)
 
 
 def test_threads_give_the_same_bits(tiny):

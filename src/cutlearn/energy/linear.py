@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
+from cutlearn.features.problem import Problem, grid_offsets
 
 Vector = NDArray[np.float64]
 
@@ -73,6 +74,31 @@ def weights_of(problem: Problem, w: ArrayLike) -> Vector:
             "exact. Train with the default constraints."
         )
     return _product(problem.edge_features, weights)
+
+
+def energy_of(problem: Problem, w: ArrayLike) -> Energy:
+    """Give the energy E(y; w) of a problem, on its grid when it has one.
+
+    Fixed nodes are no part of an energy: pass `problem.fixed` to `minimize`, in the energy's shape.
+
+    Examples
+    --------
+    >>> p = Problem([[1.0], [-3.0]], edges=[[0, 1]])
+    >>> energy_of(p, [1.0, 2.0]).minimize().labels.tolist()
+    [1, 1]
+    """
+    unary, weights = unary_of(problem, w), weights_of(problem, w)
+    if problem.shape is None:
+        return Energy(unary, problem.edges, weights)
+    if problem.n_edges == 0:
+        return Energy.grid(unary.reshape(problem.shape), 0.0, int(problem.connectivity or 0))
+    parts, begin = [], 0
+    for step in grid_offsets(len(problem.shape), int(problem.connectivity or 0)):
+        box = [max(size - abs(s), 0) for size, s in zip(problem.shape, step)]
+        count = int(np.prod(box))
+        parts.append(weights[begin : begin + count].reshape(box))
+        begin += count
+    return Energy.grid(unary.reshape(problem.shape), parts, int(problem.connectivity or 0))
 
 
 def psi(problem: Problem, labels: ArrayLike) -> Vector:

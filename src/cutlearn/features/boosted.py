@@ -9,15 +9,15 @@ the first one's out-of-fold logits around each pixel (auto-context).
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.errors import InputError
 from cutlearn.features.context import add_context
 from cutlearn.features.describe import Bank, Image, Stack
-from cutlearn.features.filters import Float32
+from cutlearn.features.filters import Float32, enlarge, reduce
+from cutlearn.features.folds import make_folds
 from cutlearn.features.trees import Trees
 
 Progress = Callable[[int, int, str], None]
@@ -81,13 +81,28 @@ class Boosted:
 
     def logits(self, image: Image, extra: Float32 | None = None) -> list[Float32]:
         """Logits of a new image, one (h, w) float32 a stage."""
+        shape, scale = (image.shape[0], image.shape[1]), self.bank.scale
+        image, extra = shrink(image, scale), shrink(extra, scale)
         stack = self.bank.stack(image, extra)
         maps: list[Float32] = []
         for trees in self.stages:
             if maps:
-                add_context(stack, maps[-1], self.bank.kind)
+                add_context(stack, maps[-1], image, self.bank.kind)
             maps.append(trees.evaluate(stack.columns(), self.step))
-        return maps
+        return [enlarge(logit, scale, shape) for logit in maps]
+
+
+@overload
+def shrink(image: Image, scale: int) -> Image: ...
+@overload
+def shrink(image: None, scale: int) -> None: ...
+def shrink(image: Image | None, scale: int) -> Image | None:
+    """Means over scale x scale pixels of an (h, w) or (h, w, c) array."""
+    if image is None or scale == 1:
+        return image
+    planes = np.moveaxis(image[..., None] if image.ndim == 2 else image, -1, 0)
+    small = np.moveaxis(reduce(planes, scale), 0, -1)
+    return np.ascontiguousarray(small[..., 0] if image.ndim == 2 else small)
 
 
 def fit_boosted(
@@ -108,7 +123,8 @@ def fit_boosted(
     images : n images, (h, w, 3) or (h, w) float32
     masks : n arrays (h, w) uint8 of 0, 1 and 255 (void: excluded)
     extras : n arrays (h, w, e) float32, or None each
-    groups : n hashables; images of one group (slices of a stack) share a fold
+    groups : n hashables; images of one group (slices of a stack) share a fold. None: pictures
+        that are nearly the same are found (`folds`)
     seed : int
         All draws depend on it and on the position of an image, never on threads.
 
@@ -116,8 +132,16 @@ def fit_boosted(
     -------
     Boosted, list of [stage 1 (h, w) float32, stage 2 ...]
     """
-    fold = make_folds(len(images), groups, recipe.folds, seed)
-    items = make_items(images, masks, extras, fold, recipe.copies, seed)
+    fold = make_folds(images, groups, recipe.folds, seed)
+    shapes = [(m.shape[0], m.shape[1]) for m in masks]
+    items = make_items(
+        [shrink(image, bank.scale) for image in images],
+        [_shrink_labels(mask, bank.scale) for mask in masks],
+        [shrink(extra, bank.scale) for extra in extras],
+        fold,
+        recipe.copies,
+        seed,
+    )
     n_folds = int(fold.max()) + 1
     tick = _Counter(progress, recipe.stages * (2 * len(items) + n_folds + 1))
     quota = max(2, recipe.rows // len(items))
@@ -146,7 +170,7 @@ def fit_boosted(
         def predict(i: int, grown: list[Trees] = grown) -> Float32:
             stack = bank.stack(items[i].image, items[i].extra)
             for logit in maps[i]:
-                add_context(stack, logit, bank.kind)
+                add_context(stack, logit, items[i].image, bank.kind)
             return grown[items[i].fold + 1].evaluate(stack.columns(), recipe.step)
 
         last = stage + 1 == recipe.stages
@@ -154,22 +178,14 @@ def fit_boosted(
         for i, logit in zip(wanted, _each(predict, wanted, n_jobs, tick, "predict out of fold")):
             maps[i].append(logit)
     model = Boosted(bank, recipe.step, tuple(final))
-    return model, [maps[i] for i, item in enumerate(items) if item.original]
+    kept = [maps[i] for i, item in enumerate(items) if item.original]
+    return model, [[enlarge(z, bank.scale, s) for z in found] for found, s in zip(kept, shapes)]
 
 
-def make_folds(n: int, groups: Sequence[Any] | None, folds: int, seed: int) -> npt.NDArray[np.intp]:
-    """Fold number of each of n images; groups stay together, sizes differ by one group at most."""
-    names = list(range(n)) if groups is None else list(groups)
-    if len(names) != n:
-        raise InputError(f"groups: {len(names)} found; one for each of the {n} images was wanted.")
-    known = {name: k for k, name in enumerate(dict.fromkeys(names))}
-    if len(known) < 2:
-        raise InputError(
-            f"features: {len(known)} image or group found; boosted features need two or more, to "
-            "judge each by trees that did not see it. Annotate another, or use features='linear'."
-        )
-    order = np.random.default_rng([seed, 1]).permutation(len(known)) % min(folds, len(known))
-    return np.array([order[known[name]] for name in names], np.intp)
+def _shrink_labels(labels: Labels, scale: int) -> Labels:
+    """The label in the middle of each scale x scale block; (rows, cols) as `shrink`."""
+    index = [np.minimum(np.arange(0, size, scale) + scale // 2, size - 1) for size in labels.shape]
+    return labels[np.ix_(*index)]
 
 
 def make_items(
@@ -222,7 +238,7 @@ def grow(
     Rows are class-balanced, so the prior of the counts is put back as a shift of the logit.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     x = np.concatenate([part[0] for part in parts])
     y = np.concatenate([part[1] for part in parts])
@@ -253,7 +269,7 @@ def _rows(item: Item, maps: Sequence[Float32], bank: Bank, index: npt.NDArray[np
     """Rows of the newest columns only: the bank's, or the context of the last logits."""
     if maps:
         stack = Stack((item.labels.shape[0], item.labels.shape[1]))
-        add_context(stack, maps[-1], bank.kind)
+        add_context(stack, maps[-1], item.image, bank.kind)
     else:
         stack = bank.stack(item.image, item.extra)
     return stack.columns().rows(index)

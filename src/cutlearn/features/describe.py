@@ -3,7 +3,8 @@
 In: an image, float32 in [0, 1], (h, w, 3) or (h, w). Out: `Columns`, a padded stack of planes and
 a table of starts, so that a channel seen at an offset costs nothing but an entry in the table.
 Two recipes, chosen from the training images and recorded: "photograph" (Lab colour, context to
-sigma 64, gradient orientations, offsets, position) and "microscopy" (intensity, Hessian, rings).
+sigma 64, colour against the image's own, gradient orientations at offsets, position) and
+"microscopy" (intensity, Hessian, rings, orientations, openings).
 """
 
 from collections.abc import Sequence
@@ -12,11 +13,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy import ndimage
 
 from cutlearn.errors import InputError
 from cutlearn.features.filters import (
     DIRECTIONS,
     Float32,
+    Palette,
     blur,
     gradient,
     hessian,
@@ -27,6 +30,8 @@ from cutlearn.features.filters import (
 Image: TypeAlias = npt.NDArray[np.float32]
 
 KINDS = ("photograph", "microscopy")
+SIDE = 300
+PIXELS = 400_000
 
 
 @dataclass
@@ -86,11 +91,14 @@ class Stack:
         """Pad all planes by the largest offset and table the starts."""
         h, w = self.shape
         pad = max(max(abs(dy), abs(dx)) for _, dy, dx in self.seen)
-        rows = np.clip(np.arange(-pad, h + pad), 0, h - 1)[:, None]
-        cols = np.clip(np.arange(-pad, w + pad), 0, w - 1)[None, :]
         buffer = np.empty((len(self.planes), h + 2 * pad, w + 2 * pad), np.float32)
         for plane, target in zip(self.planes, buffer):
-            target[...] = plane[rows, cols]
+            inside = target[pad : pad + h]
+            inside[:, pad : pad + w] = plane
+            inside[:, :pad] = plane[:, :1]
+            inside[:, pad + w :] = plane[:, -1:]
+            target[:pad] = inside[0]
+            target[pad + h :] = inside[-1]
         size, width = buffer[0].size, w + 2 * pad
         start = [k * size + (pad + dy) * width + pad + dx for k, dy, dx in self.seen]
         return Columns(self.shape, buffer, np.array(start, np.int64), list(self.names))
@@ -106,25 +114,40 @@ class Bank:
     position : bool
         Whether row and column are columns too. They help where the camera is held by a person
         and ruin stacks of slices.
+    scale : int
+        Images are described after averaging scale x scale pixels: the filters' sizes fit pictures
+        of some 300 pixels, and time and memory stay bounded.
     """
 
     kind: str
     position: bool
+    scale: int = 1
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise InputError(f"bank: kind {self.kind!r} found; one of {KINDS} was wanted.")
+        if self.scale < 1:
+            raise InputError(f"bank: scale {self.scale} found; a positive number was wanted.")
 
     @staticmethod
     def choose(
         images: Sequence[Image], kind: str = "auto", position: bool | str = "auto"
     ) -> "Bank":
-        """Colour images are taken for photographs, all-grey ones for micrographs."""
+        """Colour images are taken for photographs, all-grey ones for micrographs.
+
+        The scale brings the median photograph's shorter side near 300 pixels, the median
+        micrograph to 400,000 pixels or fewer.
+        """
         if kind == "auto":
             kind = "microscopy" if all(is_grey(image) for image in images) else "photograph"
         if position == "auto":
             position = kind == "photograph"
-        return Bank(kind, bool(position))
+        sides = np.array([image.shape[:2] for image in images], float)
+        if kind == "photograph":
+            scale = round(float(np.median(sides.min(axis=1))) / SIDE)
+        else:
+            scale = int(np.ceil(np.sqrt(np.median(sides.prod(axis=1)) / PIXELS)))
+        return Bank(kind, bool(position), max(1, scale))
 
     def stack(self, image: Image, extra: Float32 | None = None) -> Stack:
         """All planes and offsets of one image; extra (h, w, e) joins as further planes."""
@@ -153,10 +176,8 @@ class Bank:
         stack = Stack((image.shape[0], image.shape[1]))
         color = lab(as_color(image)) if self.kind == "photograph" else as_grey(image)[None]
         for sigma in (1, 4, 16):
-            mean = blur(color, sigma)
-            stack.add(f"mean{sigma}", mean)
-            spread = blur(color[0] ** 2, 2 * sigma) - blur(color[0], 2 * sigma) ** 2
-            stack.add(f"spread{2 * sigma}", np.sqrt(np.maximum(spread, 0)))
+            stack.add(f"mean{sigma}", blur(color, sigma))
+            stack.add(f"spread{2 * sigma}", _spread(color[0], 2 * sigma))
         stack.add("hog4", blur(orientations(color, 4), 4))
         for sigma in (2, 4):
             stack.add(f"hessian{sigma}", hessian(color[0], sigma))
@@ -206,37 +227,81 @@ def lab(image: Image) -> Float32:
     return planes
 
 
+def palette(image: Image, kind: str, cells: int = 1) -> Palette:
+    """Pixels of like colour, or of like intensity and spread, within one of cells^2 places."""
+    if kind == "photograph":
+        planes = lab(as_color(image))
+        low, high, bins = [0.0, -0.45, -0.45], [1.0, 0.8, 0.8], [12, 24, 24]
+    else:
+        plane = blur(as_grey(image), 1.0)
+        planes = np.stack([plane, _spread(plane, 4.0)])
+        low, high, bins = [0.0, 0.0], [1.0, 0.25], [32, 12]
+    if cells > 1:
+        planes = np.concatenate([planes, _position((image.shape[0], image.shape[1]))])
+        low, high = low + [0.0, 0.0], high + [1.0, 1.0]
+        bins = [n // 2 for n in bins] + [cells, cells]
+    return Palette(planes, low, high, bins)
+
+
+def _spread(plane: Float32, sigma: float) -> Float32:
+    """Deviation under a Gaussian window, of a plane or stack."""
+    mean = blur(plane, sigma)
+    root: Float32 = np.sqrt(np.maximum(blur(plane * plane, sigma) - mean * mean, 0))
+    return root
+
+
 def _photograph(stack: Stack, image: Image) -> None:
     color = lab(image)
     stack.add("color", color)
-    near: dict[int, range] = {}
     for sigma in (2, 4, 8, 16, 32, 64):
         mean = blur(color, sigma)
-        near[sigma] = stack.add(f"mean{sigma}", mean)
+        stack.add(f"mean{sigma}", mean)
         if sigma <= 16:
             spread = blur(color * color, sigma) - mean * mean
             stack.add(f"spread{sigma}", np.sqrt(np.maximum(spread, 0)))
-    total = color.mean(axis=(1, 2), dtype=np.float64).astype(np.float32)
-    stack.add("contrast", color - total[:, None, None])
+    _relative(stack, image, color)
     edges = orientations(blur(color, 0.7))
-    shape: dict[int, list[int]] = {}
-    for sigma in (2, 4, 8):
+    for radius, sigma in ((7, 2), (16, 4), (34, 8)):
         local = blur(edges, sigma)
         energy = local.sum(axis=0)
         numbers = stack.add(f"hog{sigma}", local / (energy + np.float32(0.003)))
-        shape[sigma] = [*stack.add(f"energy{sigma}", energy), *numbers[::2]]
-    for radius, sigma in ((7, 2), (16, 4), (34, 8)):
-        stack.offsets(f"near{sigma}", [*near[sigma], *shape[sigma]], radius)
+        seen = [*stack.add(f"energy{sigma}", energy), *numbers[::2]]
+        stack.offsets(f"near{sigma}", seen, radius)
+
+
+def _relative(stack: Stack, image: Image, color: Float32) -> None:
+    """Colours against the image's own: its mean, its border, and where like colours lie.
+
+    What is an object's colour differs from photograph to photograph; that it is rare at the
+    border and gathered in one place does not.
+    """
+    h, w = stack.shape
+    flat = color.reshape(3, -1).astype(np.float64)
+    mean, scale = flat.mean(axis=1), flat.std(axis=1)
+    stack.add("contrast", color - mean[:, None, None])
+    stack.add("score", (color - mean[:, None, None]) / (scale[:, None, None] + 0.02))
+    border = np.ones((h, w), bool)
+    rim = max(1, round(0.08 * min(h, w)))
+    border[rim:-rim, rim:-rim] = False
+    stack.add("border", color - color[:, border].mean(axis=1)[:, None, None])
+    like = palette(image, "photograph")
+    y, x = _position(stack.shape) - np.float32(0.5)
+    away = np.maximum(abs(y), abs(x))
+    first = [like.mean(y), like.mean(x), like.mean(away), like.mean(border.astype(np.float32))]
+    second = [like.mean(y * y) - first[0] ** 2, like.mean(x * x) - first[1] ** 2]
+    stack.add("palette", np.stack([*first, *second, like.share()]))
 
 
 def _microscopy(stack: Stack, plane: Float32) -> None:
     stack.add("grey", plane)
     means: dict[float, Float32] = {}
     for sigma in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0):
-        means[sigma] = mean = blur(plane, sigma)
-        stack.add(f"mean{sigma:g}", mean)
-        spread = blur(plane * plane, sigma) - mean * mean
-        stack.add(f"spread{sigma:g}", np.sqrt(np.maximum(spread, 0)))
+        means[sigma] = blur(plane, sigma)
+        spread = _spread(plane, sigma)
+        stack.add(f"mean{sigma:g}", means[sigma])
+        stack.add(f"spread{sigma:g}", spread)
+        if sigma >= 8:
+            stack.add(f"local{sigma:g}", (means[1.0] - means[sigma]) / (spread + 0.02))
     for sigma in (1.0, 2.0, 4.0, 8.0):
         stack.add(f"hessian{sigma:g}", hessian(plane, sigma))
     slopes: dict[float, Float32] = {}
@@ -247,3 +312,17 @@ def _microscopy(stack: Stack, plane: Float32) -> None:
     for radius, sigma in ((3, 1.0), (6, 2.0), (10, 2.0), (16, 4.0), (24, 4.0), (36, 8.0)):
         stack.add(f"ring{radius}", rings(means[sigma], radius))
         stack.add(f"slopering{radius}", rings(slopes[sigma], radius))
+    edges = orientations(means[1.0][None])
+    for scale in (2, 4, 8):
+        local = blur(edges, scale)
+        local /= local.sum(axis=0) + np.float32(0.003)
+        stack.add(f"hog{scale}", local)
+        stack.add(f"coherence{scale}", np.sort(local, axis=0)[[0, 3, 5, 7]])
+    mean, deviation = float(plane.mean(dtype=np.float64)), float(plane.std(dtype=np.float64))
+    stack.add("score", (means[4.0] - mean) / (deviation + 0.01))
+    dark = (means[1.0] < np.quantile(plane, 0.3)).astype(np.float32)
+    stack.add("dark", np.stack([blur(dark, sigma) for sigma in (8.0, 24.0)]))
+    for size in (9, 21):
+        opened = ndimage.grey_opening(means[1.0], size=(size, size))
+        closed = ndimage.grey_closing(means[1.0], size=(size, size))
+        stack.add(f"shape{size}", np.stack([opened, closed, means[1.0] - opened]))

@@ -45,12 +45,9 @@ def ends(offset: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple[slice, ...]]
     return first, second
 
 
-def edge_names(
-    ndim: int, connectivity: int, per_direction: bool = False, probability: bool = False
-) -> list[str]:
+def edge_names(ndim: int, connectivity: int, per_direction: bool = False) -> list[str]:
     """Names of the columns of `edge_features`."""
     base = ["bias", "contrast", "difference", "sameness"]
-    base += ["probability contrast"] if probability else []
     if not per_direction:
         return base
     moves = [",".join(map(str, o)) for o in directions(ndim, connectivity)]
@@ -61,7 +58,6 @@ def edge_features(
     values: npt.NDArray[Any],
     connectivity: int,
     per_direction: bool = False,
-    probability: Float32 | None = None,
     ndim: int = 2,
 ) -> Float32:
     """Features of all edges of a grid.
@@ -74,8 +70,6 @@ def edge_features(
         4 or 8 in two dimensions, 6 or 26 in three.
     per_direction : bool
         One set of columns for each direction (zero on the others' edges), or one set for all.
-    probability : grid shape, float in [0, 1], optional
-        Adds the column exp(-(p_i - p_j)^2 / (2 beta_p)) / distance.
     ndim : int
         Number of axes of the grid.
 
@@ -92,9 +86,6 @@ def edge_features(
     d = np.sqrt(np.concatenate(squares) / np.float32(stack.shape[-1]))
     d = np.clip(d, 0, 1)
     columns += [d, 1 - d]
-    if probability is not None:
-        p = np.asarray(probability, np.float32).reshape(*grid, 1)
-        columns.append(_contrast([_squares(p, move) for move in moves], moves))
     one = np.stack(columns, axis=1)
     if not per_direction:
         return one

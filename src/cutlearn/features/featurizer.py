@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from cutlearn.errors import InputError
 from cutlearn.features.boosted import Boosted, Progress, Recipe, fit_boosted
-from cutlearn.features.context import probability
 from cutlearn.features.describe import Bank, Image, is_grey
 from cutlearn.features.edges import edge_features, edge_names
 from cutlearn.features.filters import Float32
@@ -109,7 +108,8 @@ class Featurizer:
             Further node features, such as a network's logits. A network trained on these very
             masks must bring out-of-fold logits, or its features look better than they are.
         groups : n hashables, optional
-            Images of one group (neighbouring slices) are kept in one fold.
+            Images of one group (slices of a stack, frames of a film) are kept in one fold. None:
+            pictures that are nearly the same are found and grouped.
         progress : callable (done, total, what), optional
 
         Returns
@@ -157,8 +157,7 @@ class Featurizer:
         node_features : (h * w, F) float32, row-major
         edge_features : (m, G) float32 in [0, 1], in the order of `edges.directions`
         """
-        nodes = self.node_features(image, extra)
-        return nodes, self.edge_features(image, nodes)
+        return self.node_features(image, extra), self.edge_features(image)
 
     def node_features(self, image: Any, extra: npt.NDArray[Any] | None = None) -> Float32:
         """Node features of a new image, (h * w, F) float32."""
@@ -174,18 +173,11 @@ class Featurizer:
         rows, _ = _columns(self._mode(), fitted.bank, maps, picture, given)
         return _standardise(rows, fitted.mean, fitted.scale)
 
-    def edge_features(self, image: Any, node_features: Float32) -> Float32:
-        """Edge features of an image, (m, G) float32 in [0, 1], given its node features.
-
-        In training pass what `fit` returned, so that edges see out-of-fold logits, too.
-        """
+    def edge_features(self, image: Any) -> Float32:
+        """Edge features of an image, (m, G) float32 in [0, 1]; they need no fit."""
         picture, _ = read_image(image, None, "image")
-        p = None
-        logit = self.logit(node_features)
-        if logit is not None:
-            p = probability(logit).reshape(picture.shape[:2])
         values = picture[..., :1] if picture.ndim == 3 and is_grey(picture) else picture
-        return edge_features(values, self.connectivity, self.per_direction, p)
+        return edge_features(values, self.connectivity, self.per_direction)
 
     def logit(self, node_features: Float32) -> Float32 | None:
         """The last boosted logit (n,), taken back out of standardised node features, or None."""
@@ -205,8 +197,7 @@ class Featurizer:
 
     @property
     def edge_names_(self) -> list[str]:
-        boosted = self._need().boosted is not None
-        return edge_names(2, self.connectivity, self.per_direction, boosted)
+        return edge_names(2, self.connectivity, self.per_direction)
 
     # -- storing ---------------------------------------------------------------------------
 
@@ -245,7 +236,11 @@ class Featurizer:
                     f"features: format {described['format']!r} found; {FORMAT} was wanted. "
                     "Read it with the version of cutlearn that wrote it."
                 )
-            bank = Bank(str(described["bank"]["kind"]), bool(described["bank"]["position"]))
+            bank = Bank(
+                str(described["bank"]["kind"]),
+                bool(described["bank"]["position"]),
+                int(described["bank"]["scale"]),
+            )
             recipe = Recipe(**described["recipe"])
             made = cls(
                 str(described["features"]),

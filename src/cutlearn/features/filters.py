@@ -1,10 +1,11 @@
-"""Filters on stacks of planes: blur, gradient orientations, Hessian, statistics on rings.
+"""Filters on stacks of planes: blur, gradient orientations, Hessian, statistics on rings, palettes.
 
 A stack is (c, h, w) float32, a plane (h, w) float32; distances and sigmas are in pixels. Borders
 are mirrored (blur) or continued (shifts). Every filter takes any size down to 1 x 1 and is
 deterministic. Wide blurs work on a reduced copy, so their cost does not grow with sigma.
 """
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -76,15 +77,6 @@ def enlarge(stack: Float32, step: int, shape: tuple[int, int], centred: bool = T
     return stack
 
 
-def shift(plane: Float32, dy: int, dx: int) -> Float32:
-    """The plane's value at (y + dy, x + dx), borders continued."""
-    h, w = plane.shape
-    rows = np.clip(np.arange(h) + dy, 0, h - 1)
-    cols = np.clip(np.arange(w) + dx, 0, w - 1)
-    moved: Float32 = plane.take(rows, axis=0).take(cols, axis=1)
-    return moved
-
-
 def gradient(plane: Float32) -> tuple[Float32, Float32]:
     """Central differences along rows and columns (one-sided at borders, 0 on one pixel)."""
     parts = [
@@ -136,8 +128,12 @@ def rings(plane: Float32, radius: float) -> Float32:
     high = np.full_like(plane, -np.inf)
     # Deviations from one constant keep the difference of squares exact enough in float32.
     centre = np.float32(plane.mean(dtype=np.float64))
+    h, w = plane.shape
+    pad = int(np.ceil(radius))
+    wide = np.pad(plane - centre, pad, mode="edge")
     for dy, dx in DENSE_DIRECTIONS:
-        moved = shift(plane, round(radius * dy), round(radius * dx)) - centre
+        top, left = pad + round(radius * dy), pad + round(radius * dx)
+        moved = wide[top : top + h, left : left + w]
         total += moved
         square += moved * moved
         np.minimum(low, moved, out=low)
@@ -145,3 +141,47 @@ def rings(plane: Float32, radius: float) -> Float32:
     mean = total / 16
     spread = np.sqrt(np.maximum(square / 16 - mean * mean, 0))
     return np.stack([mean + centre, spread, low + centre, high + centre])
+
+
+class Palette:
+    """Pixels of like values: a blurred histogram of an image's own colours, to average over.
+
+    Parameters
+    ----------
+    stack : (c, h, w) float32
+    low, high : c floats
+        Range of each plane; values outside count as at its ends.
+    bins : c ints
+    """
+
+    def __init__(
+        self, stack: Float32, low: Sequence[float], high: Sequence[float], bins: Sequence[int]
+    ) -> None:
+        self.shape, self.bins = stack.shape[1:], tuple(bins)
+        codes = [
+            np.clip((plane - a) * (n / (b - a)), 0, n - 1).astype(np.intp)
+            for plane, a, b, n in zip(stack, low, high, bins)
+        ]
+        self.code = np.ravel_multi_index(codes, self.bins).reshape(-1)
+        self.count = self._histogram(None)
+
+    def _histogram(self, weights: Float32 | None) -> Float32:
+        flat = None if weights is None else weights.reshape(-1)
+        size = int(np.prod(self.bins))
+        grid = np.bincount(self.code, flat, minlength=size).reshape(self.bins)
+        smooth: Float32 = ndimage.gaussian_filter(
+            grid.astype(np.float32), 1.0, mode="constant", truncate=3.0
+        )
+        return smooth
+
+    def share(self) -> Float32:
+        """Of every pixel: the share of the image's pixels that are like it, (h, w)."""
+        return self._spread(self.count / np.float32(self.code.size))
+
+    def mean(self, plane: Float32) -> Float32:
+        """Of every pixel: the mean of a plane over the pixels that are like it, (h, w)."""
+        return self._spread(self._histogram(plane) / (self.count + np.float32(1e-6)))
+
+    def _spread(self, grid: Float32) -> Float32:
+        values: Float32 = grid.reshape(-1)[self.code].reshape(self.shape)
+        return values

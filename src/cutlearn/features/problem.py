@@ -193,12 +193,14 @@ class Problem:
     def _emptied(
         self, void: NDArray[np.bool_], labels: NDArray[np.uint8]
     ) -> "tuple[Problem, NDArray[np.uint8]]":
-        nodes = np.where(void[:, None], 0, self.node_features).astype(self.node_features.dtype)
+        nodes = np.where(void[:, None], 0, self.node_features).astype(
+            self.node_features.dtype, copy=False
+        )
         features = self._edge_features
         if self.n_edges:
             ends = self.edge_ends()
             dead = void[ends[:, 0]] | void[ends[:, 1]]
-            features = np.where(dead[:, None], 0, features).astype(features.dtype)
+            features = np.where(dead[:, None], 0, features).astype(features.dtype, copy=False)
         fixed = None if self.fixed is None else np.where(void, -1, self.fixed).astype(np.int8)
         regions = tuple(members[~void[members]] for members in self.regions)
         regions = tuple(members for members in regions if len(members))
@@ -233,7 +235,7 @@ def checked_labels(problem: Problem, labels: ArrayLike) -> NDArray[np.uint8]:
             "wanted. Use the mask of this image."
         )
     flat = given.reshape(-1)
-    odd = ~np.isin(flat, (0, 1, VOID))
+    odd = (flat != 0) & (flat != 1) & (flat != VOID)
     if odd.any():
         found = ", ".join(str(v) for v in np.unique(flat[odd])[:5])
         raise InputError(

@@ -6,17 +6,15 @@ so both give the same bits. Missing values are refused where columns are made, n
 """
 
 from dataclasses import dataclass, fields, replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn import _core
 from cutlearn.errors import InputError
 from cutlearn.features.describe import Columns
 from cutlearn.features.filters import Float32, enlarge
-
-_core: Any = import_module("cutlearn._core")
 
 DTYPES = {
     "feature": np.int32,

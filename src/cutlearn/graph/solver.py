@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
-from cutlearn.checks import finite, fixed_labels, float_array, index_array, label_array
+from cutlearn.checks import finite, fixed_labels, float_array, index_array, label_array, spread
 from cutlearn.errors import InputError
 from cutlearn.graph.cut import Cut
 from cutlearn.graph.grid import edge_ends
@@ -125,8 +125,8 @@ class Solver:
     def set_unary(self, index: ArrayLike, values: ArrayLike) -> None:
         """Replace u at flat indices, or where a boolean mask in the labels' shape is true."""
         at = self._nodes(index)
-        new = finite("values", np.broadcast_to(float_array("values", values), at.shape))
-        self._flow.change_unary(at, np.ascontiguousarray(new), self._terms.unary)
+        new = finite("values", spread("values", float_array("values", values), at.shape))
+        self._flow.change_unary(at, new, self._terms.unary)
 
     def set_weights(self, index: ArrayLike, pq: ArrayLike) -> None:
         """Replace the weights of edges: (k,) for p = q, or (k, 2).
@@ -136,9 +136,7 @@ class Solver:
         """
         at = index_array("index", index, self._pq.size // 2).ravel()
         new = finite("pq", float_array("pq", pq))
-        if new.ndim < 2:
-            new = np.broadcast_to(new.reshape(-1, 1), (max(new.size, 1), 2))
-        new = np.ascontiguousarray(np.broadcast_to(new, (at.size, 2)))
+        new = spread("pq", new[..., None] if new.ndim < 2 else new, (at.size, 2))
         low = new.sum(axis=1) < -1e-9 * np.abs(new).sum(axis=1)
         if low.any():
             k = int(np.argmin(new.sum(axis=1)))
@@ -151,7 +149,7 @@ class Solver:
     def set_fixed(self, index: ArrayLike, labels: ArrayLike) -> None:
         """Fix nodes to labels; -1 frees them."""
         at = self._nodes(index)
-        new = np.ascontiguousarray(np.broadcast_to(label_array("labels", labels, -1), at.shape))
+        new = spread("labels", label_array("labels", labels, -1), at.shape)
         self._fixed[at] = new
         self._flow.change_fixed(at, new)
 

@@ -17,8 +17,13 @@ from cutlearn.errors import InputError
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-# How many left-out planes may violate the solution, relative to the objective.
+# How far left-out planes may lie above the solution, relative to the objective.
 VIOLATION = 1e-9
+# A QP solution whose own gap is above this, relative to the objective, is tried again.
+INEXACT = 1e-7
+INFEASIBLE = -1
+# Planes for each variable of the QP, above which idle ones are left out.
+CROWDED = 5
 
 
 class _InfeasibleError(Exception):
@@ -127,8 +132,10 @@ class Bundle:
                 break
             self.working |= missing
         self.lower_bound = max(self.lower_bound, self.dual_value())
-        # Planes that carry no weight leave the QP; the check above brings them back when needed.
-        self.working = (self.alpha > 0) | (over > -1e-2 * upper / self.n_groups)
+        # When there are many, planes that carry no weight leave the QP; the check above brings
+        # them back when needed.
+        if self.working.sum() > CROWDED * (self.a.shape[1] + self.n_groups):
+            self.working = (self.alpha > 0) | (over > -1e-2 * upper / self.n_groups)
         return w, self.lower_bound
 
     def dual_value(self) -> float:
@@ -137,49 +144,83 @@ class Bundle:
         return float(self.alpha @ self.b + self.mu @ self.least - pull @ pull / (2 * self.lam))
 
     def _solve_working(self, upper: float) -> tuple[Vector, Vector]:
-        """Solve the QP over the working planes, in units of `upper`, from the last active set."""
-        d, k = self.a.shape[1], self.n_groups
+        """Solve the QP over the working planes from the last active set; gives w and the slacks.
+
+        Nearly linear programs (a very large C) make daqp cycle or lose digits: then looser
+        tolerances and other units of w are tried. That may cost a little of the bound, never its
+        truth.
+        """
         at = np.flatnonzero(self.working)
-        unit = np.sqrt(upper / self.lam)
+        ball = np.sqrt(upper / self.lam)  # |w| of the optimum is below sqrt(2) times this
+        slope = float(np.sqrt((self.a[at] ** 2).sum(axis=1).max())) if len(at) else 0.0
+        near = min(ball, upper / slope) if slope > 0 else ball
+        start = (self.alpha.copy(), self.mu.copy())
+        least = np.inf
+        found: tuple[Vector, Vector, Vector, Vector] | None = None
+        flag = 0
+        middle = np.sqrt(ball * near)
+        for unit, tolerance, options in (
+            (ball, 1e-10, {"zero_tol": 1e-9}),
+            (ball, 1e-9, {}),
+            (middle, 1e-8, {"eps_prox": 1.0}),
+            (near, 1e-8, {"eps_prox": 1e-3}),
+            (ball, 1e-7, {"eps_prox": 1.0}),
+            (ball, 1e-5, {}),
+            (near, 1e-5, {"eps_prox": 1.0}),
+        ):
+            warm = start if tolerance == 1e-10 else None
+            w, slack, flag = self._attempt(at, upper, float(unit), warm, tolerance, options)
+            if flag != 1:
+                continue
+            error = 0.5 * self.lam * float(w @ w) + float(slack.sum()) - self.dual_value()
+            if error < least:
+                least, found = error, (w, slack, self.alpha, self.mu)
+            if error <= INEXACT * upper:
+                break
+        if found is None:
+            if flag == INFEASIBLE:
+                raise _InfeasibleError
+            raise RuntimeError(f"the master's QP with {len(at)} planes was not solved ({flag})")
+        w, slack, self.alpha, self.mu = found
+        return w, slack
+
+    def _attempt(
+        self,
+        at: NDArray[np.intp],
+        upper: float,
+        unit: float,
+        start: tuple[Vector, Vector] | None,
+        tolerance: float,
+        options: dict[str, Any],
+    ) -> tuple[Vector, Vector, int]:
+        """Solve once, w in `unit` and slacks in `upper`; sets alpha and mu."""
+        d, k, p, r = self.a.shape[1], self.n_groups, len(at), len(self.least)
         hessian = np.zeros((d + k, d + k))
-        hessian[range(d), range(d)] = 1.0
+        hessian[range(d), range(d)] = self.lam * unit**2 / upper
         linear = np.concatenate([np.zeros(d), np.ones(k)])
-        r = len(self.least)
-        matrix = np.zeros((len(at) + k + r, d + k))
-        matrix[: len(at), :d] = self.a[at] * (unit / upper)
-        matrix[np.arange(len(at)), d + self.group[at]] = -1.0
-        matrix[range(len(at), len(at) + k), range(d, d + k)] = -1.0
-        matrix[len(at) + k :, :d] = -self.rows
+        matrix = np.zeros((p + k + r, d + k))
+        matrix[:p, :d] = self.a[at] * (unit / upper)
+        matrix[np.arange(p), d + self.group[at]] = -1.0
+        matrix[range(p, p + k), range(d, d + k)] = -1.0
+        matrix[p + k :, :d] = -self.rows
         bound = np.concatenate([-self.b[at] / upper, np.zeros(k), -self.least / unit])
-        full = np.zeros(k)
-        np.add.at(full, self.group, self.alpha)
-        start = np.concatenate([self.alpha[at], np.maximum(1 - full, 0), self.mu * unit / upper])
-        x, dual = _qp(hessian, linear, matrix, bound, start)
-        self.alpha[:] = 0.0
-        self.alpha[at] = np.maximum(dual[: len(at)], 0.0)
-        # A group's multipliers sum to at most 1 (the zero plane takes the rest); rounding may not.
-        full[:] = 0.0
-        np.add.at(full, self.group, self.alpha)
-        self.alpha /= np.maximum(full, 1.0)[self.group]
-        self.mu = np.maximum(dual[len(at) + k :], 0.0) * (upper / unit)
-        return x[:d] * unit, x[d:] * upper
-
-
-def _qp(
-    hessian: Matrix, linear: Vector, matrix: Matrix, bound: Vector, start: Vector
-) -> tuple[Vector, Vector]:
-    """Minimise x'Hx/2 + f'x subject to A x <= b; give x and the multipliers."""
-    lowest = np.full(len(bound), -1e30)
-    attempts: list[dict[str, Any]] = [{"dual_start": start}, {}, {"eps_prox": 1e-4}]
-    for options in attempts:
+        if start is not None:
+            alpha, mu = start
+            rest = np.maximum(1 - np.bincount(self.group, alpha, k), 0)
+            first = np.concatenate([alpha[at], rest, mu * (unit / upper)])
+            options = {**options, "dual_start": first}
         x, _, flag, info = daqp.solve(
-            hessian, linear, matrix, bound, lowest, None, primal_tol=1e-10, **options
-        )
-        if flag == 1:
-            return np.asarray(x), np.asarray(info["lam"])
-    if flag == -1:
-        raise _InfeasibleError
-    raise RuntimeError(
-        f"the master's QP with {matrix.shape[1]} variables and {matrix.shape[0]} rows was not "
-        f"solved (daqp says {flag})"
-    )
+            hessian, linear, matrix, bound, np.full(len(bound), -1e30), None,
+            primal_tol=tolerance, **options,
+        )  # fmt: skip
+        dual = np.maximum(info["lam"], 0.0)
+        self.alpha = np.zeros(len(self.b))
+        self.alpha[at] = dual[:p]
+        # A group's multipliers sum to at most 1 (the zero plane takes the rest); rounding may not.
+        self.alpha /= np.maximum(np.bincount(self.group, self.alpha, k), 1.0)[self.group]
+        self.mu = dual[p + k :] * (upper / unit)
+        w = np.asarray(x[:d]) * unit
+        heights = self.b[at] + self.a[at] @ w
+        slack = np.zeros(k)
+        np.maximum.at(slack, self.group[at], heights)
+        return w, slack, int(flag)

@@ -14,12 +14,15 @@ from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.learn.losses import Loss, loss_of
 from cutlearn.learn.oracle import Oracle, Task, ask, task_of
+from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 # The index that stands for the zero plane (y = y_n), which no image needs to store.
 ZERO = -1
+# Fewer nodes in all are prepared faster than threads are started.
+WORTH_THREADS = 500_000
 
 
 class PlaneSet:
@@ -89,6 +92,8 @@ class Pool:
         0, 1 or 255 (void), one array for each problem.
     loss : str or Loss
     normalize : "pixels", "loss" or "none"
+    n_jobs : int, optional
+        Threads that prepare the images.
     """
 
     def __init__(
@@ -97,21 +102,34 @@ class Pool:
         labels: Sequence[ArrayLike],
         loss: str | Loss = "hamming",
         normalize: str = "pixels",
+        n_jobs: int | None = None,
     ) -> None:
         _check_alike(problems, labels)
         bound = loss_of(loss)
-        self.settings = f"{bound!r} {normalize}"
-        self.tasks: list[Task] = []
-        for image, (problem, truth) in enumerate(zip(problems, labels)):
+        self.settings = _settings(loss, normalize)
+
+        def bind(image: int) -> Task:
             try:
-                self.tasks.append(task_of(problem, truth, bound, image, normalize))
+                return task_of(problems[image], labels[image], bound, image, normalize)
             except InputError as error:
                 raise InputError(f"image {image}: {error}") from error
+
+        large = sum(problem.n_nodes for problem in problems) > WORTH_THREADS
+        with Workers(n_jobs if large else None) as workers:
+            self.tasks = workers.map(bind, range(len(problems)))
         self.oracles = [Oracle(task) for task in self.tasks]
         self.planes = [PlaneSet(problems[0].n_weights) for _ in problems]
 
     def __len__(self) -> int:
         return len(self.tasks)
+
+    def check(self, problems: Sequence[Problem], loss: str | Loss, normalize: str) -> None:
+        """Refuse to serve another number of problems, another loss or normalisation."""
+        if len(problems) != len(self) or _settings(loss, normalize) != self.settings:
+            raise InputError(
+                f"pool: {len(self)} images with {self.settings} found; {len(problems)} with "
+                f"{_settings(loss, normalize)} wanted. Make a pool for these, or take a part."
+            )
 
     @property
     def n_weights(self) -> int:
@@ -162,6 +180,10 @@ class Pool:
                     out.update(np.ascontiguousarray(array).data)
             out.update(f"{problem.shape}{problem.connectivity}".encode())
         return out.hexdigest()
+
+
+def _settings(loss: str | Loss, normalize: str) -> str:
+    return f"{loss_of(loss)!r} normalize={normalize!r}"
 
 
 def _check_alike(problems: Sequence[Problem], labels: Sequence[ArrayLike]) -> None:

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from cutlearn.learn.steps import (
     settings_of,
     steps_to_rows,
 )
-from cutlearn.run.checkpoint import Interrupted, load_checkpoint, save_checkpoint
+from cutlearn.run.checkpoint import Interrupted, check_place, load_checkpoint, save_checkpoint
 from cutlearn.run.workers import thread_count
 
 Vector = NDArray[np.float64]
@@ -42,6 +43,7 @@ Matrix = NDArray[np.float64]
 FLOOR = 1e-3
 # Known planes are used up until this share of the tolerance, before the oracle is asked again.
 SETTLED = 0.25
+MOST_SETTLING = 100
 # From so many images on, training begins on a quarter of them, up to this gap: early rounds only
 # have to move w, and images are alike.
 MANY = 8
@@ -111,8 +113,11 @@ def train(
             "envelope: learned envelopes asked for; unary and pairwise terms are learned so far. "
             "Leave out envelope."
         )
+    if checkpoint is not None:
+        check_place(checkpoint)
     if pool is None:
-        pool = Pool(problems, labels, loss, normalize)
+        pool = Pool(problems, labels, loss, normalize, n_jobs)
+    pool.check(problems, loss, normalize)
     setting = settings_of(len(pool), learner, C, tol, groups, max_steps)
     rows, least = _constraints(pool, constraints)
     run = _Run(pool, setting, rows, least, checkpoint)
@@ -152,7 +157,7 @@ def path(
         As for `train`.
     """
     if pool is None:
-        pool = Pool(problems, labels, loss, normalize)
+        pool = Pool(problems, labels, loss, normalize, options.get("n_jobs"))
     results = []
     for number, C in enumerate(Cs):
         file = None if checkpoint is None else f"{checkpoint}.{number}"
@@ -181,7 +186,7 @@ class _Run:
         self.layout = layout_of(pool.tasks[0].problem)
         self.master = Bundle(pool.n_weights, setting.groups, 1.0 / setting.C, rows, least)
         # Images go to groups in order, in runs of nearly equal length.
-        self.begins = np.arange(setting.groups) * len(pool) // setting.groups
+        self.bounds = [g * len(pool) // setting.groups for g in range(setting.groups + 1)]
         self.steps: list[Step] = []
         self.rounds: list[NDArray[np.int32]] = []
         self._known: set[tuple[int, bytes]] = set()
@@ -266,7 +271,7 @@ class _Run:
 
     def _settle(self) -> None:
         """Let master and known planes agree, without a cut, before the oracle is asked."""
-        while True:
+        for _ in range(MOST_SETTLING):
             index = self.pool.best(self.w)
             rows = self.pool.rows(index)
             known = self._objective(rows, self.w)
@@ -284,12 +289,12 @@ class _Run:
 
     def _give(self, index: NDArray[np.int32], rows: Matrix) -> bool:
         """Give the master every group's plane that it does not know; whether there was one."""
-        ends = np.append(self.begins[1:], len(index))
-        keys = [(g, index[i:j].tobytes()) for g, (i, j) in enumerate(zip(self.begins, ends))]
+        raw, size = index.tobytes(), index.itemsize
+        keys = [(g, raw[size * i : size * j]) for g, (i, j) in enumerate(pairwise(self.bounds))]
         new = np.array([key not in self._known for key in keys])
         self._known.update(keys)
         self.rounds.append(index)
-        sums = np.add.reduceat(rows, self.begins, axis=0) / len(rows)
+        sums = np.add.reduceat(rows, self.bounds[:-1], axis=0) / len(rows)
         new &= sums.any(axis=1)
         self.master.add(sums[:, 0], sums[:, 1:], new)
         return bool(new.any())

@@ -1,8 +1,9 @@
-"""Weights that serve what is judged: C by held-out images, then one shift of the bias.
+"""Weights that serve what is judged: the loss, C and one shift of the bias, chosen for pooled IoU.
 
-In: problems whose node features are honest (out of fold), their masks, a loss. Out: weights.
-A model trained with plain Hamming loss shrinks rare labels. For `loss="hamming"` the judge is the
-pooled IoU of label 1; for another loss it is that loss, and the bias stays as trained.
+Pooled IoU is I / U, and a labelling maximises it exactly if it maximises I - J U at the best J
+(Dinkelbach), that is, minimises missed + J x false pixels. So `loss="hamming"` trains with the
+Hamming loss whose label weights are (J, 1), J being the IoU that the features reach out of fold.
+For another loss the judge is that loss, and weights and bias stay as trained.
 """
 
 from collections.abc import Callable, Sequence

@@ -26,6 +26,16 @@ class Interrupted(KeyboardInterrupt):
     """A long run was stopped by the keyboard; the message tells what is saved and how to go on."""
 
 
+def check_place(path: str | Path) -> None:
+    """Refuse, before work starts, a path where no checkpoint can be written."""
+    place = Path(path)
+    if place.is_dir() or not place.parent.is_dir():
+        raise InputError(
+            f"{path}: a folder, or a file in a folder that does not exist, found; the name of a "
+            "file in an existing folder wanted for the checkpoint. Make the folder first."
+        )
+
+
 def save_checkpoint(path: str | Path, kind: str, values: dict[str, Any], arrays: Arrays) -> None:
     """Write a checkpoint atomically.
 

@@ -1,0 +1,118 @@
+"""Envelopes: pruning, hinges, and the three linear forms against the formulas of the paper."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cutlearn as cl
+from cutlearn.energy.envelope import lower_lines
+
+lines = st.lists(st.tuples(st.integers(-6, 6), st.integers(-9, 9)), min_size=1, max_size=7)
+FORMS = ["samples", "slopes", "curvatures"]
+
+
+@given(lines, st.integers(0, 8))
+def test_hinges_add_up_to_the_lowest_line(ab, n):
+    a, b = np.array(ab, float).T
+    envelope = cl.Envelope(np.arange(n), a, b)
+    slope, constant, alpha, beta = envelope.hinges()
+    s = np.arange(n + 1)
+    hinged = slope * s + constant + np.minimum(0, beta - np.multiply.outer(s, alpha)).sum(axis=1)
+    assert hinged.tolist() == envelope.value(s).tolist()
+    assert (alpha > 0).all()
+
+
+@given(lines, st.integers(1, 8))
+def test_kept_lines_are_each_lowest_somewhere(ab, mass):
+    a, b = map(list, zip(*ab))
+    kept = lower_lines(a, b, mass)
+    s = np.linspace(0, mass, 64 * mass * 7 * 9 + 1)  # finer than any crossing of such lines
+    values = np.multiply.outer(s, np.array(a)[kept]) + np.array(b)[kept]
+    assert (np.unique(values.argmin(axis=1)) == np.arange(len(kept))).all()
+
+
+def test_without_dropping_the_hinges_would_be_wrong():
+    # The middle line is never lowest; its two hinges would both count.
+    envelope = cl.Envelope([0, 1], [2.0, 1.0, -2.0], [0.0, 3.0, 4.0])
+    assert envelope.lines()[0].tolist() == [2.0, -2.0]
+    assert cl.Energy([0.0, 0.0], envelopes=[envelope]).minimize().value == 0.0
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("K", [1, 2, 3, 10])
+def test_features_and_lines_give_one_energy(form, K):
+    rng = np.random.default_rng(K)
+    spec = cl.EnvelopeSpec(K, form)
+    curved = np.concatenate([rng.normal(size=2), -rng.random(K - 1)])
+    vector = cl.EnvelopeSpec(K, "curvatures").convert(curved, form)
+    assert (spec.constraints() @ vector >= -1e-12).all()
+    for size in (1, 3, 7, 40):
+        members = np.arange(size)
+        envelope = spec.envelope(vector, members)
+        s = np.arange(size + 1)
+        expected = spec.features(s / size) @ vector
+        assert envelope.value(s) == pytest.approx(expected, abs=1e-12)
+        per_node = cl.EnvelopeSpec(K, form, "node").envelope(vector, members)
+        assert per_node.value(s) == pytest.approx(size * expected, abs=1e-10)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_conversions_go_there_and_back(form):
+    rng = np.random.default_rng(7)
+    spec = cl.EnvelopeSpec(6, form)
+    vector = cl.EnvelopeSpec(6, "curvatures").convert([0.3, 2.0, *-rng.random(5)], form)
+    for other in FORMS:
+        back = cl.EnvelopeSpec(6, other).convert(spec.convert(vector, other), form)
+        assert back == pytest.approx(vector, abs=1e-12)
+    assert spec.from_lines(*spec.to_lines(vector, 24.0), 24.0) == pytest.approx(vector, abs=1e-12)
+
+
+def test_features_of_the_paper():
+    # gould2011 after equation 8: n = 3, p = 1/2 + e gives (0, 1/2 - 3e, 1/2 + 3e, 0).
+    e = 0.01
+    found = cl.EnvelopeSpec(3, "samples").features(0.5 + e)
+    assert found == pytest.approx([0, 0.5 - 3 * e, 0.5 + 3 * e, 0])
+    assert cl.EnvelopeSpec(3, "samples").constraints().tolist() == [[-1, 2, -1, 0], [0, -1, 2, -1]]
+    # Equation 9: each feature of the slopes sums those of the samples from its own on.
+    p = np.linspace(0, 1, 23)
+    samples = cl.EnvelopeSpec(5, "samples").features(p)
+    sums = samples[:, ::-1].cumsum(axis=1)[:, ::-1]
+    assert cl.EnvelopeSpec(5, "slopes").features(p) == pytest.approx(sums)
+
+
+def test_weights_and_overlaps():
+    a = cl.Envelope([0, 1], [3.0, -1.0], [0.0, 2.0], weights=[0.5, 2.0])
+    b = cl.Envelope([1, 2], [-2.0], [1.0])
+    energy = cl.Energy([0.5, -0.25, 1.0], envelopes=[a, b])
+    values = {
+        y: energy.value(y) for y in [(i, j, k) for i in (0, 1) for j in (0, 1) for k in (0, 1)]
+    }
+    assert values[(1, 1, 0)] == 0.25 + min(7.5, -0.5) - 1.0
+    cut = energy.minimize()
+    assert cut.value == min(values.values())
+    assert values[tuple(cut.labels.tolist())] == cut.value
+
+
+def test_a_region_of_nothing_is_a_constant():
+    assert (
+        cl.Energy([1.0], envelopes=[cl.Envelope([], [5.0, 1.0], [2.0, -3.0])]).minimize().value
+        == -3
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: cl.EnvelopeSpec(0), "lines: 0 found"),
+        (lambda: cl.EnvelopeSpec(3, "lines"), "form: 'lines' found"),
+        (
+            lambda: cl.EnvelopeSpec(3).convert([1.0], "samples"),
+            r"vector: shape \(1,\) found; \(4,\)",
+        ),
+        (lambda: cl.EnvelopeSpec(3).envelope([0] * 4, []), "add up to 0"),
+    ],
+)
+def test_refusals(make, message):
+    with pytest.raises(cl.InputError, match=message):
+        make()
