@@ -54,7 +54,6 @@ def save(model: Segmenter, path: str | os.PathLike[str]) -> None:
             "gap": model.gap_,
             "converged": model.converged_,
             "certified": model.certified_,
-            "shift": model.shift_,
         },
         "features": described,
         "card": model.card_,
@@ -190,12 +189,12 @@ def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, featurizer: 
         raise ValueError("weights that are not finite, or edge weights below zero")
     steps = rows_to_steps(arrays["steps"])
     fitted, card = header["fitted"], header["card"]
-    numbers = {name: float(fitted[name]) for name in ("C", "gap", "shift")}
+    numbers = {name: float(fitted[name]) for name in ("C", "gap")}
     if not all(map(math.isfinite, numbers.values())) or not isinstance(card, dict):
         raise ValueError("figures of the fit that are not finite, or no card")
     model.w_, model.w_names_ = w, names
     model.featurizer_, model.card_ = featurizer, card
-    model.C_, model.gap_, model.shift_ = numbers["C"], numbers["gap"], numbers["shift"]
+    model.C_, model.gap_ = numbers["C"], numbers["gap"]
     model.converged_, model.certified_ = bool(fitted["converged"]), bool(fitted["certified"])
     model.steps_, model.n_steps_ = tuple(steps), len(steps)
     model.judged_ = dict(card["metrics"])

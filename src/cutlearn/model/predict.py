@@ -40,7 +40,7 @@ def problem_of(
         fixed = sample.fixed().astype(np.int8).reshape(-1)
     return Problem(
         node_features,
-        edge_features=featurizer.edge_features(sample.image, node_features) if edges else None,
+        edge_features=featurizer.edge_features(sample.image) if edges else None,
         fixed=fixed,
         shape=sample.shape,
         connectivity=featurizer.connectivity,

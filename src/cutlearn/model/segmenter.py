@@ -45,8 +45,8 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         ("unary", "contrast"), or ("unary",) for no edges.
     labels : "binary"
     loss : "hamming", "count" or a Loss
-        "hamming" also tunes C and the bias for pooled IoU on the training images; a `Loss` (such
-        as `Hamming()`) is trained as it stands.
+        "hamming" serves IoU: its label weights and C are chosen for pooled IoU. A `Loss` (such as
+        `Hamming()`, all pixels alike) is trained as it stands.
     learner : "bundle" or "nslack"
     C : "auto" or float > 0
         1 / lambda; "auto" chooses by held-out images.
@@ -66,10 +66,8 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     w_ : (d,) float64 array
-        Node weights, then edge weights, as named by `w_names_`; the shift included.
+        Node weights, then edge weights, as named by `w_names_`.
     w_names_ : list of str
-    shift_ : float
-        What was added to the trained bias for the sake of IoU.
     gap_, converged_, certified_ : float, bool, bool
         The relative gap of the training, whether it reached `tol`, and whether it is proved.
     n_steps_, steps_ : int, tuple of Step
@@ -77,7 +75,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
     classes_ : (2,) array
     featurizer_ : Featurizer
     judged_ : dict
-        How C and shift were judged on the training images.
+        What was judged while loss and C were chosen, on held-out training images.
     card_ : dict
         What a model file says of itself.
 
@@ -170,9 +168,8 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         edges = featurizer.edge_names_ if "contrast" in self.potentials else []
         result = chosen.result
         self.featurizer_ = featurizer
-        self.w_ = chosen.w
+        self.w_ = result.w
         self.w_names_ = [f"node {n}" for n in featurizer.node_names_] + [f"edge {n}" for n in edges]
-        self.shift_ = chosen.shift
         self.gap_ = float(result.relative_gap)
         self.n_steps_ = len(result.steps)
         self.steps_ = result.steps
