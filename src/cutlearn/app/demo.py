@@ -30,11 +30,11 @@ from cutlearn.store import atomic_write
 
 N_TRAIN, N_TEST, N_SHOWN = 24, 40, 3
 SHAPE = (96, 128)
-# What C = "auto" chooses on these worlds (benchmarks/count_loss.py), without the time of choosing;
-# a small tolerance, so that the curves have something to show.
+# One C for both, which spares the time of choosing; a small tolerance, so that the curves have
+# something to show.
 C, TOL = 100.0, 0.003
 PICTURE = "cells.png"
-# Both as they stand: only the loss differs. (The default of `cutlearn fit` also moves its bias for
+# Both as they stand: only the loss differs. (The default of `cutlearn fit` weighs the labels for
 # IoU; benchmarks/count_loss.py compares all three over several worlds.)
 LOSSES: dict[str, Loss] = {"Hamming loss": Hamming(), "count loss": Count()}
 # A tenth of the default's work.
