@@ -77,3 +77,12 @@ def test_refuses_a_shape_without_room():
 
 def test_examples_of_the_docstrings():
     assert doctest.testmod(synth).failed == 0
+
+
+@pytest.mark.parametrize("shape", [(32, 32), (40, 48), (96, 128), (192, 256)])
+def test_cells_of_every_size_are_seen(shape):
+    for seed in range(12):
+        world = cells(seed, shape)
+        inside, outside = (world.image[world.labels == k].mean() for k in (1, 0))
+        assert outside < 0.35  # dark, neither black nor burnt out
+        assert inside > outside + 0.02

@@ -231,7 +231,9 @@ def _fibre(rng: np.random.Generator, shape: tuple[int, int]) -> Float:
 def _haze(rng: np.random.Generator, shape: tuple[int, int], light: Float) -> Float:
     """Background: medium, glow of the cells, and blurred shadows of layers out of focus."""
     cloud = ndimage.gaussian_filter(rng.normal(size=shape), 28, mode="wrap")
-    haze: Float = 0.09 + 0.03 * cloud / cloud.std() + 0.25 * ndimage.gaussian_filter(light, 14)
+    # In a small image the blur leaves hardly more than a mean, which is no cloud.
+    cloud = (cloud - cloud.mean()) / cloud.std()
+    haze: Float = 0.09 + 0.03 * cloud + 0.25 * ndimage.gaussian_filter(light, 14)
     for _ in range(rng.poisson(5 * shape[0] * shape[1] / (192 * 256))):
         center = rng.uniform(0, shape[0]), rng.uniform(0, shape[1])
         window, body = _blob(rng, shape, center, rng.uniform(7, 15))

@@ -80,10 +80,15 @@ class Progress:
     title : str
     stream : text stream, optional
         Where to write, stderr by default.
+    start : float, optional
+        When the work began, on `time.monotonic`; by default when the context is entered.
     """
 
-    def __init__(self, title: str, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, title: str, stream: TextIO | None = None, start: float | None = None
+    ) -> None:
         self.title = title
+        self._begun = start
         self._stream = stream or sys.stderr
         self._bar: Bar | None = None
         self._task: Any = None
@@ -92,7 +97,7 @@ class Progress:
         self._first_gap = math.nan
 
     def __enter__(self) -> "Progress":
-        self._start = time.monotonic()
+        self._start = time.monotonic() if self._begun is None else self._begun
         if self._stream.isatty():
             columns = (
                 TextColumn("{task.description}"),
@@ -129,10 +134,14 @@ class Progress:
         """Go through items and show how many are done."""
         for done, item in enumerate(items, 1):
             yield item
-            seconds = max(time.monotonic() - self._start, 1e-9)
-            left = seconds / done * (total - done)
-            note = f"{done} of {total} {unit}, {done / seconds:.1f}/s, left {clock(left)}"
-            self._show(done / max(total, 1), note, done >= total)
+            self.at(done, total, unit)
+
+    def at(self, done: int, total: int, unit: str = "images") -> None:
+        """Show that so many of all are done."""
+        seconds = max(time.monotonic() - self._start, 1e-9)
+        left = seconds / done * (total - done) if done else math.inf
+        note = f"{done} of {total} {unit}, {done / seconds:.1f}/s, left {clock(left)}"
+        self._show(done / max(total, 1), note, done >= total)
 
     def _show(self, share: float, note: str, done: bool) -> None:
         if self._bar is not None:

@@ -1,0 +1,160 @@
+"""`cutlearn predict` and `cutlearn evaluate`: a model and folders in, masks or figures out.
+
+Images go through one at a time per thread, so a folder of any length needs the memory of a few.
+A model that was fitted on resized images resizes new ones too, and its masks are painted back.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.app.fit import tell_notes
+from cutlearn.app.tables import percent, percent_spread, text_table
+from cutlearn.app.watch import Watch
+from cutlearn.errors import InputError
+from cutlearn.images.folder import Folder, read_folder, write_mask
+from cutlearn.images.resize import resize_image, resize_labels, side_shape
+from cutlearn.metrics import confusion
+from cutlearn.report.evaluate import Evaluation, evaluation_of
+from cutlearn.run.progress import clock
+from cutlearn.run.workers import thread_count
+
+Mask = NDArray[np.uint8]
+
+MOST_SIDE = 16_384
+
+
+def predict_command(
+    model: str,
+    images: str,
+    output: str,
+    probability: bool,
+    object_value: int,
+    jobs: int | None,
+    min_side: int | None,
+    as_json: bool,
+) -> int:
+    """Write a mask for every image of a folder; gives the exit code."""
+    begin = time.monotonic()
+    if probability:
+        raise InputError(
+            "--probability: asked for; only masks exist so far. Leave it out until a later version."
+        )
+    estimator = _load(model, jobs)
+    folder, out = read_folder(images), Path(output)
+    if out.resolve() == Path(images).resolve():
+        raise InputError(
+            f"{out}: the folder of the images found; another one was wanted, so that no image is "
+            "overwritten by its mask. Name another folder."
+        )
+    tell_notes(folder)
+    out.mkdir(parents=True, exist_ok=True)
+    shares = []
+    with Watch() as watch:
+        masks = watch.count(_masks(estimator, folder, min_side), len(folder), "predicting")
+        for i, mask in enumerate(masks):
+            write_mask(out / f"{folder.names[i]}.png", mask, object_value)
+            shares.append(float(mask.mean()))
+    seconds = time.monotonic() - begin
+    if as_json:
+        areas = [{"name": n, "share": round(s, 6)} for n, s in zip(folder.names, shares)]
+        said = {"output": str(out), "object_value": object_value, "seconds": round(seconds, 2)}
+        click.echo(json.dumps({**said, "images": areas}))
+    else:
+        click.echo(
+            f"{out}: {len(folder)} masks (0 and {object_value}), the object covers "
+            f"{percent(float(np.mean(shares)))} on average, {clock(seconds)}"
+        )
+    return 0
+
+
+def evaluate_command(
+    model: str,
+    images: str,
+    masks: str,
+    jobs: int | None,
+    object_value: Any,
+    void_value: int | None,
+    min_side: int | None,
+    as_json: bool,
+) -> int:
+    """Compare predicted with true masks; gives the exit code."""
+    begin = time.monotonic()
+    estimator = _load(model, jobs)
+    folder = read_folder(images, masks, object_value=object_value, void_value=void_value,
+                         n_labels=2)  # fmt: skip
+    tell_notes(folder)
+    with Watch() as watch:
+        found = watch.count(_masks(estimator, folder, min_side), len(folder), "predicting")
+        tables = [confusion(folder.labels(i), mask) for i, mask in enumerate(found)]
+    figures = evaluation_of(folder.names, tables)
+    seconds = time.monotonic() - begin
+    if as_json:
+        said = {"model": model, "seconds": round(seconds, 2), **figures.to_json()}
+        click.echo(json.dumps(said))
+    else:
+        click.echo(evaluation_text(figures))
+        click.echo(
+            f"{model}: pooled IoU {percent(figures.iou.value)} on {len(folder)} images, "
+            f"{clock(seconds)}"
+        )
+    return 0
+
+
+def evaluation_text(figures: Evaluation) -> str:
+    """Write the table of the images, then the figures of all together with their intervals."""
+    titles = ["image", "IoU", "pixel error", "true area", "predicted", "count error"]
+    rows = [
+        [image.name, percent(image.iou), percent(image.pixel_error), str(image.true_area),
+         str(image.predicted_area), str(image.count_error)]
+        for image in figures.images
+    ]  # fmt: skip
+    count = figures.count_error
+    totals = [
+        ["pooled IoU", percent_spread(figures.iou)],
+        ["pixel error", percent_spread(figures.pixel_error)],
+        ["count error", f"{count.value:.1f} [{count.low:.1f} .. {count.high:.1f}] pixels"],
+        ["  of the area", percent_spread(figures.relative_count_error)],
+    ]
+    lines = [f"{name.ljust(13)}  {value}" for name, value in totals]
+    return "\n".join([text_table(titles, rows), "", *lines,
+                      "(in brackets: 95 % interval over draws of images)"])  # fmt: skip
+
+
+def _load(model: str, jobs: int | None) -> Any:
+    from cutlearn.model.files import load
+
+    estimator = load(model)
+    thread_count(jobs)  # refuses 0 before any work
+    estimator.n_jobs = jobs
+    return estimator
+
+
+def _masks(estimator: Any, folder: Folder, min_side: int | None) -> Iterator[Mask]:
+    """The predicted masks of a folder's images at full size, a few images at a time."""
+    side = min_side if min_side is not None else _side_of(estimator.card_)
+    threads = thread_count(-1 if estimator.n_jobs is None else estimator.n_jobs)
+    for first in range(0, len(folder), threads):
+        images = [folder.image(i) for i in range(first, min(first + threads, len(folder)))]
+        shapes = [image.shape[:2] for image in images]
+        if side is not None:
+            images = [resize_image(i, side_shape(s, side)) for i, s in zip(images, shapes)]
+        for mask, shape in zip(estimator.predict(images), shapes):
+            yield resize_labels(mask, shape)
+
+
+def _side_of(card: dict[str, Any]) -> int | None:
+    """The size that a model was fitted at; a file may say anything, so it is checked."""
+    side = card.get("min_side")
+    if side is not None and (type(side) is not int or not 1 <= side <= MOST_SIDE):
+        raise InputError(
+            f"model: min_side {side!r} found in its card; a number of pixels from 1 to "
+            f"{MOST_SIDE} was wanted. Name it with --min-side, or fit again."
+        )
+    return side

@@ -1,0 +1,159 @@
+"""`cutlearn demo`: the main job on a built-in world of cells, with two losses side by side.
+
+Images of cells are made from seeds; one model is trained for right pixels (Hamming loss)
+and one for right areas (count loss). Both predict other images; a table compares them
+and a picture shows masks, errors, training curves and areas.
+"""
+
+import io
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.app.tables import percent, percent_spread, text_table
+from cutlearn.app.watch import Watch
+from cutlearn.features.boosted import Recipe
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.images.synth import Cells, cells
+from cutlearn.learn.losses import Count, Hamming, Loss
+from cutlearn.report.displays import AreaDisplay, MasksDisplay, TrainingDisplay
+from cutlearn.report.evaluate import Evaluation, evaluate
+from cutlearn.run.progress import clock
+from cutlearn.store import atomic_write
+
+N_TRAIN, N_TEST, N_SHOWN = 24, 40, 3
+SHAPE = (96, 128)
+# One C for both, which spares the time of choosing; a small tolerance, so that the curves have
+# something to show.
+C, TOL = 100.0, 0.003
+PICTURE = "cells.png"
+# Both as they stand: only the loss differs. (The default of `cutlearn fit` weighs the labels for
+# IoU; benchmarks/count_loss.py compares all three over several worlds.)
+LOSSES: dict[str, Loss] = {"Hamming loss": Hamming(), "count loss": Count()}
+# A tenth of the default's work.
+RECIPE = Recipe(trees=30, rows=20_000, folds=3, stages=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One loss: its model, its masks of the test images and their figures."""
+
+    model: Any
+    masks: list[NDArray[np.uint8]]
+    figures: Evaluation
+
+
+def demo_command(output: str, seed: int, jobs: int | None, as_json: bool) -> int:
+    """Run the demo; gives the exit code."""
+    begin = time.monotonic()
+    out = Path(output)
+    out.mkdir(parents=True, exist_ok=True)
+    train, test = worlds(seed, N_TRAIN, SHAPE), worlds(seed, N_TEST, SHAPE, N_TRAIN)
+    if not as_json:
+        click.echo(
+            f"a world of cells: {len(train)} images of {SHAPE[0]} x {SHAPE[1]} to learn from, "
+            f"{len(test)} others to predict\n"
+            "(few trees, for speed; `cutlearn fit` grows more by default: slower and better)"
+        )
+    trials = {name: run(name, loss, train, test, jobs) for name, loss in LOSSES.items()}
+    file = out / PICTURE
+    atomic_write(file, draw(test, trials))
+    seconds = time.monotonic() - begin
+    if as_json:
+        models = {name: _said(trial) for name, trial in trials.items()}
+        click.echo(json.dumps({"picture": str(file), "seconds": round(seconds, 2), **models}))
+    else:
+        click.echo(comparison(trials))
+        click.echo(f"look at {file}: masks, errors and training curves ({clock(seconds)})")
+    return 0
+
+
+def worlds(seed: int, n: int, shape: tuple[int, int], first: int = 0) -> list[Cells]:
+    """Give images of cells; another seed gives others, and no image comes twice."""
+    return [cells(10_000 * seed + first + i, shape) for i in range(n)]
+
+
+def run(
+    name: str, loss: Loss, train: Sequence[Cells], test: Sequence[Cells], jobs: int | None
+) -> Trial:
+    """Train with a loss and predict the test images."""
+    from cutlearn.model.segmenter import Segmenter
+
+    features = Featurizer("boosted", recipe=RECIPE)
+    model = Segmenter(loss=loss, C=C, tol=TOL, features=features, n_jobs=jobs, random_state=0)
+    with Watch(f"{name}, ") as watch:
+        model.fit([w.image for w in train], [w.labels for w in train],
+                  progress=watch.features, callback=watch.step)  # fmt: skip
+        found = (model.predict([w.image])[0] for w in test)
+        masks = list(watch.count(found, len(test), "predicting"))
+    names = [str(i) for i in range(len(test))]
+    return Trial(model, masks, evaluate(names, [w.labels for w in test], masks))
+
+
+def comparison(trials: dict[str, Trial]) -> str:
+    """Write the figures of the losses beside each other."""
+    rows = []
+    for name, trial in trials.items():
+        f = trial.figures
+        rows.append(
+            [name, percent_spread(f.pixel_error), percent_spread(f.relative_count_error),
+             percent_spread(f.iou), percent(trial.model.gap_)]
+        )  # fmt: skip
+    titles = ["trained with", "pixel error", "count error (of the area)", "pooled IoU", "gap"]
+    return text_table(titles, rows)
+
+
+def draw(test: Sequence[Cells], trials: dict[str, Trial]) -> bytes:
+    """Draw masks with their errors, training curves and areas; gives a PNG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12.5, 11), layout="constrained")
+    figure.suptitle("cutlearn demo: cells, segmented by exact cuts", fontsize="x-large")
+    parts: Any = figure.subfigures(2, 1, height_ratios=[2.45, 1])
+    above, below = parts
+    shown = _typical(test, N_SHOWN)
+    MasksDisplay.from_predictions(
+        [test[i].image for i in shown],
+        [test[i].labels for i in shown],
+        {_heading(name, t.figures): [t.masks[i] for i in shown] for name, t in trials.items()},
+    ).plot(above)
+    axes = below.subplots(1, len(trials) + 1)
+    for ax, (name, trial) in zip(axes, trials.items()):
+        TrainingDisplay.from_steps(trial.model.steps_).plot(ax, f"training, {name}")
+    areas = {
+        name: [image.predicted_area for image in trial.figures.images]
+        for name, trial in trials.items()
+    }
+    AreaDisplay([int(w.labels.sum()) for w in test], areas).plot(
+        axes[-1], f"areas of {len(test)} images"
+    )
+    file = io.BytesIO()
+    figure.savefig(file, dpi=110, format="png")
+    return file.getvalue()
+
+
+def _heading(name: str, figures: Evaluation) -> str:
+    """A column's title: the loss, and how good it is on all images."""
+    return (
+        f"trained with {name}\nall {len(figures.images)}: IoU {100 * figures.iou.value:.1f} %, "
+        f"areas off by {100 * figures.relative_count_error.value:.1f} %"
+    )
+
+
+def _typical(test: Sequence[Cells], n: int) -> list[int]:
+    """Choose images by their area only, from few cells to many, so that no model is favoured."""
+    order = np.argsort([w.labels.mean() for w in test], kind="stable")
+    return [int(order[round(k)]) for k in np.linspace(0.15, 0.85, n) * (len(test) - 1)]
+
+
+def _said(trial: Trial) -> dict[str, Any]:
+    figures = trial.figures.to_json()
+    del figures["images"]
+    return {**figures, "gap": trial.model.gap_, "C": trial.model.C_}

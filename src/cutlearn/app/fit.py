@@ -1,0 +1,149 @@
+"""`cutlearn fit`: a folder of images and a folder of masks in, a model file out.
+
+The unfinished run lives in MODEL.part beside the model: features and every step of training. The
+same command finds it and goes on; it is removed when the model is written.
+"""
+
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cutlearn.app.door import UNFINISHED
+from cutlearn.app.watch import Watch
+from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.images.folder import Folder, read_folder
+from cutlearn.images.resize import resize_image, resize_labels, side_shape
+from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.progress import clock
+
+
+def fit_command(
+    images: str,
+    masks: str,
+    model: str,
+    loss: str,
+    C: float | str,
+    tol: float,
+    features: str,
+    seed: int,
+    jobs: int | None,
+    object_value: Any,
+    void_value: int | None,
+    min_side: int | None,
+    strict: bool,
+    as_json: bool,
+) -> int:
+    """Learn a model from two folders and write it; gives the exit code."""
+    begin = time.monotonic()
+    target = _target(model)
+    # Two labels: that a third is refused here spares the user the time of the features.
+    folder = read_folder(images, masks, object_value=object_value, void_value=void_value,
+                         n_labels=2)  # fmt: skip
+    tell_notes(folder)
+    from cutlearn.model.segmenter import Segmenter
+
+    estimator = Segmenter(loss=loss, C=C, tol=tol, features=features, n_jobs=jobs,
+                          random_state=seed)  # fmt: skip
+    part = target.with_name(f"{target.name}.part")
+    resumed = part.is_dir() and any(part.iterdir())
+    if resumed:
+        click.echo(f"going on with the unfinished run in {part}", err=True)
+    with Watch() as watch:
+        pairs = [_pair(folder, i, min_side) for i in watch.count(range(len(folder)), len(folder),
+                                                                 "reading")]  # fmt: skip
+        stopped = _train(estimator, pairs, part, watch)
+    estimator.card_["min_side"] = min_side
+    estimator.save(target)
+    _clear(part)
+    if stopped:
+        click.echo(f"cutlearn: {stopped}", err=True)
+    said = {
+        "model": str(target),
+        "images": len(folder),
+        "weights": len(estimator.w_),
+        "loss": loss,
+        "C": estimator.C_,
+        "steps": estimator.n_steps_,
+        "gap": estimator.gap_,
+        "tol": tol,
+        "converged": estimator.converged_,
+        "resumed": resumed,
+        "seconds": round(time.monotonic() - begin, 2),
+    }
+    click.echo(json.dumps(said) if as_json else _summary(said))
+    return UNFINISHED if strict and not estimator.converged_ else 0
+
+
+def tell_notes(folder: Folder) -> None:
+    """Say on stderr what of a folder was passed over."""
+    for note in folder.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+def _target(model: str) -> Path:
+    """The file to write, refused before any work if it cannot be written."""
+    target = Path(model)
+    if not target.parent.is_dir():
+        raise InputError(
+            f"{target}: its folder does not exist; an existing one was wanted. Make it first."
+        )
+    return target
+
+
+def _pair(folder: Folder, index: int, min_side: int | None) -> tuple[Any, Any]:
+    image, labels = folder.image(index), folder.labels(index)
+    if min_side is None:
+        return image, labels
+    shape = side_shape(labels.shape, min_side)
+    return resize_image(image, shape), resize_labels(labels, shape)
+
+
+def _train(estimator: Any, pairs: list[tuple[Any, Any]], part: Path, watch: Watch) -> str:
+    """Fit with checkpoints; gives the warning of a run that stopped before its gap, or nothing."""
+    images, labels = [list(side) for side in zip(*pairs)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        try:
+            estimator.fit(images, labels, checkpoint=part, progress=watch.features,
+                          callback=watch.step)  # fmt: skip
+        except KeyboardInterrupt:
+            watch.close()
+            raise Interrupted(_farewell(part)) from None
+    gaps = [w.message for w in caught if issubclass(w.category, ConvergenceWarning)]
+    for warning in caught:
+        if warning.message not in gaps:
+            click.echo(f"warning: {warning.message}", err=True)
+    # Of several runs (the choice of C) only the last one is the model's.
+    return "" if estimator.converged_ or not gaps else str(gaps[-1])
+
+
+def _farewell(part: Path) -> str:
+    if part.is_dir() and any(part.iterdir()):
+        return (
+            f"interrupted; what was done is kept in {part}. "
+            "Run the same command again to go on from there."
+        )
+    if part.is_dir():
+        part.rmdir()
+    return "interrupted while computing features; nothing is kept. Run the same command again."
+
+
+def _clear(part: Path) -> None:
+    """Remove the unfinished run: its own files only, and the folder if nothing else is in it."""
+    for file in part.glob("*.safetensors"):
+        file.unlink()
+    if not any(part.iterdir()):
+        part.rmdir()
+
+
+def _summary(said: dict[str, Any]) -> str:
+    state = "certified" if said["converged"] else "NOT REACHED"
+    return (
+        f"{said['model']}: learned from {said['images']} images, {said['weights']} weights, "
+        f"C = {said['C']:g}, gap {said['gap']:.2%} ({said['tol']:.2%} wanted, {state}) after "
+        f"{said['steps']} steps, {clock(said['seconds'])}"
+    )

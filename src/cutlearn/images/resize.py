@@ -1,0 +1,96 @@
+"""Images and masks at another size: one length for the smaller side, and the way back.
+
+Objects of one kind should have one size in pixels for the features, and large images cost time.
+An image is averaged (no aliasing); labels are taken from the nearest pixel, so that no label
+appears that was not there. At the size that it has already, nothing is changed.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from cutlearn.errors import InputError
+
+Shape = tuple[int, int]
+
+
+def side_shape(shape: Shape, min_side: int) -> Shape:
+    """Give rows and columns with the smaller one of a given length, the other in proportion.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Rows and columns, pixels.
+    min_side : int
+        Wanted length of the smaller side, at least 1 pixel.
+
+    Examples
+    --------
+    >>> from cutlearn.images.resize import side_shape
+    >>> side_shape((480, 640), 240)
+    (240, 320)
+    """
+    if min_side < 1:
+        raise InputError(
+            f"min_side: {min_side} found; a number of pixels of at least 1 was wanted. "
+            "Use a number such as 240."
+        )
+    factor = min_side / min(shape)
+    return max(1, round(shape[0] * factor)), max(1, round(shape[1] * factor))
+
+
+def resize_image(image: npt.NDArray[np.float32], shape: Shape) -> npt.NDArray[np.float32]:
+    """Give an image another number of rows and columns.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, k) float32 array in [0, 1]
+    shape : (int, int)
+        Wanted rows and columns.
+
+    Returns
+    -------
+    (rows, columns) or (rows, columns, k) float32 array in [0, 1]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutlearn.images.resize import resize_image
+    >>> resize_image(np.ones((4, 6, 3), np.float32), (2, 3)).shape
+    (2, 3, 3)
+    """
+    if image.shape[:2] == tuple(shape):
+        return image
+    planes = np.moveaxis(np.atleast_3d(image), -1, 0)
+    # Pillow widens the filter when it reduces, so fine texture is averaged and not sampled.
+    made = [_resample(plane, shape, Image.Resampling.BILINEAR) for plane in planes]
+    whole = np.clip(np.stack(made, axis=-1), 0, 1)
+    return np.asarray(whole if image.ndim == 3 else whole[..., 0], np.float32)
+
+
+def resize_labels(labels: npt.NDArray[np.uint8], shape: Shape) -> npt.NDArray[np.uint8]:
+    """Give labels another number of rows and columns: each pixel takes the nearest label.
+
+    Parameters
+    ----------
+    labels : (h, w) uint8 array
+    shape : (int, int)
+        Wanted rows and columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutlearn.images.resize import resize_labels
+    >>> resize_labels(np.array([[0, 1]], np.uint8), (1, 4)).tolist()
+    [[0, 0, 1, 1]]
+    """
+    if labels.shape == tuple(shape):
+        return labels
+    return np.asarray(_resample(labels, shape, Image.Resampling.NEAREST), np.uint8)
+
+
+def _resample(plane: npt.NDArray[Any], shape: Shape, way: Image.Resampling) -> npt.NDArray[Any]:
+    picture = Image.fromarray(np.ascontiguousarray(plane))
+    return np.asarray(picture.resize((shape[1], shape[0]), way))

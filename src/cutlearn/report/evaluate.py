@@ -1,0 +1,143 @@
+"""Figures of a model for people: true and predicted masks in, a table of images and totals out.
+
+IoU is pooled: the sum of intersections over the sum of unions; pixel and count errors are means
+over images. Every figure has the interval in which other draws of images would put it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from cutlearn.errors import InputError
+from cutlearn.metrics import Confusion, Spread, bootstrap, confusions, total
+
+
+@dataclass(frozen=True)
+class ImageFigures:
+    """The figures of one image.
+
+    Attributes
+    ----------
+    name : str
+    iou, pixel_error : float
+        Of the object's label; the part of wrong pixels. nan if every pixel is void.
+    true_area, predicted_area : int
+        Pixels of the object, void ones left out.
+    """
+
+    name: str
+    iou: float
+    pixel_error: float
+    true_area: int
+    predicted_area: int
+
+    @property
+    def count_error(self) -> int:
+        """|predicted area - true area|, pixels."""
+        return abs(self.predicted_area - self.true_area)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The figures of a model on a set of images.
+
+    Attributes
+    ----------
+    images : tuple of ImageFigures
+    iou, pixel_error : Spread
+        Pooled IoU of the object; mean part of wrong pixels.
+    count_error, relative_count_error : Spread
+        Mean |predicted area - true area| in pixels, and over the mean true area.
+    """
+
+    images: tuple[ImageFigures, ...]
+    iou: Spread
+    pixel_error: Spread
+    count_error: Spread
+    relative_count_error: Spread
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the figures as what JSON can hold; a figure that does not exist is null."""
+        rows = [asdict(image) | {"count_error": image.count_error} for image in self.images]
+        spreads = {name: asdict(getattr(self, name)) for name in FIGURES}
+        whole = {"n_images": len(rows), **spreads, "images": rows}
+        return {name: _plain(value) for name, value in whole.items()}
+
+
+FIGURES = ("iou", "pixel_error", "count_error", "relative_count_error")
+
+
+def evaluate(
+    names: Sequence[str],
+    truths: Sequence[npt.ArrayLike],
+    predictions: Sequence[npt.ArrayLike],
+    label: int = 1,
+) -> Evaluation:
+    """Compare predicted with true masks.
+
+    Parameters
+    ----------
+    names : sequence of str
+        One for each image.
+    truths, predictions : sequences of (h_i, w_i) integer arrays
+        Labels; 255 in the truth is void.
+    label : int, default 1
+        The object.
+
+    Returns
+    -------
+    Evaluation
+
+    Examples
+    --------
+    >>> from cutlearn.report.evaluate import evaluate
+    >>> found = evaluate(["a", "b"], [[[0, 1]], [[1, 1]]], [[[0, 1]], [[0, 1]]])
+    >>> round(found.iou.value, 3), found.images[1].count_error
+    (0.667, 1)
+    """
+    return evaluation_of(names, confusions(truths, predictions), label)
+
+
+def evaluation_of(names: Sequence[str], tables: Sequence[Confusion], label: int = 1) -> Evaluation:
+    """Give the figures of the tables of images, which are small where masks are large."""
+    if len(names) != len(tables):
+        raise InputError(
+            f"names: {len(names)} for {len(tables)} images found; one for each was wanted. "
+            "Give the names in the order of the images."
+        )
+    known = [table for table in tables if table.n_pixels]
+    if not known:
+        raise InputError(
+            "masks: only void pixels found; at least one annotated pixel was wanted. "
+            "Check the value that means void."
+        )
+    images = tuple(
+        ImageFigures(name, table.iou(label) if table.n_pixels else math.nan, table.pixel_error(),
+                     *table.area(label))
+        for name, table in zip(names, tables)
+    )  # fmt: skip
+
+    def relative(drawn: Sequence[Confusion]) -> float:
+        true = sum(table.area(label)[0] for table in drawn)
+        wrong = sum(table.count_error(label) for table in drawn)
+        return wrong / true if true else (math.inf if wrong else 0.0)
+
+    return Evaluation(
+        images,
+        bootstrap(known, lambda drawn: total(drawn).iou(label)),
+        bootstrap([table.pixel_error() for table in known]),
+        bootstrap([table.count_error(label) for table in known]),
+        bootstrap(known, relative),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Put None for numbers that JSON does not know."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,177 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import cutlearn as cl
+from cutlearn.app.cli import main
+from cutlearn.images import read_values, write_mask
+from small_folders import make_folders
+
+FAST = ["--features", "linear", "--C", "10", "--tol", "0.05", "--jobs", "1"]
+
+
+def run(*args):
+    return CliRunner().invoke(main, [str(a) for a in args])
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Folders and a model fitted on them."""
+    root = tmp_path_factory.mktemp("world")
+    images, masks = make_folders(root)
+    done = run("fit", images, masks, "-o", root / "my.model", *FAST)
+    assert done.exit_code == 0, done.stderr
+    return root, images, masks, root / "my.model"
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys\n"
+        "from cutlearn.app.cli import main\n"
+        "try:\n    main(['--help'])\n"
+        "except SystemExit as end:\n    assert end.code == 0\n"
+        "heavy = {'sklearn', 'scipy', 'matplotlib', 'skimage', 'rich', 'PIL', 'safetensors'}\n"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "fit" in done.stdout
+
+
+def test_no_command_shows_the_help():
+    done = run()
+    assert done.exit_code == 0
+    assert done.stdout == run("--help").stdout
+
+
+def test_version():
+    assert run("--version").stdout.strip() == f"cutlearn, version {cl.__version__}"
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "show", "demo"])
+def test_every_command_has_help(command):
+    done = run(command, "--help")
+    assert done.exit_code == 0
+    assert "--json" in done.stdout
+    assert "--debug" in done.stdout
+
+
+def test_fit_tells_one_summary_and_leaves_only_the_model(world):
+    root, images, masks, _ = world
+    done = run("fit", images, masks, "-o", root / "other.model", *FAST)
+    assert done.exit_code == 0
+    assert len(done.stdout.splitlines()) == 1
+    assert "4 images" in done.stdout
+    assert "training: step" in done.stderr  # plain lines in a pipe
+    assert "\x1b" not in done.stderr
+    assert not (root / "other.model.part").exists()
+    assert cl.load(root / "other.model").tol == 0.05
+
+
+def test_fit_twice_gives_the_same_weights(world):
+    root, images, masks, model = world
+    run("fit", images, masks, "-o", root / "again.model", *FAST)
+    assert np.array_equal(cl.load(root / "again.model").w_, cl.load(model).w_)
+
+
+def test_fit_as_json(world):
+    root, images, masks, _ = world
+    done = run("fit", images, masks, "-o", root / "json.model", *FAST, "--json", "--loss", "count")
+    said = json.loads(done.stdout)
+    assert said["images"] == 4
+    assert said["loss"] == "count"
+    assert said["converged"] is True
+    assert said["resumed"] is False
+    assert 0 <= said["gap"] <= 0.05
+
+
+def test_predict_writes_what_the_model_predicts(world, tmp_path):
+    _, images, _, model = world
+    done = run("predict", model, images, "-o", tmp_path / "deep" / "out", "--jobs", 2)
+    assert done.exit_code == 0, done.stderr
+    assert "4 masks" in done.stdout
+    names = sorted(p.name for p in (tmp_path / "deep" / "out").iterdir())
+    assert names == [f"cell{i}.png" for i in range(4)]
+    from cutlearn.images import read_folder
+
+    wanted = cl.load(model).predict(read_folder(images).load()[0])
+    for name, mask in zip(names, wanted):
+        assert np.array_equal(read_values(tmp_path / "deep" / "out" / name), 255 * mask)
+
+
+def test_predict_with_another_value(world, tmp_path):
+    _, images, _, model = world
+    done = run("predict", model, images, "-o", tmp_path, "--object-value", 1, "--json")
+    said = json.loads(done.stdout)
+    shares = {image["name"]: image["share"] for image in said["images"]}
+    mask = read_values(tmp_path / "cell1.png")
+    assert mask.max() == 1
+    assert shares["cell1"] == pytest.approx(mask.mean(), abs=1e-6)
+
+
+def test_evaluate_figures_are_those_of_the_masks(world):
+    _, images, masks, model = world
+    done = run("evaluate", model, images, masks, "--json")
+    said = json.loads(done.stdout)
+    from cutlearn.images import read_folder
+    from cutlearn.metrics import count_error, pixel_error, pooled_iou
+
+    x, y = read_folder(images, masks).load()
+    guess = cl.load(model).predict(x)
+    assert said["iou"]["value"] == pytest.approx(pooled_iou(y, guess), abs=1e-12)
+    assert said["pixel_error"]["value"] == pytest.approx(pixel_error(y, guess), abs=1e-12)
+    assert said["count_error"]["value"] == pytest.approx(count_error(y, guess), abs=1e-9)
+    assert said["iou"]["low"] <= said["iou"]["value"] <= said["iou"]["high"]
+    table = run("evaluate", model, images, masks)
+    assert table.exit_code == 0
+    for word in ("cell0", "cell3", "pooled IoU", "pixel error", "count error", "interval"):
+        assert word in table.stdout
+
+
+def test_evaluate_leaves_void_out(world, tmp_path):
+    _, images, masks, model = world
+    half = tmp_path / "half"
+    half.mkdir()
+    for i in range(4):
+        mask = (read_values(f"{masks}/cell{i}.png") > 0).astype(np.uint8)
+        mask[:, 24:] = 7
+        write_mask(half / f"cell{i}.png", mask)
+    done = run("evaluate", model, images, half, "--void-value", 7, "--object-value", 1, "--json")
+    said = json.loads(done.stdout)
+    assert said["images"][0]["true_area"] == int(
+        (read_values(f"{masks}/cell0.png")[:, :24] > 0).sum()
+    )
+
+
+def test_show_names_every_weight_and_step(world):
+    *_, model = world
+    done = run("show", model)
+    assert done.exit_code == 0
+    fitted = cl.load(model)
+    for name in fitted.w_names_:
+        assert name in done.stdout
+    assert "training curve" in done.stdout
+    assert "to be written by a person" in done.stdout
+    said = json.loads(run("show", model, "--json").stdout)
+    assert said["weights"] == dict(zip(fitted.w_names_, fitted.w_.tolist()))
+    assert len(said["curve"]) == fitted.n_steps_
+
+
+def test_min_side_is_kept_by_the_model_and_masks_come_back_at_full_size(world, tmp_path):
+    _, images, masks, _ = world
+    model = tmp_path / "small.model"
+    assert run("fit", images, masks, "-o", model, *FAST, "--min-side", 20).exit_code == 0
+    assert cl.load(model).card_["data"]["largest"] == [20, 24]
+    assert run("predict", model, images, "-o", tmp_path / "out").exit_code == 0
+    mask = read_values(tmp_path / "out" / "cell1.png")
+    assert mask.shape == (40, 48)
+    # Twice the size by nearest neighbour: blocks of 2 x 2 equal pixels.
+    assert np.array_equal(mask, np.kron(mask[::2, ::2], np.ones((2, 2), np.uint8)))
+    named = run("predict", model, images, "-o", tmp_path / "named", "--min-side", 40)
+    assert named.exit_code == 0
+    full = read_values(tmp_path / "named" / "cell1.png")
+    assert not np.array_equal(full, np.kron(full[::2, ::2], np.ones((2, 2), np.uint8)))

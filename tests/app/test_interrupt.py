@@ -1,0 +1,142 @@
+"""Ctrl-C during fit, the same command again, and what a terminal sees."""
+
+import contextlib
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import safetensors
+
+from cutlearn.learn.steps import Step
+from cutlearn.model.files import read_header
+from small_folders import make_folders
+
+PLAIN = "from cutlearn.app.cli import main; main()"
+# A real signal, at a step that is the same on every machine.
+PRESSED = """
+import os, signal
+import cutlearn.app.watch as room
+plain, calls = room.Watch.step, 0
+def step(self, step):
+    global calls
+    plain(self, step)
+    calls += 1
+    if calls == {at}:
+        os.kill(os.getpid(), signal.SIGINT)
+room.Watch.step = step
+"""
+EARLY = """
+import os, signal
+import cutlearn.features.featurizer as room
+def fit(*_, **__):
+    os.kill(os.getpid(), signal.SIGINT)
+room.Featurizer.fit = fit
+"""
+
+
+def run(code, *args):
+    command = [sys.executable, "-c", code, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    root = tmp_path_factory.mktemp("world")
+    images, masks = make_folders(root, 3)
+    args = ["fit", images, masks, "--features", "linear", "--jobs", "1", "-o"]
+    whole = root / "whole.model"
+    done = run(PLAIN, *args, whole)
+    assert done.returncode == 0, done.stderr
+    return root, args, whole
+
+
+def content(path):
+    """All of a model but the seconds that its steps took."""
+    header, _ = read_header(path)
+    with safetensors.safe_open(str(path), framework="numpy") as file:
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    names = list(Step.__dataclass_fields__)
+    timed = [names.index(name) for name in ("oracle_seconds", "master_seconds")]
+    arrays["steps"] = np.delete(arrays["steps"], timed, axis=1)
+    return header, {name: array.tobytes() for name, array in arrays.items()}
+
+
+# Step 2 falls into the choice of C, step 18 into a later run.
+@pytest.mark.parametrize("at", [2, 18])
+def test_interrupted_and_resumed_is_uninterrupted(world, at):
+    root, args, whole = world
+    model = root / f"cut{at}.model"
+    stopped = run(PRESSED.format(at=at) + PLAIN, *args, model)
+    assert stopped.returncode == 130, stopped.stderr
+    assert stopped.stdout == ""
+    last = stopped.stderr.splitlines()[-1]
+    assert last.startswith("cutlearn: interrupted")
+    assert f"{model}.part" in last
+    assert "same command" in last
+    assert "Traceback" not in stopped.stderr
+    assert not model.exists()
+
+    done = run(PLAIN, *args, model, "--json")
+    assert done.returncode == 0, done.stderr
+    assert f"going on with the unfinished run in {model}.part" in done.stderr
+    assert json.loads(done.stdout)["resumed"] is True
+    assert not (root / f"cut{at}.model.part").exists()
+    assert content(model) == content(whole)
+
+
+def test_interrupted_before_anything_is_kept(world):
+    root, args, _ = world
+    stopped = run(EARLY + PLAIN, *args, root / "early.model")
+    assert stopped.returncode == 130, stopped.stderr
+    assert "nothing is kept" in stopped.stderr.splitlines()[-1]
+    assert not (root / "early.model.part").exists()
+
+
+def test_an_unfinished_run_of_other_images_is_not_mixed_in(world, tmp_path):
+    root, args, _ = world
+    model = root / "mixed.model"
+    assert run(PRESSED.format(at=3) + PLAIN, *args, model).returncode == 130
+    images, masks = make_folders(tmp_path, 3, seed=50)
+    done = run(PLAIN, "fit", images, masks, *args[3:], model)
+    assert done.returncode == 2
+    assert "Remove" in done.stderr.splitlines()[-1]
+    assert (root / "mixed.model.part").is_dir()
+
+
+def test_strangers_in_the_folder_of_the_run_stay(world):
+    root, args, _ = world
+    part = root / "kept.model.part"
+    part.mkdir()
+    (part / "notes.txt").write_text("mine")
+    done = run(PLAIN, *args, root / "kept.model")
+    assert done.returncode == 0, done.stderr
+    assert [p.name for p in part.iterdir()] == ["notes.txt"]
+
+
+def test_a_terminal_sees_a_bar_and_stdout_only_the_summary(world):
+    root, args, _ = world
+    main, side = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", PLAIN, *map(str, args), str(root / "tty.model")],
+        stdout=subprocess.PIPE,
+        stderr=side,
+        text=True,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    )
+    os.close(side)
+    seen = b""
+    with contextlib.suppress(OSError):  # Linux tells the end of a terminal as an error
+        while part := os.read(main, 4096):
+            seen += part
+    os.close(main)
+    said = process.stdout.read()
+    process.stdout.close()
+    assert process.wait() == 0
+    assert b"\x1b[" in seen
+    assert b"gap" in seen
+    assert len(said.splitlines()) == 1
+    assert "\x1b" not in said
