@@ -4,10 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 from cutlearn.energy import Energy, Envelope, EnvelopeSpec
 from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.features.problem import Problem
 from cutlearn.graph import Cut, MaxFlow, Solver, max_flow
 from cutlearn.grid import grid_edges
 
 if TYPE_CHECKING:
+    from cutlearn.features.featurizer import Featurizer
+    from cutlearn.images import Sample
+    from cutlearn.learn.losses import Count, Hamming
+    from cutlearn.learn.train import train
     from cutlearn.model.files import load
     from cutlearn.model.segmenter import Segmenter
 
@@ -15,23 +20,37 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConvergenceWarning",
+    "Count",
     "Cut",
     "Energy",
     "Envelope",
     "EnvelopeSpec",
+    "Featurizer",
+    "Hamming",
     "InputError",
     "MaxFlow",
+    "Problem",
+    "Sample",
     "Segmenter",
     "Solver",
     "__version__",
     "grid_edges",
     "load",
     "max_flow",
+    "train",
 ]
 
 # Names that are imported when they are first used: scikit-learn alone takes longer to import than
 # all the rest.
-_LATER = {"Segmenter": "cutlearn.model.segmenter", "load": "cutlearn.model.files"}
+_LATER = {
+    "Count": "cutlearn.learn.losses",
+    "Featurizer": "cutlearn.features.featurizer",
+    "Hamming": "cutlearn.learn.losses",
+    "Sample": "cutlearn.images",
+    "Segmenter": "cutlearn.model.segmenter",
+    "load": "cutlearn.model.files",
+    "train": "cutlearn.learn.train",
+}
 
 
 def __getattr__(name: str) -> Any:

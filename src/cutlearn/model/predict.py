@@ -12,7 +12,7 @@ from cutlearn.energy.linear import unary_of, weights_of
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
-from cutlearn.graph.grid import grid_slices
+from cutlearn.grid import grid_slices
 from cutlearn.images.sample import Sample
 
 Mask = NDArray[np.uint8]
