@@ -1,0 +1,205 @@
+"""Segmenter beyond the common checks: checkpoints, interrupts, kept files, what is told."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cutlearn as cl
+from cutlearn.features.boosted import Recipe
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.images import Sample
+from cutlearn.learn.losses import Hamming
+from cutlearn.model.files import read_header
+from cutlearn.run.checkpoint import Interrupted
+from features.worlds import world
+
+TESTS = Path(__file__).parent.parent
+MODELS = TESTS / "data" / "models"
+SMALL = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)
+IMAGES, MASKS = world(6)
+
+CHILD = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from model.test_segmenter import IMAGES, MASKS, boosted
+def tell(step):
+    sys.stdout.write("step\\n"); sys.stdout.flush(); time.sleep(0.05)
+boosted(C="auto").fit(IMAGES, MASKS, checkpoint=sys.argv[2], callback=tell)
+"""
+
+
+def boosted(**parameters):
+    return cl.Segmenter(features=Featurizer(recipe=SMALL), n_jobs=1, **parameters)
+
+
+def bits(model):
+    return model.w_.tobytes(), model.gap_, [s.objective for s in model.steps_], model.judged_
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return boosted().fit(IMAGES, MASKS)
+
+
+@pytest.mark.parametrize("last", [1, 6])
+def test_killed_then_resumed_is_as_if_never_killed(whole, tmp_path, last):
+    folder = tmp_path / "run"
+    seen = 0
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(TESTS), str(folder)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        for _ in child.stdout:
+            seen += 1
+            if seen >= last:
+                child.send_signal(signal.SIGKILL)
+                break
+    assert child.returncode == -signal.SIGKILL
+    features, steps = [], []
+    again = boosted().fit(
+        IMAGES,
+        MASKS,
+        checkpoint=folder,
+        progress=lambda *told: features.append(told),
+        callback=steps.append,
+    )
+    assert features == [], "features were computed once"
+    assert bits(again) == bits(whole)
+    everything = []
+    boosted().fit(IMAGES, MASKS, callback=everything.append)
+    assert len(steps) <= len(everything) - last + 1
+
+
+def test_interrupted_says_how_to_go_on_and_goes_on(whole, tmp_path):
+    def stop(step):
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match=r"saved in .*Run the same call again"):
+        boosted().fit(IMAGES, MASKS, checkpoint=tmp_path, callback=stop)
+    assert bits(boosted().fit(IMAGES, MASKS, checkpoint=tmp_path)) == bits(whole)
+
+
+def test_interrupted_while_features_are_computed(tmp_path):
+    def stop(*told):
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="nothing is saved"):
+        boosted().fit(IMAGES, MASKS, progress=stop)
+    with pytest.raises(Interrupted, match="Run the same call again"):
+        boosted().fit(IMAGES, MASKS, progress=stop, checkpoint=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_leaves_the_old_model():
+    model = cl.Segmenter(features="linear", C=10.0, n_jobs=1).fit(IMAGES[:3], MASKS[:3])
+    before = dict(vars(model))
+
+    def stop(step):
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted):
+        model.fit(IMAGES, MASKS, callback=stop)
+    assert vars(model) == before
+
+
+def test_a_checkpoint_of_other_data_is_refused(tmp_path):
+    model = cl.Segmenter(features="linear", C=10.0, n_jobs=1)
+    model.fit(IMAGES, MASKS, checkpoint=tmp_path)
+    for images, masks in ((IMAGES[:5], MASKS[:5]), (IMAGES, [1 - m for m in MASKS])):
+        with pytest.raises(cl.InputError, match="features of other images or settings"):
+            model.fit(images, masks, checkpoint=tmp_path)
+    with pytest.raises(cl.InputError, match="other data or settings"):
+        cl.Segmenter(features="linear", C=20.0, n_jobs=1).fit(IMAGES, MASKS, checkpoint=tmp_path)
+    with pytest.raises(cl.InputError, match="a file found; a folder"):
+        model.fit(IMAGES, MASKS, checkpoint=tmp_path / "features.safetensors")
+
+
+def test_progress_and_steps_are_told():
+    features, steps = [], []
+    boosted(C=10.0).fit(
+        IMAGES, MASKS, progress=lambda *told: features.append(told), callback=steps.append
+    )
+    assert features[-1][0] == features[-1][1] == len(features)
+    assert [s.number for s in steps] == list(range(1, len(steps) + 1))
+
+
+def test_verbose_writes_to_stderr_only(capsys):
+    boosted(C=10.0, verbose=True).fit(IMAGES, MASKS)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "features: " in told.err
+    assert "training: step" in told.err
+
+
+def test_groups_keep_images_together():
+    with pytest.raises(cl.InputError, match="groups: 2 found for 6 images"):
+        boosted().fit(IMAGES, MASKS, groups=["a", "b"])
+    apart = boosted(C=10.0).fit(IMAGES, MASKS, groups=list("aabbcc"))
+    assert apart.converged_
+
+
+def test_extra_arrays_join_the_features():
+    samples = [Sample(i, extra=m.astype(np.float32)) for i, m in zip(IMAGES, MASKS)]
+    model = cl.Segmenter(features="linear", C=1000.0, n_jobs=1).fit(samples[:4], MASKS[:4])
+    assert model.score(samples[4:], MASKS[4:]) > 0.99
+    with pytest.raises(cl.InputError, match="0 extra channels found"):
+        model.predict(IMAGES[:1])
+    with pytest.raises(cl.InputError, match="image 1: no extra array found"):
+        model.fit([samples[0], IMAGES[1]], MASKS[:2])
+
+
+def test_edges_smooth_the_masks():
+    def borders(masks):
+        return sum(int((m[:, 1:] != m[:, :-1]).sum() + (m[1:] != m[:-1]).sum()) for m in masks)
+
+    plain, joined = (
+        cl.Segmenter(p, features="linear", C=100.0, n_jobs=1).fit(IMAGES[:4], MASKS[:4])
+        for p in (("unary",), ("unary", "contrast"))
+    )
+    assert borders(joined.predict(IMAGES[4:])) < borders(plain.predict(IMAGES[4:]))
+    assert joined.score(IMAGES[4:], MASKS[4:]) > plain.score(IMAGES[4:], MASKS[4:])
+
+
+def test_a_loss_object_comes_back_as_its_description(tmp_path):
+    model = cl.Segmenter(features="linear", loss=Hamming((1, 3)), C=10.0, n_jobs=1)
+    model.fit(IMAGES[:3], MASKS[:3]).save(tmp_path / "m")
+    again = cl.load(tmp_path / "m")
+    assert again.loss == "Hamming((1, 3), None)"
+    assert all(map(np.array_equal, again.predict(IMAGES), model.predict(IMAGES)))
+    with pytest.raises(cl.InputError, match="The 'loss' parameter"):
+        again.fit(IMAGES, MASKS)
+
+
+def test_the_card_has_blanks_for_a_person(whole, tmp_path):
+    whole.save(tmp_path / "m")
+    header, arrays = read_header(tmp_path / "m")
+    assert arrays == {}
+    card = header["card"]
+    assert card["data"]["images"] == 6
+    assert card["data"]["pixels"] == sum(m.size for m in MASKS)
+    assert card["versions"]["cutlearn"] == cl.__version__
+    assert "[to be written by a person]" in card["intended_use"]
+
+
+@pytest.mark.parametrize("path", sorted(MODELS.glob("*.cutlearn")), ids=lambda p: p.name)
+def test_models_of_every_version_are_read_for_ever(path):
+    kept = np.load(path.with_suffix(".npz"))
+    assert path.stat().st_size < 100_000
+    model = cl.load(path)
+    image = kept["image"]
+    assert np.array_equal(model.predict([image])[0], kept["mask"])
+
+
+def test_there_is_a_kept_model_of_this_version():
+    assert [p.name for p in sorted(MODELS.glob("*.cutlearn"))] == ["version1.cutlearn"]
+
+
+def test_importing_the_library_does_not_import_the_estimators_parts():
+    asked = "import sys, cutlearn; print([m for m in ('sklearn', 'skimage') if m in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
+    assert told.stdout.strip() == "[]"
+    with pytest.raises(AttributeError, match="no attribute 'Absent'"):
+        _ = cl.Absent
