@@ -1,10 +1,9 @@
 """Squares that pixels and pairs cannot find: an envelope over each of them can.
 
-The noisy checkerboard of gould2011: the signal is a tenth of the noise's amplitude, so a pixel
-alone is wrong almost every second time. Pairs smooth, but a cut that is strong enough to silence
-the noise also rounds the squares off. An envelope min(a s, a (M - s)) over the M pixels of a
-square, with a above every |x|, leaves two choices, all 0 or all 1: the sign of the sum decides,
-25.6 against a deviation of 9.2, so about 3 squares in 1000 are wrong.
+The noisy checkerboard of gould2011: a pixel alone is wrong almost every second time. Pairs smooth,
+but a cut that is strong enough to silence the noise also rounds the squares off. An envelope
+min(a s, a (M - s)) over the M pixels of a square, with a above every |x|, leaves two choices, all 0
+or all 1: the sign of the sum decides, 25.6 against a deviation of 9.2, so 3 squares in 1000 fail.
 """
 
 import numpy as np

@@ -82,6 +82,17 @@ def test_interrupted_says_how_to_go_on_and_goes_on(whole, tmp_path):
     assert bits(boosted().fit(IMAGES, MASKS, checkpoint=tmp_path)) == bits(whole)
 
 
+def test_interrupted_while_features_are_computed(tmp_path):
+    def stop(*told):
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="nothing is saved"):
+        boosted().fit(IMAGES, MASKS, progress=stop)
+    with pytest.raises(Interrupted, match="Run the same call again"):
+        boosted().fit(IMAGES, MASKS, progress=stop, checkpoint=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_interrupt_leaves_the_old_model():
     model = cl.Segmenter(features="linear", C=10.0, n_jobs=1).fit(IMAGES[:3], MASKS[:3])
     before = dict(vars(model))
@@ -184,3 +195,11 @@ def test_models_of_every_version_are_read_for_ever(path):
 
 def test_there_is_a_kept_model_of_this_version():
     assert [p.name for p in sorted(MODELS.glob("*.cutlearn"))] == ["version1.cutlearn"]
+
+
+def test_importing_the_library_does_not_import_the_estimators_parts():
+    asked = "import sys, cutlearn; print([m for m in ('sklearn', 'skimage') if m in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
+    assert told.stdout.strip() == "[]"
+    with pytest.raises(AttributeError, match="no attribute 'Absent'"):
+        _ = cl.Absent

@@ -113,6 +113,16 @@ def checkpoint_folder(path: str | os.PathLike[str] | None) -> Path | None:
     return folder
 
 
+def farewell(folder: Path | None) -> str:
+    """Say what a fit leaves that was interrupted outside of a training."""
+    if folder is None:
+        return "fit: interrupted; nothing is saved. With checkpoint= what is finished is."
+    return (
+        f"fit: interrupted; what was finished is saved in {folder}. "
+        "Run the same call again to go on."
+    )
+
+
 def training_features(
     samples: Sequence[Sample],
     masks: Sequence[Mask],

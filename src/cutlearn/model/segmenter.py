@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.problem import Problem
 from cutlearn.images.sample import Sample
 from cutlearn.learn.losses import Loss
 from cutlearn.learn.steps import Step
@@ -29,10 +30,12 @@ from cutlearn.model.predict import Mask, best_mask, problem_of
 from cutlearn.model.prepare import (
     Shown,
     checkpoint_folder,
+    farewell,
     read_samples,
     read_training,
     training_features,
 )
+from cutlearn.run.checkpoint import Interrupted
 from cutlearn.run.workers import Workers, thread_count
 
 
@@ -148,21 +151,39 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         samples, truth = read_training(images, masks, groups)
         featurizer = fresh_featurizer(self, threads)
         folder = checkpoint_folder(checkpoint)
-        with Shown(self.verbose, progress, callback) as shown:
-            nodes = training_features(samples, truth, featurizer, groups, folder, shown.progress)
-            edges = "contrast" in self.potentials
-            with Workers(threads) as workers:
-                problems = workers.map(
-                    lambda pair: problem_of(pair[0], featurizer, pair[1], edges),
-                    list(zip(samples, nodes)),
+        try:
+            with Shown(self.verbose, progress, callback) as shown:
+                nodes = training_features(
+                    samples, truth, featurizer, groups, folder, shown.progress
                 )
-            plan = Plan(
-                self.loss, self.learner, self.C, float(self.tol), threads, folder, shown.callback
-            )
-            chosen = choose(problems, truth, plan, groups)
+                problems = self._problems(samples, nodes, featurizer, threads)
+                plan = Plan(
+                    self.loss, self.learner, self.C, float(self.tol), threads, folder,
+                    shown.callback,
+                )  # fmt: skip
+                chosen = choose(problems, truth, plan, groups)
+        except Interrupted:
+            raise  # training has said what it leaves
+        except KeyboardInterrupt:
+            raise Interrupted(farewell(folder)) from None
         self._keep(featurizer, chosen)
         self.card_ = card_of(self, truth)
         return self
+
+    def _problems(
+        self,
+        samples: Sequence[Sample],
+        nodes: Sequence[NDArray[np.float32]],
+        featurizer: Featurizer,
+        threads: int,
+    ) -> list[Problem]:
+        """The problems of training images, from their out-of-fold features."""
+        edges = "contrast" in self.potentials
+        with Workers(threads) as workers:
+            return workers.map(
+                lambda pair: problem_of(pair[0], featurizer, pair[1], edges),
+                list(zip(samples, nodes)),
+            )
 
     def _keep(self, featurizer: Featurizer, chosen: Chosen) -> None:
         """Put all that was learned in place at once, after everything went well."""
