@@ -15,8 +15,11 @@ EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
 
 
 def readme_commands(text):
-    """The lines of a text that call cutlearn, without the prompt."""
-    return re.findall(r"^(?:\$ |    )?(cutlearn [^\n#]+)", text, re.MULTILINE)
+    """The lines of its code blocks that call cutlearn, without the prompt."""
+    fenced = re.findall(r"^```[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    indented = re.findall(r"^    [^\n]+", text, re.MULTILINE)
+    code = "\n".join(fenced + [line[4:] for line in indented])
+    return re.findall(r"^(?:\$ )?(cutlearn [^\n#]+)", code, re.MULTILINE)
 
 
 def check_checkerboard(said):
