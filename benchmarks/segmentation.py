@@ -19,7 +19,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-from cutlearn.grid import grid_slices
 from PIL import Image
 from skimage.feature import multiscale_basic_features
 from sklearn.ensemble import RandomForestClassifier
@@ -28,6 +27,7 @@ from sklearn.model_selection import GroupKFold
 
 import cutlearn as cl
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.grid import grid_slices
 from cutlearn.metrics import bootstrap, confusions, total
 from cutlearn.model.files import load
 from cutlearn.run.checkpoint import load_checkpoint

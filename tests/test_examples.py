@@ -77,7 +77,7 @@ def test_commands_are_found_in_a_readme():
         "Text.\n\n    cutlearn fit a b -o m\n\n```\n$ cutlearn demo  # see\ncutlearn --help\n```\n"
     )
     assert [c.strip() for c in readme_commands(text)] == [
-        "cutlearn fit a b -o m",
         "cutlearn demo",
         "cutlearn --help",
+        "cutlearn fit a b -o m",
     ]
