@@ -5,7 +5,6 @@ Every stage gets its own bar on a terminal or its own plain lines in a pipe, alw
 
 import time
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import Any, TypeVar
 
 from cutlearn.run.progress import Progress
@@ -66,10 +65,5 @@ class Watch:
     def __enter__(self) -> "Watch":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -8,7 +8,6 @@ import math
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import Any, Protocol, TextIO, TypeVar
 
 from rich.console import Console
@@ -109,12 +108,7 @@ class Progress:
             self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
