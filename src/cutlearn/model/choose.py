@@ -1,11 +1,10 @@
-"""Weights that serve what is judged: the loss, C and the bias, chosen for pooled IoU.
+"""Weights that serve what is judged: C and the bias, chosen for pooled IoU.
 
-Pooled IoU is I / U, and a labelling is best for it exactly if it is best for I - J U at the best J
-(Dinkelbach 1967): if it minimises missed + J x false pixels. So `loss="hamming"` trains with label
-weights (J, 1), J being what the node features reach out of fold, and takes the C with the best
-pooled IoU on held-out images. The hinge that training minimises only follows such weights with its
-margins, so the bias is shifted where that gains more than chance would. For another loss the judge
-is that loss, and the bias stays as trained.
+In: problems whose node features are honest (out of fold), their masks, a loss. Out: weights.
+With `loss="hamming"` the judge is the pooled IoU of label 1: C by held-out images, then one shift
+of the bias, since a hinge on weak features can give a rare label to no pixel at all. Either leaves
+its default only for a gain of more than one deviation over the images: smaller ones are chance.
+For another loss the judge is that loss, and the bias stays as trained.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.linear import unary_of
 from cutlearn.features.problem import VOID, Problem
-from cutlearn.learn.losses import Hamming, Loss, loss_of
+from cutlearn.learn.losses import Loss, loss_of
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.steps import Step, TrainResult
 from cutlearn.learn.train import train
@@ -28,15 +27,10 @@ from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
 
-# The path of C = "auto", and the C of a single image, which leaves none to hold out.
-PATH = (100.0, 1000.0, 10000.0)
-ALONE = 100.0
-# Held-out parts of the images while C is chosen, and their gap: a choice needs no finer one.
+# C = "auto" takes the first unless another is clearly better on held-out images.
+PATH = (1000.0, 100.0, 10000.0)
+# Held-out parts of the images while C is chosen.
 PARTS = 2
-ROUGH = 0.03
-# Pixels that tell what IoU is within reach, and its limits: below, false pixels would be free.
-LOOKED_AT = 200_000
-LEAST, MOST = 0.2, 1.0
 # Shifts of the bias are tried that would give label 1 these parts of its true area without edges;
 # then finer ones, by this factor, on both sides of the best.
 AREAS = (0.7, 1.0, 1.4)
@@ -76,7 +70,7 @@ def choose(
     plan: Plan,
     groups: Sequence[Any] | None = None,
 ) -> Chosen:
-    """Train to a certified gap, with loss and C chosen for what is judged.
+    """Train to a certified gap, with C and bias chosen for what is judged.
 
     Parameters
     ----------
@@ -86,27 +80,47 @@ def choose(
     groups : n hashables, optional
         Images of one group are held out together.
     """
-    if not plan.serves_iou:
-        run = _Training(problems, labels, loss_of(plan.loss), plan)
-        result, judged = run.best(groups)
-        found = predict_all(problems, result.w, plan.threads)
-        judged["training"] = run.judge(range(len(problems)), found)
-        return Chosen(result, result.w, {"judge": "-loss", **judged})
-    reachable = reachable_iou(problems, labels)
-    run = _Training(problems, labels, Hamming((reachable, 1.0)), plan)
+    run = _Training(problems, labels, plan)
     result, judged = run.best(groups)
-    w, judged["shift"], judged["training"] = best_shift(problems, labels, result.w, plan.threads)
-    return Chosen(result, w, {"judge": "pooled IoU", "reachable": reachable, **judged})
+    w, judge = result.w, run.judge
+    shifts = {0.0: judge.notes(predict_all(problems, w, plan.threads))}
+    if plan.serves_iou:
+        w, judged["shift"] = best_shift(problems, labels, w, shifts, plan.threads)
+    judged |= {"judge": judge.name, "training": judge.value(shifts[judged.get("shift", 0.0)])}
+    return Chosen(result, w, judged)
+
+
+class _Judge:
+    """What is judged: notes of each image, and the value of a list of them; more is better."""
+
+    def __init__(self, labels: Sequence[Mask], loss: Loss, serves_iou: bool) -> None:
+        self.labels, self.loss, self.serves_iou = labels, loss, serves_iou
+        self.name = "pooled IoU" if serves_iou else "-loss"
+
+    def notes(self, found: Sequence[Mask]) -> list[Any]:
+        """Give a confusion table, or the loss a pixel, of every image."""
+        if self.serves_iou:
+            return list(confusions(self.labels, found))
+        costs = []
+        for i, (y, guess) in enumerate(zip(self.labels, found)):
+            known = y.reshape(-1) != VOID
+            flat = np.where(known, y.reshape(-1), 0).astype(np.uint8)
+            costs.append(self.loss.bind(i, flat, known).value(guess) / int(known.sum()))
+        return costs
+
+    def value(self, notes: Sequence[Any]) -> float:
+        """Give the pooled IoU, or minus the mean loss a pixel."""
+        return total(notes).iou(1) if self.serves_iou else -float(np.mean(notes))
 
 
 class _Training:
     """Problems, their masks and the one pool of planes that all trainings share."""
 
-    def __init__(
-        self, problems: Sequence[Problem], labels: Sequence[Mask], loss: Loss, plan: Plan
-    ) -> None:
-        self.problems, self.labels, self.loss, self.plan = problems, labels, loss, plan
-        self.pool = Pool(problems, labels, loss)
+    def __init__(self, problems: Sequence[Problem], labels: Sequence[Mask], plan: Plan) -> None:
+        self.problems, self.labels, self.plan = problems, labels, plan
+        self.loss = loss_of(plan.loss)
+        self.pool = Pool(problems, labels, self.loss)
+        self.judge = _Judge(labels, self.loss, plan.serves_iou)
 
     def train(self, images: Sequence[int], C: float, tol: float, name: str) -> TrainResult:
         """Train on some of the images; the steps are kept under this name."""
@@ -132,35 +146,41 @@ class _Training:
         return self.train(range(len(self.problems)), C, self.plan.tol, "train"), judged
 
     def _best_C(self, groups: Sequence[Any] | None) -> tuple[float, list[dict[str, float]]]:
-        """Walk the path of C over one pool of labelings; the best on held-out images wins."""
+        """Walk the path of C over one pool of labelings; what is clearly best held out wins."""
         n = len(self.problems)
         parts = _parts(n, groups)
         if len(parts) < 2:
-            return ALONE, []
-        rows = []
+            return PATH[0], []
+        notes = {}
         for C in PATH:
             guesses: dict[int, Mask] = {}
             for k, out in enumerate(parts):
                 kept = [i for i in range(n) if i not in set(out)]
-                tol = max(ROUGH, self.plan.tol)
-                w = self.train(kept, C, tol, f"part{k}-C{C:g}").w
+                w = self.train(kept, C, self.plan.tol, f"part{k}-C{C:g}").w
                 problems = [self.problems[i] for i in out]
                 guesses |= dict(zip(out, predict_all(problems, w, self.plan.threads)))
-            judged = self.judge(range(n), [guesses[i] for i in range(n)])
-            rows.append({"C": C, "judged": judged})
-        return max(rows, key=lambda row: row["judged"])["C"], rows
+            notes[C] = self.judge.notes([guesses[i] for i in range(n)])
+        rows = [{"C": C, "judged": self.judge.value(notes[C])} for C in PATH]
+        return _clearly_best(notes, PATH[0], self.judge.value), rows
 
-    def judge(self, images: Sequence[int], found: Sequence[Mask]) -> float:
-        """Pooled IoU, or minus the mean loss a pixel: more is better."""
-        truth = [self.labels[i] for i in images]
-        if self.plan.serves_iou:
-            return total(confusions(truth, found)).iou(1)
-        costs = []
-        for i, y, guess in zip(images, truth, found):
-            known = y.reshape(-1) != VOID
-            flat = np.where(known, y.reshape(-1), 0).astype(np.uint8)
-            costs.append(self.loss.bind(i, flat, known).value(guess) / int(known.sum()))
-        return -float(np.mean(costs))
+
+def _clearly_best(
+    notes: dict[float, list[Any]], default: float, value: Callable[[Sequence[Any]], float]
+) -> float:
+    """The best setting if it gains more over the default than one deviation, else the default.
+
+    The deviation of the gain is the jackknife's: each image is left out once.
+    """
+    best = max(notes, key=lambda setting: value(notes[setting]))
+    new, old = notes[best], notes[default]
+    n = len(new)
+    if best == default or n < 2:
+        return best
+    gains = np.array(
+        [value(new[:i] + new[i + 1 :]) - value(old[:i] + old[i + 1 :]) for i in range(n)]
+    )
+    deviation = float(np.sqrt((n - 1) / n * np.sum((gains - gains.mean()) ** 2)))
+    return best if value(new) - value(old) > deviation else default
 
 
 def _parts(n: int, groups: Sequence[Any] | None) -> list[list[int]]:
@@ -174,47 +194,33 @@ def _parts(n: int, groups: Sequence[Any] | None) -> list[list[int]]:
     return parts
 
 
-def reachable_iou(problems: Sequence[Problem], labels: Sequence[Mask]) -> float:
-    """Give the pooled IoU of the best threshold on a least-squares fit of the node features.
-
-    Edges are not looked at and pixels are drawn evenly, so this takes no cut and little time; the
-    IoU after the cut is a few points away, which hardly moves the weights of the loss.
-    """
-    step = max(1, sum(y.size for y in labels) // LOOKED_AT)
-    rows = np.concatenate([p.node_features[::step] for p in problems]).astype(np.float64)
-    truth = np.concatenate([y.reshape(-1)[::step] for y in labels])
-    rows, ones = rows[truth != VOID], truth[truth != VOID] == 1
-    if not ones.any():
-        return MOST
-    # A ridge, as columns may be constant or copies of each other.
-    gram = rows.T @ rows / len(rows) + 1e-6 * np.eye(rows.shape[1])
-    score = rows @ np.linalg.solve(gram, rows.T @ ones / len(rows))
-    right = np.cumsum(ones[np.argsort(-score, kind="stable")])
-    either = ones.sum() + np.arange(1, len(right) + 1) - right
-    # Rounded, so that the last bits of a BLAS do not become the bits of a model.
-    return round(float(np.clip((right / either).max(), LEAST, MOST)), 2)
-
-
 def best_shift(
-    problems: Sequence[Problem], labels: Sequence[Mask], w: Vector, threads: int
-) -> tuple[Vector, float, float]:
-    """Give w with the bias shifted for pooled IoU, the shift, and the IoU.
+    problems: Sequence[Problem],
+    labels: Sequence[Mask],
+    w: Vector,
+    seen: dict[float, list[Confusion]],
+    threads: int,
+) -> tuple[Vector, float]:
+    """Give w with its bias shifted for pooled IoU, and the shift.
 
-    The first node feature is the constant 1, so its weight moves every unary alike. A shift must
-    gain more than one deviation of its gain over the images (jackknife): where features look better
-    on the training images than on others, small gains are none.
+    The first node feature is the constant 1, so its weight moves every unary alike.
+
+    Parameters
+    ----------
+    seen : dict
+        Tables of the images by shift, 0 among them; what is tried is added.
     """
     u = np.sort(np.concatenate([unary_of(problem, w) for problem in problems]))
     known = sum(int((y != VOID).sum()) for y in labels)
     share = sum(int((y == 1).sum()) for y in labels) / known
-    seen: dict[float, list[Confusion]] = {}
 
     def moved(shift: float) -> Vector:
         out = w.copy()
         out[0] += shift
         return out
 
-    def iou(shift: float) -> float:
+    def iou(area: float) -> float:
+        shift = shift_of(area)
         if shift not in seen:
             seen[shift] = confusions(labels, predict_all(problems, moved(shift), threads))
         return total(seen[shift]).iou(1)
@@ -223,25 +229,11 @@ def best_shift(
         # A pixel has label 1 where its unary is below 0.
         return -float(u[min(int(area * share * len(u)), len(u) - 1)])
 
-    area = max(AREAS, key=lambda a: iou(shift_of(a)))
-    areas = (area, area / FINER, area * FINER)
-    best = max(map(shift_of, areas), key=iou)
-    if iou(best) - iou(0.0) <= _gain_deviation(seen[best], seen[0.0]):
-        best = 0.0
-    return moved(best), best, iou(best)
-
-
-def _gain_deviation(new: Sequence[Confusion], old: Sequence[Confusion]) -> float:
-    """The jackknife's standard deviation, over images, of the gain in pooled IoU."""
-    n = len(new)
-    if n < 2:
-        return 0.0
-    sums = [np.sum([table.counts for table in part], axis=0) for part in (new, old)]
-    gains = [
-        Confusion(sums[0] - a.counts).iou(1) - Confusion(sums[1] - b.counts).iou(1)
-        for a, b in zip(new, old)
-    ]
-    return float(np.sqrt((n - 1) / n * np.sum((np.array(gains) - np.mean(gains)) ** 2)))
+    area = max(AREAS, key=iou)
+    for finer in (area / FINER, area * FINER):
+        iou(finer)
+    best = _clearly_best(seen, 0.0, lambda tables: total(tables).iou(1))
+    return moved(best), best
 
 
 def predict_all(problems: Sequence[Problem], w: Vector, threads: int) -> list[Mask]:

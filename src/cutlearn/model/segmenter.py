@@ -48,8 +48,8 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         ("unary", "contrast"), or ("unary",) for no edges.
     labels : "binary"
     loss : "hamming", "count" or a Loss
-        "hamming" serves IoU: its label weights and C are chosen for pooled IoU. A `Loss` (such as
-        `Hamming()`, all pixels alike) is trained as it stands.
+        "hamming" serves IoU: C and the bias are chosen for pooled IoU. A `Loss` (such as
+        `Hamming()`) is trained as it stands, and C chosen for it.
     learner : "bundle" or "nslack"
     C : "auto" or float > 0
         1 / lambda; "auto" chooses by held-out images.
@@ -79,7 +79,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
     classes_ : (2,) array
     featurizer_ : Featurizer
     judged_ : dict
-        What was judged while loss and C were chosen, on held-out training images.
+        What was judged while C and bias were chosen, on training images.
     card_ : dict
         What a model file says of itself.
 
