@@ -3,7 +3,7 @@
     python benchmarks/count_loss.py [--features few|linear|boosted] [--seeds 5] [--C auto]
 
 Each seed makes its own training and test images. Three models see the same images and features:
-the Hamming loss as it stands, the default (Hamming, labels weighed for pooled IoU) and the count
+the Hamming loss as it stands, the default (Hamming, C and bias chosen for pooled IoU) and the count
 loss. Told are the figures on the test images: mean over seeds +- deviation over seeds, and
 the differences to the first model, seed by seed, which the draw of the images hardly touches.
 """
