@@ -96,7 +96,8 @@ class EnvelopeSpec:
         if self.form == "slopes" or not v.any():
             return np.concatenate([v[:1], steps])
         grain = np.ldexp(1.0, int(np.frexp(np.abs(v).max())[1]) - 44)
-        return np.cumsum(np.rint(np.concatenate([v[:1], steps]) / grain)) * grain
+        whole = np.rint(np.concatenate([v[:1], steps]) / grain)
+        return np.asarray(np.cumsum(whole) * grain)
 
     def is_concave(self, vector: ArrayLike) -> bool:
         """Whether G vector >= 0, up to rounding of 1e-9 of the vector's size."""
