@@ -5,6 +5,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -112,16 +113,23 @@ void set_table(Oracle& self, In<double> table, In<std::uint8_t> counted) {
     throw std::invalid_argument("the table of an oracle does not fit its nodes");
 }
 
-// RuntimeError(number of the task, what went wrong)
+// An error with the arguments (number of the task, what went wrong).
 [[noreturn]] void raise(const OracleFailure& failure) {
+  PyObject* kind = PyExc_RuntimeError;
   std::string what = "unknown";
   try {
     std::rethrow_exception(failure.cause);
+  } catch (const std::overflow_error& error) {
+    kind = PyExc_OverflowError;
+    what = error.what();
+  } catch (const std::bad_alloc&) {
+    kind = PyExc_MemoryError;
+    what = "out of memory";
   } catch (const std::exception& error) {
     what = error.what();
   } catch (...) {
   }
-  PyErr_SetObject(PyExc_RuntimeError, nb::make_tuple(failure.task, what).ptr());
+  PyErr_SetObject(kind, nb::make_tuple(failure.task, what).ptr());
   throw nb::python_error();
 }
 

@@ -152,11 +152,16 @@ def ask(oracles: Sequence[Oracle], w: Vector, threads: int = 1) -> NDArray[np.fl
         checked_weights(w, oracle.task.layout.size)
     try:
         return _core.oracle_round([oracle.core for oracle in oracles], w, threads)
-    except RuntimeError as error:
+    except OverflowError as error:
         number, what = error.args
         raise InputError(
             f"image {oracles[number].task.image}: {what}, with weights up to {np.abs(w).max():g}; "
             "an energy that can be minimised wanted. Scale its features, or choose a smaller C."
+        ) from error
+    except (RuntimeError, MemoryError) as error:
+        number, what = error.args
+        raise type(error)(
+            f"image {oracles[number].task.image}: the oracle failed, {what}"
         ) from error
 
 
