@@ -79,25 +79,22 @@ class EnvelopeSpec:
             G[row, row + 2] = -1.0
         return G
 
-    def inside(self, vector: ArrayLike, rounding: float = 0.0) -> Floats:
+    def inside(self, vector: ArrayLike) -> Floats:
         """The vector moved into the concave cone, for one that left it by a solver's rounding.
 
-        Bends of less than `rounding` become straight: each would cost a cut an auxiliary node a
-        region. G inside >= 0 holds exactly: samples are put on a grid of 2^-44 of their size, on
-        which second differences are exact.
+        G inside >= 0 holds exactly, without rounding: samples are put on a grid of 2^-44 of their
+        size, on which second differences are exact.
         """
-        v = self._vector(vector)
-        slopes = v if self.form == "slopes" else self.convert(v, "slopes")
-        bends = v[2:] if self.form == "curvatures" else np.diff(slopes[1:])
-        bends = np.where(bends > -rounding, 0.0, np.minimum(bends, 0.0))
+        v = self._vector(vector).copy()
         if self.form == "curvatures":
-            return np.concatenate([v[:2], bends])
-        steps = np.cumsum(np.concatenate([slopes[1:2], bends]))
-        if self.form == "slopes" or not v.any():
-            return np.concatenate([v[:1], steps])
-        grain = np.ldexp(1.0, int(np.frexp(np.abs(v).max())[1]) - 44)
-        whole = np.rint(np.concatenate([v[:1], steps]) / grain)
-        return np.asarray(np.cumsum(whole) * grain)
+            v[2:] = np.minimum(v[2:], 0.0)
+        elif self.form == "slopes":
+            v[1:] = np.minimum.accumulate(v[1:])
+        elif v.any():
+            grain = np.ldexp(1.0, int(np.frexp(np.abs(v).max())[1]) - 44)
+            steps = np.minimum.accumulate(np.diff(v))
+            v = np.cumsum(np.rint(np.concatenate([v[:1], steps]) / grain)) * grain
+        return v
 
     def is_concave(self, vector: ArrayLike) -> bool:
         """Whether G vector >= 0, up to rounding of 1e-9 of the vector's size."""

@@ -23,9 +23,6 @@ from cutlearn.grid import grid_slices
 
 Vector = NDArray[np.float64]
 
-# What a master's solver leaves of a weight that should be 0, relative to the largest one.
-ROUNDING = 1e-10
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -60,9 +57,8 @@ class Layout:
         """Give w moved into the cone G w >= 0 where a solver's rounding left it."""
         out = w.copy()
         out[self.edge] = np.maximum(out[self.edge], 0.0)
-        rounding = ROUNDING * np.abs(w).max(initial=0.0)
         for at, spec in zip(self.envelopes, self.specs):
-            out[at] = spec.inside(out[at], rounding)
+            out[at] = spec.inside(out[at])
         return out
 
 
