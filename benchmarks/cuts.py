@@ -186,13 +186,14 @@ def told(row, medians, nodes):
 
     ours, peer = of((OURS, row.task), row.figure), of((REFERENCE, row.task), row.figure)
     base = peer if row.over in PEERS else of((OURS, row.over), row.figure)
-    ratio = ours / base if isinstance(base, float) else None
-    judged = ours if row.figure == "mb" else ratio
+    ended = isinstance(ours, float)  # within the limit
+    ratio = ours / base if ended and isinstance(base, float) else None
+    judged = ours if row.figure == "mb" else ratio if ended else float("inf")
     met = "" if None in (judged, row.target) else "yes" if judged <= row.target else "no"
     others = [of((o, "cut"), "ms") if row.task == "cut" and row.others else None for o in OTHERS]
     memory = [of((s, row.task), "mb") for s in (OURS, REFERENCE)]
     over = "our " + row.over if row.over not in PEERS else row.over
-    each = f"{1e3 * ours / nodes:.4f}" if row.figure == "ms" else "-"
+    each = f"{1e3 * ours / nodes:.4f}" if ended and row.figure == "ms" else "-"
     figures = [number(f) for f in (ours, peer, ratio)]
     memory = [m if isinstance(m, float) else None for m in memory]
     return [row.name, *figures, over, number(row.target), met, *map(number, others + memory), each]
@@ -245,8 +246,8 @@ def table(rows, options):
         faults += found
         for row in chosen:
             print(line(told(row, medians, nodes)), flush=True)
-            if row.task == "cut" and row.figure == "ms":
-                each[name] = medians[OURS, "cut"]["ms"] / nodes
+            if isinstance(cut := medians.get((OURS, "cut")), dict):
+                each[name] = cut["ms"] / nodes
     for growth in growth_lines(each):
         print(growth)
     print(f"load at the end {os.getloadavg()[0]:.1f}; "
@@ -261,7 +262,9 @@ def parts_table(rows, options):
     for name in dict.fromkeys(row.instance for row in rows):
         asked = [Row(name, name, others=False), Row(name, name, "parts", others=False)]
         medians, *_ = measure(name, asked, [OURS], options)
-        figures = [medians[OURS, "cut"]["ms"], *medians[OURS, "parts"]["parts"]]
+        whole, apart = (medians[OURS, task] for task in ("cut", "parts"))
+        ended = isinstance(whole, dict) and isinstance(apart, dict)
+        figures = [whole["ms"], *apart["parts"]] if ended else [f"> {options.limit:g} s"]
         print(line([name, *map(number, figures)]), flush=True)
     return 0
 

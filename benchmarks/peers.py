@@ -78,9 +78,7 @@ def scipy():
         left.eliminate_zeros()
         labels = np.zeros(n + 2, bool)
         labels[breadth_first_order(left, n, return_predecessors=False)] = True
-        # The value that scipy reports is an int32 and wraps around.
-        flow = found.flow[[n]].sum(dtype=np.int64)
-        return constant + flow, labels[: instance.unary.size]
+        return constant + found.flow_value, labels[: instance.unary.size]
 
     return {"cut": from_nothing(cut)}
 
