@@ -112,7 +112,7 @@ def run(file, solver, task, limit):
                 # Not RLIMIT_CPU: where it is set, Linux tells CPU time in steps of a tick.
                 if cpu_seconds(process.pid) > limit:
                     process.kill()
-                    return f"> {limit:g} s"
+                    return f"> {limit:.0f} s"
     if process.returncode and solver == OURS:
         raise RuntimeError(errors)
     return "failed" if process.returncode else json.loads(out)
@@ -187,14 +187,17 @@ def told(row, medians, nodes):
     ours, peer = of((OURS, row.task), row.figure), of((REFERENCE, row.task), row.figure)
     base = peer if row.over in PEERS else of((OURS, row.over), row.figure)
     ended = isinstance(ours, float)  # within the limit
+    bound = isinstance(base, str) and base.startswith(">")  # then the ratio is below ours / limit
+    base = 1e3 * float(base.split()[1]) if bound else base
     ratio = ours / base if ended and isinstance(base, float) else None
     judged = ours if row.figure == "mb" else ratio if ended else float("inf")
     met = "" if None in (judged, row.target) else "yes" if judged <= row.target else "no"
+    met = "?" if bound and met == "no" else met
     others = [of((o, "cut"), "ms") if row.task == "cut" and row.others else None for o in OTHERS]
     memory = [of((s, row.task), "mb") for s in (OURS, REFERENCE)]
     over = "our " + row.over if row.over not in PEERS else row.over
     each = f"{1e3 * ours / nodes:.4f}" if ended and row.figure == "ms" else "-"
-    figures = [number(f) for f in (ours, peer, ratio)]
+    figures = [number(ours), number(peer), "<" * bound + number(ratio)]
     memory = [m if isinstance(m, float) else None for m in memory]
     return [row.name, *figures, over, number(row.target), met, *map(number, others + memory), each]
 
