@@ -92,12 +92,16 @@ bool all_multiples(std::span<const double> values, double scale) {
 }
 
 bool regions_are_multiples(const Regions& r, double scale) {
-  for (std::size_t c = 0; c < r.count(); ++c)
+  for (std::size_t c = 0; c < r.count(); ++c) {
+    double mass = -1;  // equal masses need one look
     for (std::int64_t k = r.member_first[c]; k < r.member_first[c + 1]; ++k) {
-      if (!is_multiple(r.slope[c] * r.mass[k], scale)) return false;
+      if (r.mass[k] == mass) continue;
+      mass = r.mass[k];
+      if (!is_multiple(r.slope[c] * mass, scale)) return false;
       for (std::int64_t h = r.hinge_first[c]; h < r.hinge_first[c + 1]; ++h)
-        if (!is_multiple(r.alpha[h] * r.mass[k], scale)) return false;
+        if (!is_multiple(r.alpha[h] * mass, scale)) return false;
     }
+  }
   return all_multiples(r.beta, scale);
 }
 

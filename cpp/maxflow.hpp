@@ -57,6 +57,7 @@ template <class Net>
 class Maxflow {
  public:
   static constexpr int D = Net::directions;
+  using R = typename Net::Residual;
   using Link = std::conditional_t<Net::has_arcs, Id, std::uint8_t>;
   static constexpr Link kRoot = std::numeric_limits<Link>::max();
   static constexpr Link kOrphan = kRoot - 1;
@@ -98,7 +99,7 @@ class Maxflow {
   // To be called after the residuals between v and neighbour(v, code) changed.
   void residual_changed(Id v, Id code) {
     if (level_.empty()) return;
-    const Id w = net_.neighbour(v, code), back = net_.reverse(code);
+    const Id w = net_.neighbour(v, code), back = net_.reverse(v, code);
     drop_saturated(v, code);
     drop_saturated(w, back);
     if (net_.out(v, code) > 0) wake(v, w);
@@ -123,7 +124,7 @@ class Maxflow {
     level_.assign(net_.slots, 0);
     parent_.assign(net_.slots, kNone);
     sunk_.assign(net_.slots, 0);
-    if constexpr (Net::has_arcs) current_.assign(net_.first.begin(), net_.first.end() - 1);
+    if constexpr (Net::has_arcs) current_.assign(net_.slots, 0);
     for (Id v = net_.begin(); v < net_.end(); ++v) {
       const Cap e = net_.excess[v];
       if (e == 0) continue;
@@ -159,10 +160,10 @@ class Maxflow {
     });
     for (; open; open &= open - 1)
       if (!look<side>(u, std::countr_zero(open), depth)) return false;
-    if constexpr (Net::has_arcs)
-      for (Id a = net_.first[u], end = net_.first[u + 1]; a < end; ++a)
-        if (!look<side>(u, D + a, depth)) return false;
-    return true;
+    return !net_.any_arc(u, 0, [&](Id code, Id v, R& out, R& in) {
+      if ((side == S ? out : in) <= 0 || level_[v] * sign<side> > 0) return false;
+      return !look<side>(u, code, depth);
+    });
   }
 
   template <Side side>
@@ -173,17 +174,22 @@ class Maxflow {
       if (there > 0) return true;
       if (there == 0) {
         level_[v] = sign<side> * (depth + 1);
-        parent_[v] = static_cast<Link>(net_.reverse(code));
+        parent_[v] = static_cast<Link>(net_.reverse(u, code));
         active_[side].add(v, depth + 1);
         if (side == S && track_) touched_.push_back(v);
         return true;
       }
-      side == S ? augment(u, code) : augment(v, net_.reverse(code));
+      side == S ? augment(u, code) : augment(v, net_.reverse(u, code));
       adopt<S>();
       adopt<T>();
       if (level_[u] != sign<side> * depth) return false;
     }
     return true;
+  }
+
+  // Whether v, over the arc of this code, is the parent of its neighbour u.
+  bool is_parent(Id v, Id code, Id u) const {
+    return parent_[u] == static_cast<Link>(net_.reverse(v, code));
   }
 
   // One bit for each direction of the grid where f holds.
@@ -262,15 +268,13 @@ class Maxflow {
     auto children = mask([&](Id d) { return parent_[v + net_.offset[d]] == (d ^ 1); });
     for (; children; children &= children - 1)
       make_orphan<side>(v + net_.offset[std::countr_zero(children)]);
-    if constexpr (Net::has_arcs) {
-      for (Id a = net_.first[v], end = net_.first[v + 1]; a < end; ++a) {
-        const Id u = net_.head[a];
-        const Id at = level_[u] * sign<side>;
-        if (at <= 0) continue;
-        if (parent_[u] == D + net_.sister[a]) make_orphan<side>(u);
-        if (at < nearest && link_cap<side>(v, D + a) > 0) nearest = at;
-      }
-    }
+    net_.any_arc(v, 0, [&](Id code, Id u, R& out, R& in) {
+      const Id at = level_[u] * sign<side>;
+      if (at <= 0) return false;
+      if (is_parent(v, code, u)) make_orphan<side>(u);
+      if (at < nearest && (side == S ? in : out) > 0) nearest = at;
+      return false;
+    });
     if (nearest < top_[side] && patient(v)) {
       level_[v] = sign<side> * (nearest + 1);
       orphans_[side].add(v, nearest + 1);
@@ -281,7 +285,7 @@ class Maxflow {
       if (side == S && track_) touched_.push_back(v);
       if (nearest < top_[side]) wake_around<side>(v);
     }
-    if constexpr (Net::has_arcs) current_[v] = net_.first[v];
+    if constexpr (Net::has_arcs) current_[v] = 0;
   }
 
   // A set of nodes cut off from its roots would climb level by level, each one taking another for
@@ -328,12 +332,15 @@ class Maxflow {
     if constexpr (Net::has_arcs) {
       // Arcs before current_ were found useless for this depth: a node with very many arcs must
       // not look at all of them each time it loses its parent.
-      for (Id& a = current_[v]; a < net_.first[v + 1]; ++a) {
-        const Id at = level_[net_.head[a]] * sign<side>;
-        if (at <= 0 || at >= depth || link_cap<side>(v, D + a) <= 0) continue;
-        parent_[v] = static_cast<Link>(D + a);
-        return true;
-      }
+      return net_.any_arc(v, current_[v], [&](Id code, Id u, R& out, R& in) {
+        const Id at = level_[u] * sign<side>;
+        if (at > 0 && at < depth && (side == S ? in : out) > 0) {
+          parent_[v] = static_cast<Link>(code);
+          return true;
+        }
+        ++current_[v];
+        return false;
+      });
     }
     return false;
   }
@@ -379,7 +386,7 @@ class Maxflow {
     const bool s = level_[v] > 0;
     net_.any_code(v, [&](Id code) {
       const Id u = net_.neighbour(v, code);
-      if (parent_[u] == static_cast<Link>(net_.reverse(code)))
+      if (is_parent(v, code, u))
         s ? make_orphan<S>(u) : make_orphan<T>(u);
       return false;
     });

@@ -3,11 +3,12 @@
 // What     Node slots 0..slots-1. Slots of a grid are row-major with padding, so that the
 //          neighbour of v in direction d is v + offset[d] and no heads or sisters are stored:
 //          padding has capacity 0 everywhere and is never entered. The residuals of a pixel lie
-//          side by side. Arcs (of general graphs, and
-//          between an auxiliary node and the members of its region) lie contiguously by tail.
+//          side by side. Arcs of general graphs lie contiguously by tail; those between auxiliary nodes
+//          and the members of their regions are in members.hpp.
 // Numbers  Residuals are of type R, 32 bits wide where that is exact, else 64: half of the memory is
 //          a tenth of the time. Sums, excesses and flows are always 64 bits.
-// Code     An arc out of v is named by a code: 0..D-1 for the directions, D + a for arc a.
+// Code     An arc out of v is named by a code: 0..D-1 for the directions, D + a for arc a, and
+//          D + the number of arcs + its place for one between a member and a hub.
 // Meaning  A node on the source side has label 1. The stored function of the labels y is
 //            K + sum_v ([excess_v]+ - excess_v y_v) + sum_(u->v) r(u->v) y_u (1 - y_v).
 // Invariants
@@ -26,9 +27,10 @@
 #include <span>
 #include <vector>
 
+#include "members.hpp"
+
 namespace cutlearn {
 
-using Id = std::int32_t;
 using Cap = std::int64_t;
 
 // Memory that starts as zeros; untouched pages cost nothing.
@@ -80,6 +82,7 @@ struct Network {
   using Residual = R;
   static constexpr int directions = D;
   static constexpr bool has_arcs = Arcs;
+  static constexpr bool kListed = Arcs && D == 0;  // a grid has no arcs from a list
 
   Id slots = 0;
   Id guard = 0;  // the first and the last slots are padding: a neighbour always exists in memory
@@ -87,8 +90,9 @@ struct Network {
   std::array<Id, (D ? D : 1)> offset{};
   Zeroed<Cap> excess;
   Zeroed<R> grid_caps;                         // the D residuals of slot 0, of slot 1, ...
-  std::vector<Id> first, head, sister;         // arcs by tail; first has slots + 1 entries
+  std::vector<Id> first, head, sister;         // listed arcs by tail; first has slots + 1 entries
   std::vector<R> arc;
+  Members<R> members;
 
   // Room for n slots and a guard after them; the guard before them is among the n.
   void allocate(Id n, Id guard_slots) {
@@ -102,32 +106,49 @@ struct Network {
   Id begin() const { return guard; }
   Id end() const { return slots - guard; }
   Id neighbour(Id v, Id code) const {
-    if (D && (!Arcs || code < D)) return v + offset[code];
-    return head[code - D];
+    if (is_direction(code)) return v + offset[code];
+    if (is_listed(code)) return head[code - D];
+    return members.neighbour(v, code - member_code());
   }
-  Id reverse(Id code) const {
-    if (D && (!Arcs || code < D)) return code ^ 1;
-    return D + sister[code - D];
+  Id reverse(Id v, Id code) const {  // the code of the same arc at the neighbour
+    if (is_direction(code)) return code ^ 1;
+    if (is_listed(code)) return D + sister[code - D];
+    return member_code() + members.reverse(v, code - member_code());
   }
   // r(v -> neighbour in direction d)
   R& at(Id v, Id d) { return grid_caps[static_cast<std::size_t>(v) * D + d]; }
   R& out(Id v, Id code) {  // r(v -> neighbour)
-    if (D && (!Arcs || code < D)) return at(v, code);
-    return arc[code - D];
+    if (is_direction(code)) return at(v, code);
+    if (is_listed(code)) return arc[code - D];
+    return members.out(v, code - member_code());
   }
   R& in(Id v, Id code) {  // r(neighbour -> v)
-    if (D && (!Arcs || code < D)) return at(v + offset[code], code ^ 1);
-    return arc[sister[code - D]];
+    if (is_direction(code)) return at(v + offset[code], code ^ 1);
+    if (is_listed(code)) return arc[sister[code - D]];
+    return members.in(v, code - member_code());
   }
 
   // Calls f(code) for every arc out of v until one call returns true.
   template <class F>
-  bool any_code(Id v, F&& f) const {
+  bool any_code(Id v, F&& f) {
     for (Id d = 0; d < D; ++d)
       if (f(d)) return true;
+    return any_arc(v, 0, [&](Id code, Id, R&, R&) { return f(code); });
+  }
+  // Calls f(code, neighbour, out, in) for the arcs of v outside the grid, all but the first `from`,
+  // until one call returns true.
+  template <class F>
+  bool any_arc(Id v, Id from, F&& f) {
+    if constexpr (kListed) {
+      const Id begin = first[v], listed = first[v + 1] - begin;
+      for (Id k = from; k < listed; ++k)
+        if (f(D + begin + k, head[begin + k], arc[begin + k], arc[sister[begin + k]])) return true;
+      from = from > listed ? from - listed : 0;
+    }
     if constexpr (Arcs)
-      for (Id a = first[v], end = first[v + 1]; a < end; ++a)
-        if (f(D + a)) return true;
+      return members.any(v, from, [&](Id place, Id w, R& out_r, R& in_r) {
+        return f(member_code() + place, w, out_r, in_r);
+      });
     return false;
   }
 
@@ -161,7 +182,12 @@ struct Network {
     return sum;
   }
 
+  Id member_code() const { return kListed ? D + static_cast<Id>(arc.size()) : D; }
+
  private:
+  static constexpr bool is_direction(Id code) { return D && (!Arcs || code < D); }
+  bool is_listed(Id code) const { return kListed && code < member_code(); }
+
   // r y_v (1 - y_w) = r y_w (1 - y_v) + r (y_v - y_w), used to make a negative r zero.
   void move_to_unaries(Id v, Id w, R& r, R& opposite) {
     opposite += r;
