@@ -119,6 +119,49 @@ Survey make_survey(double constant, In<double> unary, std::vector<std::int64_t> 
                            regions, fixed));
 }
 
+// Work that writes the min-marginals; they come as an array beside its result.
+template <class F>
+auto with_marginals(Flow& f, F&& work) {
+  std::vector<double> phi;
+  auto result = f.use([&](Engine& e) {
+    phi.resize(2 * e.labels().size());
+    return work(e, phi.data());
+  });
+  return std::pair(copied(std::span<const double>(phi), {phi.size() / 2, 2}), std::move(result));
+}
+
+Out<double> all_marginals(Flow& f, int threads) {
+  return with_marginals(f, [&](Engine& e, double* phi) {
+           e.min_marginals(phi, threads);
+           return 0;
+         }).first;
+}
+
+std::tuple<Out<double>, Out<double>, Out<double>, Out<double>> argmin_sums(
+    Flow& f, In<double> weights, In<std::uint8_t> truth, In<std::int64_t> region_first,
+    In<Id> members, int threads) {
+  const TallyTask task{view(weights), view(truth), view(region_first), view(members)};
+  const auto [phi, sums] = with_marginals(
+      f, [&](Engine& e, double* out) { return e.argmin_sums(out, task, threads); });
+  const auto array = [](const std::vector<double>& x) {
+    return copied(std::span<const double>(x), {x.size()});
+  };
+  return {phi, array(sums.node), array(sums.edge), array(sums.region)};
+}
+
+// The min-marginals; and the sets one after the other, set i from first[i] to first[i + 1].
+std::tuple<Out<double>, Out<std::int64_t>, Out<std::int64_t>> all_argmins(Flow& f, int threads) {
+  const auto [phi, sets] =
+      with_marginals(f, [&](Engine& e, double* out) { return e.argmins(out, threads); });
+  std::vector<std::int64_t> first{0}, nodes;
+  for (const auto& set : sets) {
+    nodes.insert(nodes.end(), set.begin(), set.end());
+    first.push_back(static_cast<std::int64_t>(nodes.size()));
+  }
+  return {phi, copied(std::span<const std::int64_t>(first), {first.size()}),
+          copied(std::span<const std::int64_t>(nodes), {nodes.size()})};
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -199,15 +242,11 @@ NB_MODULE(_core, m) {
              f.use([&](Engine& e) { e.change_fixed(view(index), view(labels)); });
            },
            nb::arg("index").noconvert(), nb::arg("labels").noconvert())
-      .def("min_marginals",
-           [](Flow& f) {
-             std::vector<double> phi;
-             f.use([&](Engine& e) {
-               phi.resize(2 * e.labels().size());
-               e.min_marginals(phi.data());
-             });
-             return copied(std::span<const double>(phi), {phi.size() / 2, 2});
-           })
+      .def("min_marginals", &all_marginals, nb::arg("threads"))
+      .def("argmin_sums", &argmin_sums, nb::arg("weights").noconvert(),
+           nb::arg("truth").noconvert(), nb::arg("region_first").noconvert(),
+           nb::arg("members").noconvert(), nb::arg("threads"))
+      .def("argmins", &all_argmins, nb::arg("threads"))
       .def("disproof", [](Flow& f, Flow& pristine) {
         return f.use([&](Engine& e) { return e.disproof(pristine.engine()); });
       });
