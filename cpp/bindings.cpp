@@ -32,10 +32,15 @@ std::span<const T> view(const In<T>& a) {
 }
 
 template <class T>
-Out<T> copied(std::span<const T> values, std::vector<std::size_t> shape) {
-  auto* data = new std::vector<T>(values.begin(), values.end());
+Out<T> owned(std::vector<T>&& values, std::vector<std::size_t> shape) {
+  auto* data = new std::vector<T>(std::move(values));
   nb::capsule owner(data, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
   return Out<T>(data->data(), shape.size(), shape.data(), owner);
+}
+
+template <class T>
+Out<T> copied(std::span<const T> values, std::vector<std::size_t> shape) {
+  return owned(std::vector<T>(values.begin(), values.end()), std::move(shape));
 }
 
 // An engine that one thread at a time may use.
@@ -127,7 +132,8 @@ auto with_marginals(Flow& f, F&& work) {
     phi.resize(2 * e.labels().size());
     return work(e, phi.data());
   });
-  return std::pair(copied(std::span<const double>(phi), {phi.size() / 2, 2}), std::move(result));
+  const std::size_t nodes = phi.size() / 2;
+  return std::pair(owned(std::move(phi), {nodes, 2}), std::move(result));
 }
 
 Out<double> all_marginals(Flow& f, int threads) {
@@ -141,10 +147,11 @@ std::tuple<Out<double>, Out<double>, Out<double>, Out<double>> argmin_sums(
     Flow& f, In<double> weights, In<std::uint8_t> truth, In<std::int64_t> region_first,
     In<Id> members, int threads) {
   const TallyTask task{view(weights), view(truth), view(region_first), view(members)};
-  const auto [phi, sums] = with_marginals(
+  auto [phi, sums] = with_marginals(
       f, [&](Engine& e, double* out) { return e.argmin_sums(out, task, threads); });
-  const auto array = [](const std::vector<double>& x) {
-    return copied(std::span<const double>(x), {x.size()});
+  const auto array = [](std::vector<double>& x) {
+    const std::size_t size = x.size();
+    return owned(std::move(x), {size});
   };
   return {phi, array(sums.node), array(sums.edge), array(sums.region)};
 }
@@ -158,8 +165,8 @@ std::tuple<Out<double>, Out<std::int64_t>, Out<std::int64_t>> all_argmins(Flow& 
     nodes.insert(nodes.end(), set.begin(), set.end());
     first.push_back(static_cast<std::int64_t>(nodes.size()));
   }
-  return {phi, copied(std::span<const std::int64_t>(first), {first.size()}),
-          copied(std::span<const std::int64_t>(nodes), {nodes.size()})};
+  const std::size_t size = nodes.size();
+  return {phi, owned(std::move(first), {sets.size() + 1}), owned(std::move(nodes), {size})};
 }
 
 }  // namespace

@@ -169,15 +169,17 @@ class Live final : public Engine {
   template <class Visit>
   void marginals(double* phi, int threads, Visit&& visit) {
     const Cap best = minimum();
+    const double least = energy(best), quantum = 1 / quantise_.scale;
     for (Id i = 0; i < grid_.pixels(); ++i) {
-      phi[2 * i + labels_[i]] = energy(best);
+      phi[2 * i + labels_[i]] = least;
       phi[2 * i + !labels_[i]] = std::numeric_limits<double>::infinity();
     }
     const auto skip = [&](Id i) { return !forced_.empty() && forced_.count(grid_.slot(i)); };
     each_marginal(net_, source_side(), grid_, threads, skip,
                   [&](int thread, Id i, Cap f, std::span<const Id> set) {
-                    double& other = phi[2 * i + !labels_[i]] = energy(best + f);
-                    double rise = static_cast<double>(f) / quantise_.scale;
+                    double& other = phi[2 * i + !labels_[i]];
+                    other = static_cast<double>(best + f) * quantum + clipped_;
+                    double rise = static_cast<double>(f) * quantum;
                     if (!beyond_.empty())
                       if (const auto it = beyond_.find(grid_.slot(i)); it != beyond_.end()) {
                         other += it->second;

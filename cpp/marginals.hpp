@@ -37,9 +37,10 @@ namespace cutlearn {
 template <class Net>
 class Gather {
  public:
-  // requires a solved network, and on[v] iff v is on the source side
-  Gather(Net solved, const std::vector<std::uint8_t>& on)
+  // requires a solved network, on[v] iff v is on the source side, auxiliary nodes from `hubs` on
+  Gather(Net solved, const std::vector<std::uint8_t>& on, Id hubs)
       : net_(std::move(solved)),
+        hubs_(hubs),
         found_(std::make_unique_for_overwrite<Found[]>(net_.slots)),
         mark_(net_.slots, 0),
         owner_(net_.slots, 0) {
@@ -112,7 +113,7 @@ class Gather {
       const Id n = net_.neighbour(d, code);
       if (!open<one>(n)) return false;
       if (inside && n == holder_) return true;
-      return !two_steps<one>(code, n) && search<one>(code, n, inside);
+      return !(!is_hub(n) && two_steps<one>(code, n)) && search<one>(code, n, inside);
     });
     holder_ = d;
     if (!same) keep_set();
@@ -153,7 +154,7 @@ class Gather {
   void keep_set() {
     set_.resize(1 + count_);
     set_[0] = d_;
-    owner_[d_] = set_stamp_ = stamp_;
+    set_stamp_ = stamp_;
     for (Id k = 0; k < count_; ++k) owner_[set_[k + 1] = found_[k].node] = stamp_;
   }
 
@@ -179,7 +180,8 @@ class Gather {
           if (inside && w == holder_) return same = true;
         }
         add<one>(w, at, code);
-        return false;
+        if (is_hub(u)) cut = peek<one>(count_ - 1);
+        return cut >= 0;
       };
       circle(u, look);
       if (same) return true;
@@ -193,6 +195,21 @@ class Gather {
     }
     return false;
   }
+
+  // Looks one step beyond place `at`, so that a search need not go through all members of a hub
+  // before it looks further. As augment.
+  template <bool one>
+  Id peek(Id at) {
+    const Id u = found_[at].node;
+    Id cut = -1;
+    net_.any_code(u, [&](Id code) {
+      const Id w = net_.neighbour(u, code);
+      if (onward<one>(u, code) > 0 && room<one>(w) > 0 && open<one>(w)) cut = augment<one>(at, code, w);
+      return cut >= 0;
+    });
+    return cut;
+  }
+  bool is_hub(Id v) const { return Net::has_arcs && v >= hubs_; }
 
   template <bool one>
   void add(Id v, Id from, Id code) {
@@ -219,6 +236,7 @@ class Gather {
   }
 
   Net net_;
+  const Id hubs_;
   Id d_ = 0, count_ = 0;
   std::unique_ptr<Found[]> found_;   // the first count_: nodes found from d_, in order
   std::vector<std::uint32_t> mark_;  // stamp_ if found
@@ -244,14 +262,15 @@ void each_marginal(const Net& solved, const std::vector<std::uint8_t>& on, const
   std::mutex lock;
   const auto work = [&](int thread) {
     try {
-      Gather<Net> gather(solved.clone(), on);
+      Gather<Net> gather(solved.clone(), on, grid.slots);
       for (Id piece; (piece = next++) < pieces;)
         for (Id row = piece * step; row < std::min(rows, (piece + 1) * step); ++row) {
           const Id begin = row * width, end = std::min(pixels, begin + width);
+          const Id shift = grid.slot(begin) - begin;
           for (Id k = begin; k < end; ++k) {
             const Id i = row % 2 ? begin + end - 1 - k : k;
             if (skip(i)) continue;
-            const Cap f = gather(grid.slot(i));
+            const Cap f = gather(i + shift);
             visit(thread, i, f, gather.set());
           }
         }

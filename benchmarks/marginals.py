@@ -1,0 +1,85 @@
+"""All min-marginals beside one cut: time, ratio, threads, and what sums over the argmins add.
+
+CPU milliseconds, medians; `cut` is from arrays to labels and `solve` the search alone. `all` is from
+arrays to the min-marginals of every node, `sums` the same with the sums that the gradient of a
+likelihood needs. `two` is the CPU time of two threads together over that of one. Run with
+`python benchmarks/marginals.py --rounds 5 [name ...]`.
+"""
+
+import argparse
+import os
+import statistics
+import time
+
+import instances
+import numpy as np
+
+
+def grid(kind, shape, seed):
+    """A grid of another shape than a square, cropped from one."""
+    square = instances.grid(kind, "2d4", max(shape), seed)
+    crop = tuple(slice(s) for s in shape)
+    offsets = instances.cl.grid.grid_offsets(2, 4)
+    weights = [
+        w[tuple(slice(s - abs(d)) for s, d in zip(shape, o))]
+        for w, o in zip(square.weights, offsets)
+    ]
+    return instances.Instance(square.unary[crop], weights, 4)
+
+
+ENERGIES = {
+    "100x100 easy": lambda: instances.grid("seg", "2d4", 100, 8),
+    "100x100 hard": lambda: instances.grid("blur", "2d4", 100, 8),
+    "480x640 seg": lambda: grid("seg", (480, 640), 8),
+    "480x640 blur": lambda: grid("blur", (480, 640), 8),
+    "480x640 regions": lambda: instances.regions(),
+    "64 envelopes": lambda: instances.envelopes(),
+}
+
+
+def spent(work):
+    start = time.process_time()
+    work()
+    return 1e3 * (time.process_time() - start)
+
+
+def measure(instance):
+    energy = instance.energy()
+    flow = energy._terms.flow(np.empty(0, np.int8))
+    truth = energy.minimize().labels
+    return {
+        "cut": spent(lambda: instance.energy().minimize()),
+        "solve": spent(flow.solve),
+        "search": spent(lambda: flow.min_marginals(1)),
+        "all": spent(lambda: instance.energy().min_marginals()),
+        "sums": spent(lambda: instance.energy().argmin_sums(truth=truth)),
+        "two": spent(lambda: flow.min_marginals(2)),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", default=[])
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
+    print(
+        f"CPU ms, medians of {options.rounds} rounds (small ones: ten times as many); load {load}"
+    )
+    heads = ("cut", "solve", "all", "all/cut", "(s+m)/s", "sums", "sums/all", "two")
+    print(f"{'energy':16s}" + "".join(f"{h:>9s}" for h in heads))
+    for name in options.names or ENERGIES:
+        instance = ENERGIES[name]()
+        rounds = options.rounds * (10 if instance.unary.size < 20_000 else 1)
+        runs = [measure(instance) for _ in range(rounds)]
+        m = {k: statistics.median(r[k] for r in runs) for k in runs[0]}
+        searched = (m["solve"] + m["search"]) / m["solve"]
+        print(
+            f"{name:16s}{m['cut']:9.2f}{m['solve']:9.2f}{m['all']:9.2f}{m['all'] / m['cut']:9.2f}"
+            f"{searched:9.2f}{m['sums']:9.2f}{m['sums'] / m['all']:9.2f}{m['two'] / m['search']:9.2f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
