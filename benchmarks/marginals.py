@@ -1,7 +1,7 @@
 """All min-marginals beside one cut: time, ratio, threads, and what sums over the argmins add.
 
-CPU milliseconds, medians; `cut` is from arrays to labels and `solve` the search alone. `all` is from
-arrays to the min-marginals of every node, `sums` the same with the sums that the gradient of a
+CPU milliseconds, medians; `cut` is from arrays to labels and `solve` the search alone. `all` is
+from arrays to the min-marginals of every node, `sums` the same with the sums that the gradient of a
 likelihood needs. `two` is the CPU time of two threads together over that of one. Run with
 `python benchmarks/marginals.py --rounds 5 [name ...]`.
 """
@@ -73,12 +73,11 @@ def main():
         rounds = options.rounds * (10 if instance.unary.size < 20_000 else 1)
         runs = [measure(instance) for _ in range(rounds)]
         m = {k: statistics.median(r[k] for r in runs) for k in runs[0]}
-        searched = (m["solve"] + m["search"]) / m["solve"]
-        print(
-            f"{name:16s}{m['cut']:9.2f}{m['solve']:9.2f}{m['all']:9.2f}{m['all'] / m['cut']:9.2f}"
-            f"{searched:9.2f}{m['sums']:9.2f}{m['sums'] / m['all']:9.2f}{m['two'] / m['search']:9.2f}",
-            flush=True,
-        )
+        row = (
+            m["cut"], m["solve"], m["all"], m["all"] / m["cut"], 1 + m["search"] / m["solve"],
+            m["sums"], m["sums"] / m["all"], m["two"] / m["search"],
+        )  # fmt: skip
+        print(f"{name:16s}" + "".join(f"{x:9.2f}" for x in row), flush=True)
 
 
 if __name__ == "__main__":
