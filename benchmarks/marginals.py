@@ -13,27 +13,15 @@ import time
 
 import instances
 import numpy as np
-
-
-def grid(kind, shape, seed):
-    """A grid of another shape than a square, cropped from one."""
-    square = instances.grid(kind, "2d4", max(shape), seed)
-    crop = tuple(slice(s) for s in shape)
-    offsets = instances.cl.grid.grid_offsets(2, 4)
-    weights = [
-        w[tuple(slice(s - abs(d)) for s, d in zip(shape, o))]
-        for w, o in zip(square.weights, offsets)
-    ]
-    return instances.Instance(square.unary[crop], weights, 4)
-
+import ours
 
 ENERGIES = {
-    "100x100 easy": lambda: instances.grid("seg", "2d4", 100, 8),
-    "100x100 hard": lambda: instances.grid("blur", "2d4", 100, 8),
-    "480x640 seg": lambda: grid("seg", (480, 640), 8),
-    "480x640 blur": lambda: grid("blur", (480, 640), 8),
-    "480x640 regions": lambda: instances.regions(),
-    "64 envelopes": lambda: instances.envelopes(),
+    "100x100 easy": lambda: instances.make("2d4-100-seg"),
+    "100x100 hard": lambda: instances.make("2d4-100-blur"),
+    "480x640 seg": lambda: instances.make("2d4-480x640-seg"),
+    "480x640 blur": lambda: instances.grid("2d4", (480, 640), "blur", 3),
+    "480x640 regions": lambda: instances.make("regions-300"),
+    "64 envelopes": lambda: instances.make("envelopes-64x256"),
 }
 
 
@@ -44,15 +32,15 @@ def spent(work):
 
 
 def measure(instance):
-    energy = instance.energy()
+    energy = ours.energy(instance)
     flow = energy._terms.flow(np.empty(0, np.int8))
     truth = energy.minimize().labels
     return {
-        "cut": spent(lambda: instance.energy().minimize()),
+        "cut": spent(lambda: ours.energy(instance).minimize()),
         "solve": spent(flow.solve),
         "search": spent(lambda: flow.min_marginals(1)),
-        "all": spent(lambda: instance.energy().min_marginals()),
-        "sums": spent(lambda: instance.energy().argmin_sums(truth=truth)),
+        "all": spent(lambda: ours.energy(instance).min_marginals()),
+        "sums": spent(lambda: ours.energy(instance).argmin_sums(truth=truth)),
         "two": spent(lambda: flow.min_marginals(2)),
     }
 
