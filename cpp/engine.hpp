@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "input.hpp"
+#include "tally.hpp"
 
 namespace cutlearn {
 
@@ -52,7 +53,12 @@ class Engine {
                             std::span<const std::int8_t> labels) = 0;
 
   // phi[2 i + k] = least energy with node i at label k, infinite against a fixed label.
-  virtual void min_marginals(double* phi) = 0;
+  // requires a solve after the last change
+  virtual void min_marginals(double* phi, int threads) = 0;
+  // Likewise; and sums over the argmins (tally.hpp).
+  virtual TallySums argmin_sums(double* phi, const TallyTask& task, int threads) = 0;
+  // Likewise; and for every node the nodes that turn with it, in order; none for a fixed node.
+  virtual std::vector<std::vector<std::int64_t>> argmins(double* phi, int threads) = 0;
 
   // Empty if the flow is a maximum flow of the energy `input`, built anew at the scale in use, and
   // the labels are its minimal minimum cut; else the first law that is broken.

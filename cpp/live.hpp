@@ -13,6 +13,7 @@
 #include "build.hpp"
 #include "certificate.hpp"
 #include "engine.hpp"
+#include "marginals.hpp"
 #include "maxflow.hpp"
 
 namespace cutlearn {
@@ -122,24 +123,30 @@ class Live final : public Engine {
       force(grid_.slot(static_cast<Id>(index[k])), labels[k]);
   }
 
-  // Each node is forced to its other label in turn, from the last flow.
-  void min_marginals(double* phi) override {
-    flow_.solve();
-    const Cap best = minimum();
-    for (Id i = 0; i < grid_.pixels(); ++i) {
-      const Id v = grid_.slot(i);
-      const bool label = labels_[i];
-      phi[2 * i + label] = energy(best);
-      double& other = phi[2 * i + !label];
-      other = std::numeric_limits<double>::infinity();
-      if (forced_.count(v)) continue;
-      force(v, !label);
-      flow_.solve();
-      other = energy(minimum());
-      if (const auto it = beyond_.find(v); it != beyond_.end()) other += it->second;
-      force(v, -1);
-    }
-    solve();
+  void min_marginals(double* phi, int threads) override {
+    marginals(phi, threads, [](int, Id, double, std::span<const Id>) {});
+  }
+
+  TallySums argmin_sums(double* phi, const TallyTask& task, int threads) override {
+    const TallyPlan plan(task, labels_);
+    const std::vector<std::uint8_t> on = source_side();
+    std::vector<Tally<Net>> tallies;
+    for (int t = 0; t < threads; ++t) tallies.emplace_back(net_, grid_, on, plan);
+    marginals(phi, threads, [&](int thread, Id i, double rise, std::span<const Id> set) {
+      tallies[thread].add(i, rise, set);
+    });
+    for (int t = 1; t < threads; ++t) tallies[0].add(tallies[t]);
+    return tallies[0].sums(edge_arc_);
+  }
+
+  std::vector<std::vector<std::int64_t>> argmins(double* phi, int threads) override {
+    std::vector<std::vector<std::int64_t>> sets(grid_.pixels());
+    marginals(phi, threads, [&](int, Id i, double, std::span<const Id> set) {
+      for (const Id v : set)
+        if (v < grid_.slots) sets[i].push_back(grid_.pixel(v));
+      std::sort(sets[i].begin(), sets[i].end());
+    });
+    return sets;
   }
 
   std::string disproof(const Input& input) override {
@@ -159,9 +166,39 @@ class Live final : public Engine {
     if constexpr (kChecks) change(twin_);
   }
 
-  std::string disproof_from(Net& pristine) {
+  std::vector<std::uint8_t> source_side() const {
     std::vector<std::uint8_t> on(net_.slots);
     for (Id v = net_.begin(); v < net_.end(); ++v) on[v] = flow_.on_source_side(v);
+    return on;
+  }
+
+  // Writes phi, and calls visit(thread, i, rise, A_i) for every free node i: its other label costs
+  // `rise` more than the minimum.
+  template <class Visit>
+  void marginals(double* phi, int threads, Visit&& visit) {
+    const Cap best = minimum();
+    const double least = energy(best), quantum = 1 / quantise_.scale;
+    for (Id i = 0; i < grid_.pixels(); ++i) {
+      phi[2 * i + labels_[i]] = least;
+      phi[2 * i + !labels_[i]] = std::numeric_limits<double>::infinity();
+    }
+    const auto skip = [&](Id i) { return !forced_.empty() && forced_.count(grid_.slot(i)); };
+    each_marginal(net_, source_side(), grid_, threads, skip,
+                  [&](int thread, Id i, Cap f, std::span<const Id> set) {
+                    double& other = phi[2 * i + !labels_[i]];
+                    other = static_cast<double>(best + f) * quantum + clipped_;
+                    double rise = static_cast<double>(f) * quantum;
+                    if (!beyond_.empty())
+                      if (const auto it = beyond_.find(grid_.slot(i)); it != beyond_.end()) {
+                        other += it->second;
+                        rise += it->second;
+                      }
+                    visit(thread, i, rise, set);
+                  });
+  }
+
+  std::string disproof_from(Net& pristine) {
+    const std::vector<std::uint8_t> on = source_side();
     for (Id i = 0; i < grid_.pixels(); ++i)
       if (labels_[i] != on[grid_.slot(i)]) return "labels differ from the source side";
     return cutlearn::disproof(net_, pristine, on);

@@ -19,6 +19,7 @@
 //       minimum.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -44,6 +45,7 @@ class Zeroed {
   T& operator[](std::size_t i) { return data_.get()[i]; }
   const T& operator[](std::size_t i) const { return data_.get()[i]; }
   T* get() { return data_.get(); }
+  const T* get() const { return data_.get(); }
 
  private:
   struct Free {
@@ -103,6 +105,21 @@ struct Network {
     grid_caps = Zeroed<R>(static_cast<std::size_t>(n) * D);
   }
 
+  // A network of its own with the same contents.
+  Network clone() const {
+    Network copy;
+    copy.allocate(slots - guard, guard);
+    copy.K = K;
+    copy.offset = offset;
+    std::copy_n(excess.get(), slots, copy.excess.get());
+    std::copy_n(grid_caps.get(), static_cast<std::size_t>(slots) * D, copy.grid_caps.get());
+    copy.first = first;
+    copy.head = head;
+    copy.sister = sister;
+    copy.arc = arc;
+    return copy;
+  }
+
   Id begin() const { return guard; }
   Id end() const { return slots - guard; }
   Id neighbour(Id v, Id code) const {
@@ -149,6 +166,21 @@ struct Network {
       return members.any(v, from, [&](Id place, Id w, R& out_r, R& in_r) {
         return f(member_code() + place, w, out_r, in_r);
       });
+    return false;
+  }
+
+  // Likewise, the arcs in a circle that begins at code `from`.
+  template <class F>
+  bool any_code_from(Id v, Id from, F&& f) const {
+    for (Id d = 0; d < D; ++d)
+      if (f(d)) return true;
+    if constexpr (Arcs) {
+      const Id begin = first[v], end = first[v + 1], start = std::max(from - D, begin);
+      for (Id a = start; a < end; ++a)
+        if (f(D + a)) return true;
+      for (Id a = begin; a < start; ++a)
+        if (f(D + a)) return true;
+    }
     return false;
   }
 

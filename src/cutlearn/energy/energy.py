@@ -13,6 +13,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn import _core
 from cutlearn.checks import (
     MOST_NODES,
     finite,
@@ -27,7 +28,8 @@ from cutlearn.energy.forms import Envelopes
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
-from cutlearn.graph.solver import PAIR, SCALAR, SYMMETRIC, Solver, Terms, minimize
+from cutlearn.graph.marginals import Argmins, ArgminSums, argmin_sums, argmins, min_marginals
+from cutlearn.graph.solver import PAIR, SCALAR, SYMMETRIC, Solver, Terms, minimize, solved
 from cutlearn.grid import grid_slices
 
 Floats = NDArray[np.float64]
@@ -173,13 +175,49 @@ class Energy:
         """
         return minimize(self._terms, fixed_labels(fixed, self.shape))
 
-    def min_marginals(self, fixed: ArrayLike | None = None) -> Floats:
-        """Phi[..., k] = the least energy with that node at label k; inf against `fixed`."""
-        return self.solver(fixed).min_marginals()
+    def min_marginals(self, fixed: ArrayLike | None = None, threads: int = 1) -> Floats:
+        """Phi[..., k] = the least energy with that node at label k; inf against `fixed`.
+
+        The result does not depend on the number of threads.
+        """
+        return min_marginals(self._solved(fixed), self.shape, threads)
+
+    def argmins(self, fixed: ArrayLike | None = None, threads: int = 1) -> Argmins:
+        """Min-marginals, and the nodes that change their label when one node is forced to.
+
+        For node d they are A_d: where the labelling of least energy among those with d at its other
+        label (among equals the one nearest to the cut) differs from the cut.
+        """
+        return argmins(self._solved(fixed), self.shape, threads)
+
+    def argmin_sums(
+        self,
+        weights: ArrayLike | None = None,
+        truth: ArrayLike | None = None,
+        regions: Sequence[ArrayLike] = (),
+        fixed: ArrayLike | None = None,
+        threads: int = 1,
+    ) -> ArgminSums:
+        """Min-marginals, and sums over all argmins in one pass, without making any of them.
+
+        Parameters
+        ----------
+        weights : array in the labels' shape
+            c_d, one for each node. Either this or `truth`.
+        truth : labels, 255 is void
+            Takes the weights of the gradient of sum_d log q_d(truth_d), q_d = softmax(-Phi_d):
+            c_d = q_d(1 - y_d) - [truth_d != y_d] with the cut y; 0 for void nodes.
+        regions : index arrays
+            Regions whose numbers of ones are to be summed; see `ArgminSums.region`.
+        """
+        return argmin_sums(self._solved(fixed), self.shape, weights, truth, regions, threads)
 
     def solver(self, fixed: ArrayLike | None = None) -> Solver:
         """A live handle on a copy of this energy, to change and solve again."""
         return Solver(self._terms, fixed)
+
+    def _solved(self, fixed: ArrayLike | None) -> _core.Flow:
+        return solved(self._terms, fixed_labels(fixed, self.shape))
 
     def _edge_labels(
         self, on: NDArray[np.bool_]

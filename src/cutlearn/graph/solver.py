@@ -15,6 +15,7 @@ from cutlearn import _core
 from cutlearn.checks import finite, fixed_labels, float_array, index_array, label_array, spread
 from cutlearn.errors import InputError
 from cutlearn.graph.cut import Cut
+from cutlearn.graph.marginals import min_marginals
 from cutlearn.grid import edge_ends, grid_edge_counts
 
 SCALAR, SYMMETRIC, PAIR = range(3)  # Weights::Kind of the core
@@ -167,10 +168,10 @@ class Solver:
             return cut
         return replace(cut, _changed=np.flatnonzero(cut.labels.ravel() != before))
 
-    def min_marginals(self) -> Floats:
+    def min_marginals(self, threads: int = 1) -> Floats:
         """Least energy with each node at label 0 and 1, in the labels' shape + (2,)."""
         self.minimize()
-        return self._flow.min_marginals().reshape(*self._terms.shape, 2)
+        return min_marginals(self._flow, self._terms.shape, threads)
 
     def prove(self) -> None:
         """Check that the last cut is one: raises AssertionError with the law that is broken.
@@ -197,9 +198,14 @@ class Solver:
 
 def minimize(terms: Terms, fixed: NDArray[np.int8]) -> Cut:
     """Build, solve, read: the cut without a handle."""
+    return read_cut(solved(terms, fixed), terms)
+
+
+def solved(terms: Terms, fixed: NDArray[np.int8]) -> _core.Flow:
+    """A network of these terms, solved."""
     flow = terms.flow(fixed)
     flow.solve()
-    return read_cut(flow, terms)
+    return flow
 
 
 def read_cut(flow: _core.Flow, terms: Terms) -> Cut:
