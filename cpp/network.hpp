@@ -117,6 +117,7 @@ struct Network {
     copy.head = head;
     copy.sister = sister;
     copy.arc = arc;
+    copy.members = members;
     return copy;
   }
 
@@ -169,19 +170,17 @@ struct Network {
     return false;
   }
 
-  // Likewise, the arcs in a circle that begins at code `from`.
+  // As any_code, but the arcs outside the grid are walked round from the one of code `from`, if v has
+  // it.
   template <class F>
-  bool any_code_from(Id v, Id from, F&& f) const {
+  bool any_code_from(Id v, Id from, F&& f) {
     for (Id d = 0; d < D; ++d)
       if (f(d)) return true;
-    if constexpr (Arcs) {
-      const Id begin = first[v], end = first[v + 1], start = std::max(from - D, begin);
-      for (Id a = start; a < end; ++a)
-        if (f(D + a)) return true;
-      for (Id a = begin; a < start; ++a)
-        if (f(D + a)) return true;
-    }
-    return false;
+    Id left = std::max(0, from < D ? 0 : arc_number(v, from));
+    if (any_arc(v, left, [&](Id code, Id, R&, R&) { return f(code); })) return true;
+    bool found = false;
+    any_arc(v, 0, [&](Id code, Id, R&, R&) { return left-- <= 0 || (found = f(code)); });
+    return found;
   }
 
   void push(Id v, Id code, Cap amount) {
@@ -214,6 +213,11 @@ struct Network {
     return sum;
   }
 
+  // How many arcs any_arc passes before this one.
+  Id arc_number(Id v, Id code) const {
+    if (is_listed(code)) return code - D - first[v];
+    return (kListed ? first[v + 1] - first[v] : 0) + code - member_code();
+  }
   Id member_code() const { return kListed ? D + static_cast<Id>(arc.size()) : D; }
 
  private:

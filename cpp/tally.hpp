@@ -95,7 +95,7 @@ class Tally {
   static constexpr int D = Net::directions;
 
   // on: the nodes of label 1, by slot
-  Tally(const Net& net, const GridShape& grid, const std::vector<std::uint8_t>& on,
+  Tally(Net& net, const GridShape& grid, const std::vector<std::uint8_t>& on,
         const TallyPlan& plan)
       : net_(net), grid_(grid), on_(on), plan_(plan), node_(grid.slots), inside_(net.slots, 0),
         edge_(D ? std::size_t{D / 2} * net.slots : net.arc.size()), region_(plan.region_size()),
@@ -133,7 +133,7 @@ class Tally {
     for (Id i = 0; i < grid_.pixels(); ++i) out.node.push_back(real(node_[grid_.slot(i)]));
     for (const std::int64_t x : region_) out.region.push_back(real(x));
     if constexpr (D == 0) {
-      for (const Id a : edge_arc) out.edge.push_back(real(edge_[a] + edge_[net_.reverse(a)]));
+      for (const Id a : edge_arc) out.edge.push_back(real(edge_[a] + edge_[net_.sister[a]]));
     } else {
       const auto offsets = forward_offsets(D);
       for (int k = 0; k < D / 2; ++k)
@@ -171,7 +171,7 @@ class Tally {
     }
   }
 
-  const Net& net_;
+  Net& net_;
   const GridShape& grid_;
   const std::vector<std::uint8_t>& on_;
   const TallyPlan& plan_;
