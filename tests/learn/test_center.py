@@ -39,7 +39,7 @@ def test_no_point_has_a_lower_barrier(seed, lam):
     program = random_program(rng, lam)
     box = np.full(D, 5.0)
     level = 1.1 * program.value(np.zeros(D))
-    centre = find_centre(program, level, rng.normal(size=D), box)
+    centre = find_centre(program, level, level, rng.normal(size=D), box)
     x = np.concatenate([centre.w, centre.xi])
     found = barrier(program, level, box, x)
     other = minimize(lambda y: barrier(program, level, box, y), x, method="Nelder-Mead",
@@ -60,8 +60,8 @@ def test_the_centre_follows_the_units(lam):
             lam * size * 0.01, size * program.b, size * program.a * 0.1, program.group, K,
             program.rows * 0.1, program.least)  # fmt: skip
     box = np.full(D, 5.0)
-    one = find_centre(program, 2.0, np.zeros(D), box)
-    two = find_centre(other, 2.0 * size, np.zeros(D), box / scale)
+    one = find_centre(program, 2.0, 1.0, np.zeros(D), box)
+    two = find_centre(other, 2.0 * size, size, np.zeros(D), box / scale)
     assert two.w * scale == pytest.approx(one.w, rel=1e-6)
     assert two.alpha == pytest.approx(one.alpha, rel=1e-6)
 
@@ -76,7 +76,7 @@ def test_the_bound_of_the_centre_is_true_and_tight(seed, lam):
     wanted, w = full_optimum(lists, lam, program.rows, program.least)
     box = np.full(D, 10 + np.abs(w).max())
     level = wanted + 0.05
-    centre = find_centre(program, level, np.zeros(D), box)
+    centre = find_centre(program, level, 0.05, np.zeros(D), box)
     bound = program.dual_value(centre.alpha, centre.mu, box)
     assert bound <= wanted * (1 + 1e-9)
     # s_0 = nu mu, and m mu below the objective: the gap is (1 + m / nu) s_0, and s_0 < 0.05.
@@ -86,7 +86,7 @@ def test_the_bound_of_the_centre_is_true_and_tight(seed, lam):
 
 def test_a_level_below_the_minimum_has_no_centre():
     program = random_program(np.random.default_rng(0), 1.0)
-    assert find_centre(program, 1e-3, np.zeros(D), np.ones(D)) is None
+    assert find_centre(program, 1e-3, 1e-3, np.zeros(D), np.ones(D)) is None
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.1])
@@ -108,7 +108,7 @@ def test_planes_leave_and_come_back(lam):
     assert master.value(master.solve(best, 0.0)) < best, "what the level needs came back"
     assert 5 < master.kept.sum() < len(master.b)
     wanted = lam / (2 + lam) * float(v @ v)
-    assert master.lower_bound <= wanted <= best <= wanted + 0.02
+    assert master.lower_bound <= wanted <= best <= wanted + 0.1
 
 
 def test_the_box_grows_when_it_is_in_the_way(monkeypatch):

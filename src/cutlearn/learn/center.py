@@ -10,11 +10,13 @@ multipliers of the model: they prove the bound objective - m mu at no cost. The 
 the model is found only when the centre shows that it could end the run.
 """
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
+from threadpoolctl import ThreadpoolController
 
 from cutlearn.learn.master import Master
 from cutlearn.learn.programs import Program, sizes_of, units_of
@@ -34,6 +36,8 @@ GROW = 10.0
 MOST_NEWTON = 60
 # The centre is found when its equations hold to this share of their size.
 CENTRED = 0.1
+# No gap relative to the level is taken to be smaller.
+SMALLEST = 1e-12
 # Added to the unit diagonal of the normal equations, against rounding.
 RIDGE = 1e-13
 # Share of a step to the boundary of s > 0, z > 0 that is taken.
@@ -85,7 +89,10 @@ class Center(Master):
         self.box = np.maximum(self.box, BOX * units_of(self.program(), best))
         while True:
             at = np.flatnonzero(self.kept)
-            centre = find_centre(self.program().take(at), best, self.at, self.box)
+            gap = best - max(self.lower_bound, 0.0)
+            # Matrices this small cost several times more on threads of the linear algebra.
+            with _libraries().limit(limits=1):
+                centre = find_centre(self.program().take(at), best, gap, self.at, self.box)
             if centre is None:
                 # The set has hardly any inside left: its least point serves as well.
                 return self.minimum(best)
@@ -122,6 +129,11 @@ class Center(Master):
             self.box = self.box * GROW
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
 class Centre(NamedTuple):
     """An analytic centre: w, the slacks xi, and clean multipliers of planes and constraints."""
 
@@ -131,13 +143,26 @@ class Centre(NamedTuple):
     mu: Vector
 
 
-def find_centre(program: Program, level: float, start: Vector, box: Vector) -> Centre | None:
-    """Find the centre of {model <= level} from any w; None when it has no inside to speak of."""
+def find_centre(
+    program: Program, level: float, gap: float, start: Vector, box: Vector
+) -> Centre | None:
+    """Find the centre of {model <= level} from any w; None when it has no inside to speak of.
+
+    Parameters
+    ----------
+    program : Program
+    level : float > 0
+    gap : float > 0
+        About how far the model falls below the level.
+    start : (d,) float64
+    box : (d,) float64
+        Used at lambda = 0.
+    """
     units = units_of(program, level)
     if program.lam > 0:
         units = np.minimum(units, np.sqrt(level / program.lam))
     rows = _Rows(program, level, units, box)
-    x = _newton(rows, start / units)
+    x = _newton(rows, start / units, max(gap / level, SMALLEST))
     if x is None:
         return None
     w, xi, z = x
@@ -203,22 +228,23 @@ class _Rows:
         return dw, in_xi / weight - mean @ dw
 
 
-def _newton(rows: _Rows, w: Vector) -> tuple[Vector, Vector, Vector] | None:
+def _newton(rows: _Rows, w: Vector, gap: float) -> tuple[Vector, Vector, Vector] | None:
     """Solve the centre's equations for w, xi, z; s and z stay positive, all else may start off."""
     d, k, m = rows.d, rows.k, rows.m
     nu = LEVEL * (d + k)
+    pace = 0.5 * (d + k + m)
     heights = rows.member * (rows.b - rows.planes @ w)
-    xi = heights.max(axis=1, initial=0.0) + 0.1 / k
-    s = np.maximum(rows.slack(w, xi), 0.01 / k)
-    z = 0.1 / (m * s)
+    xi = heights.max(axis=1, initial=0.0) + 0.1 * gap / k
+    s = np.maximum(rows.slack(w, xi), 0.01 * gap / k)
+    z = 0.1 * gap / (m * s)
     steep = np.abs(rows.planes).max(initial=0.0)
     for _ in range(MOST_NEWTON):
         off = rows.slack(w, xi) - s
         in_w, in_xi = rows.back(z)
         room = 1.0 - 0.5 * float(rows.lam @ w**2) - float(xi.sum())
         now = float(s @ z) / m
-        # Near its end, d + k rows carry the central path: the objective falls by as many mu.
-        mu = (room + (d + k) * now) / (nu + d + k)
+        # The objective on the central path falls by d + k to m times mu: the middle serves.
+        mu = (room + pace * now) / (nu + pace)
         if (
             abs(room - nu * now) <= CENTRED * nu * now
             and np.abs(s * z - now).max() <= CENTRED * now
