@@ -241,8 +241,8 @@ def test_works_in_grid_search(model):
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("potentials", ("unary", "envelope"), "no others exist so far"),
-        ("potentials", "unary", "no others exist so far"),
+        ("potentials", ("contrast", "envelope"), "and 'envelope' behind"),
+        ("potentials", "unary", "and 'envelope' behind"),
         ("labels", "ordered", "'binary'; no other labels exist"),
         ("loss", "iou", "one of"),
         ("learner", "likelihood", "no others exist so far"),

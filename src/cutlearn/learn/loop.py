@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.energy.linear import layout_of
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.learn.bundle import Bundle
 from cutlearn.learn.center import Center
@@ -57,7 +56,7 @@ class Run:
         self, pool: Pool, setting: Settings, rows: Matrix, least: Vector, file: str | Path | None
     ) -> None:
         self.pool, self.setting, self.file = pool, setting, file
-        self.layout = layout_of(pool.tasks[0].problem)
+        self.layout = pool.layout
         master = MASTERS[setting.learner]
         self.master = master(pool.n_weights, setting.groups, 1.0 / setting.C, rows, least)
         # Images go to groups in order, in runs of nearly equal length.
@@ -150,7 +149,7 @@ class Run:
         stalled = len(self.steps) > 1 and self.steps[-1].gap > STALLED * self.steps[-2].gap
         if stalled or self.confirmed:
             return self.w
-        return self.master.point(self.w, self.best_w)
+        return self._inside(self.master.point(self.w, self.best_w))
 
     def _settle(self) -> None:
         """Let master and known planes agree, without a cut, before the oracle is asked."""
@@ -186,10 +185,8 @@ class Run:
         return bool(new.any())
 
     def _inside(self, w: Vector) -> Vector:
-        """Move w by the QP's rounding, so that no edge weight is below zero."""
-        w = w.copy()
-        w[self.layout.edge] = np.maximum(w[self.layout.edge], 0.0)
-        return w
+        """Move w by the QP's rounding, so that the cut stays exact."""
+        return self.layout.inside(w)
 
     def result(self) -> TrainResult:
         """Give what was learned; warns when the gap was not reached."""

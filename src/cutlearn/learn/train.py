@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.energy.forms import Envelopes
 from cutlearn.energy.linear import constraints_of
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
+from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.loop import Run
-from cutlearn.learn.losses import Loss
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.steps import Step, TrainResult, settings_of
 from cutlearn.run.checkpoint import Interrupted, check_place
@@ -40,7 +41,7 @@ def train(
     tol: float = 0.01,
     normalize: str = "pixels",
     constraints: tuple[ArrayLike, ArrayLike] | None = None,
-    envelope: Any = None,
+    envelope: Envelopes = None,
     *,
     groups: int | None = None,
     max_steps: int = 1000,
@@ -69,6 +70,8 @@ def train(
         What is divided by the image's number of labelled nodes: loss and energy, loss, neither.
     constraints : (G, h), optional
         Further rows G w >= h.
+    envelope : EnvelopeSpec, or one for each family of regions, optional
+        Learns an envelope for the problems' regions; its weights come last in w.
     groups : int, optional
         Groups of images with a slack of their own, min(N, 50) by default.
     max_steps : int
@@ -90,16 +93,11 @@ def train(
     >>> r.converged, bool(r.w[0] > 0)
     (True, True)
     """
-    if envelope is not None:
-        raise InputError(
-            "envelope: learned envelopes asked for; unary and pairwise terms are learned so far. "
-            "Leave out envelope."
-        )
     if checkpoint is not None:
         check_place(checkpoint)
     if pool is None:
-        pool = Pool(problems, labels, loss, normalize, n_jobs)
-    pool.check(problems, loss, normalize)
+        pool = Pool(problems, labels, loss, normalize, n_jobs, envelope)
+    pool.check(problems, loss, normalize, envelope)
     setting = settings_of(len(pool), learner, C, tol, groups, max_steps)
     rows, least = _constraints(pool, constraints)
     run = Run(pool, setting, rows, least, checkpoint)
@@ -139,7 +137,9 @@ def path(
         As for `train`.
     """
     if pool is None:
-        pool = Pool(problems, labels, loss, normalize, options.get("n_jobs"))
+        pool = Pool(
+            problems, labels, loss, normalize, options.get("n_jobs"), options.get("envelope")
+        )
     results = []
     for number, C in enumerate(Cs):
         file = None if checkpoint is None else f"{checkpoint}.{number}"
@@ -159,7 +159,7 @@ def path(
 
 
 def _constraints(pool: Pool, given: tuple[ArrayLike, ArrayLike] | None) -> tuple[Matrix, Vector]:
-    rows, least = constraints_of(pool.tasks[0].problem)
+    rows, least = constraints_of(pool.tasks[0].problem, pool.layout.specs or None)
     if given is None:
         return rows, least
     more = np.atleast_2d(np.asarray(given[0], dtype=np.float64))
