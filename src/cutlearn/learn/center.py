@@ -30,7 +30,7 @@ LEVEL = 3.0
 HOPE = 0.5
 # Planes kept for each variable.
 KEPT = 3
-# The box at lambda = 0 in units of the weights (see `units_of`), and how it grows.
+# The first reach of the box at lambda = 0, in units of the objective, and how it grows.
 BOX = 1e3
 GROW = 10.0
 MOST_NEWTON = 60
@@ -82,17 +82,17 @@ class Center(Master):
         When the oracle confirmed the model, give the model's minimum: if it is confirmed too, that
         ends the run.
         """
+        self.reach = max(self.reach, BOX * best)
         if confirmed:
             w = self.minimum(best)
-            if self.lam > 0 or (np.abs(w) <= self.box).all():
+            if self.lam > 0 or (np.abs(w) <= self.box()).all():
                 return w
-        self.box = np.maximum(self.box, BOX * units_of(self.program(), best))
         while True:
             at = np.flatnonzero(self.kept)
             gap = best - max(self.lower_bound, 0.0)
             # Matrices this small cost several times more on threads of the linear algebra.
             with _libraries().limit(limits=1):
-                centre = find_centre(self.program().take(at), best, gap, self.at, self.box)
+                centre = find_centre(self.program().take(at), best, gap, self.at, self.box())
             if centre is None:
                 # The set has hardly any inside left: its least point serves as well.
                 return self.minimum(best)
@@ -116,7 +116,7 @@ class Center(Master):
         """
         alpha = np.zeros(len(self.b))
         alpha[at] = centre.alpha
-        within = max(self.lower_bound, self.program().dual_value(alpha, centre.mu, self.box))
+        within = max(self.lower_bound, self.program().dual_value(alpha, centre.mu, self.box()))
         if best - self.value(centre.w) > fine:
             self.lower_bound = within
             return
@@ -126,7 +126,7 @@ class Center(Master):
             self.lower_bound = max(within, self.lower_bound)
         elif best - self.lower_bound > fine:
             # Only the box keeps better weights away, and bounds found within it are void outside.
-            self.box = self.box * GROW
+            self.reach *= GROW
 
 
 @cache
@@ -162,7 +162,11 @@ def find_centre(
     if program.lam > 0:
         units = np.minimum(units, np.sqrt(level / program.lam))
     rows = _Rows(program, level, units, box)
+    if program.lam == 0:
+        start = np.clip(start, -0.9 * box, 0.9 * box)
     x = _newton(rows, start / units, max(gap / level, SMALLEST))
+    if x is None:
+        x = _newton(rows, np.zeros(rows.d), 1.0)
     if x is None:
         return None
     w, xi, z = x
@@ -182,11 +186,11 @@ class _Rows:
         self.d, self.k, self.p, self.group = d, k, p, program.group
         self.lam = program.lam * units**2 / level
         self.sizes = sizes_of(program.rows, units)
-        ends = np.eye(d if program.lam == 0 else 0, d)
+        self.ends = slice(0, d if program.lam == 0 else 0)  # the weights with a box
         self.planes = program.a * (-units / level)
-        self.walls = np.concatenate([program.rows * units / self.sizes[:, None], ends, -ends])
+        self.walls = program.rows * units / self.sizes[:, None]
         self.b = program.b / level
-        far = -box / units if len(ends) else box[:0]
+        far = -(box / units)[self.ends]
         self.c = np.concatenate([program.least / self.sizes, far, far])
         self.member = np.zeros((k, p))
         self.member[program.group, np.arange(p)] = 1.0
@@ -194,7 +198,8 @@ class _Rows:
 
     def times(self, w: Vector, xi: Vector) -> Vector:
         """Give all rows times (w, xi)."""
-        return np.concatenate([self.planes @ w + xi @ self.member, xi, self.walls @ w])
+        end = w[self.ends]
+        return np.concatenate([self.planes @ w + xi @ self.member, xi, self.walls @ w, end, -end])
 
     def slack(self, w: Vector, xi: Vector) -> Vector:
         """Give s."""
@@ -204,7 +209,9 @@ class _Rows:
     def back(self, z: Vector) -> tuple[Vector, Vector]:
         """Give z times all rows, in w and in xi."""
         p, k = self.p, self.k
-        in_w = z[:p] @ self.planes + z[p + k :] @ self.walls
+        of_walls, of_ends = np.split(z[p + k :], [len(self.walls)])
+        in_w = z[:p] @ self.planes + of_walls @ self.walls
+        in_w[self.ends] += np.subtract(*of_ends.reshape(2, -1))
         return in_w, self.member @ z[:p] + z[p : p + k]
 
     def normal(self, q: Vector, in_w: Vector, in_xi: Vector) -> tuple[Vector, Vector]:
@@ -218,8 +225,11 @@ class _Rows:
         weight = self.member @ q[:p] + q[p : p + k]
         mean = self.member @ (self.planes * q[:p, None]) / weight[:, None]
         spread = np.concatenate([self.planes - mean[self.group], mean, self.walls])
-        full = (spread * q[:, None]).T @ spread
-        full[range(d), range(d)] += self.lam
+        spread *= np.sqrt(q[: len(spread), None])
+        full = spread.T @ spread
+        diagonal = self.lam.copy()
+        diagonal[self.ends] += q[len(spread) :].reshape(2, -1).sum(axis=0)
+        full[range(d), range(d)] += diagonal
         size = np.sqrt(full.diagonal())
         full /= size[:, None] * size
         full[range(d), range(d)] += RIDGE
