@@ -10,11 +10,13 @@ multipliers of the model: they prove the bound objective - m mu at no cost. The 
 the model is found only when the centre shows that it could end the run.
 """
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
+from threadpoolctl import ThreadpoolController
 
 from cutlearn.learn.master import Master
 from cutlearn.learn.programs import Program, sizes_of, units_of
@@ -28,12 +30,14 @@ LEVEL = 3.0
 HOPE = 0.5
 # Planes kept for each variable.
 KEPT = 3
-# The box at lambda = 0 in units of the weights (see `units_of`), and how it grows.
+# The first reach of the box at lambda = 0, in units of the objective, and how it grows.
 BOX = 1e3
 GROW = 10.0
 MOST_NEWTON = 60
 # The centre is found when its equations hold to this share of their size.
 CENTRED = 0.1
+# No gap relative to the level is taken to be smaller.
+SMALLEST = 1e-12
 # Added to the unit diagonal of the normal equations, against rounding.
 RIDGE = 1e-13
 # Share of a step to the boundary of s > 0, z > 0 that is taken.
@@ -78,14 +82,17 @@ class Center(Master):
         When the oracle confirmed the model, give the model's minimum: if it is confirmed too, that
         ends the run.
         """
+        self.reach = max(self.reach, BOX * best)
         if confirmed:
             w = self.minimum(best)
-            if self.lam > 0 or (np.abs(w) <= self.box).all():
+            if self.lam > 0 or (np.abs(w) <= self.box()).all():
                 return w
-        self.box = np.maximum(self.box, BOX * units_of(self.program(), best))
         while True:
             at = np.flatnonzero(self.kept)
-            centre = find_centre(self.program().take(at), best, self.at, self.box)
+            gap = best - max(self.lower_bound, 0.0)
+            # Matrices this small cost several times more on threads of the linear algebra.
+            with _libraries().limit(limits=1):
+                centre = find_centre(self.program().take(at), best, gap, self.at, self.box())
             if centre is None:
                 # The set has hardly any inside left: its least point serves as well.
                 return self.minimum(best)
@@ -109,7 +116,7 @@ class Center(Master):
         """
         alpha = np.zeros(len(self.b))
         alpha[at] = centre.alpha
-        within = max(self.lower_bound, self.program().dual_value(alpha, centre.mu, self.box))
+        within = max(self.lower_bound, self.program().dual_value(alpha, centre.mu, self.box()))
         if best - self.value(centre.w) > fine:
             self.lower_bound = within
             return
@@ -119,7 +126,12 @@ class Center(Master):
             self.lower_bound = max(within, self.lower_bound)
         elif best - self.lower_bound > fine:
             # Only the box keeps better weights away, and bounds found within it are void outside.
-            self.box = self.box * GROW
+            self.reach *= GROW
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 class Centre(NamedTuple):
@@ -131,13 +143,30 @@ class Centre(NamedTuple):
     mu: Vector
 
 
-def find_centre(program: Program, level: float, start: Vector, box: Vector) -> Centre | None:
-    """Find the centre of {model <= level} from any w; None when it has no inside to speak of."""
+def find_centre(
+    program: Program, level: float, gap: float, start: Vector, box: Vector
+) -> Centre | None:
+    """Find the centre of {model <= level} from any w; None when it has no inside to speak of.
+
+    Parameters
+    ----------
+    program : Program
+    level : float > 0
+    gap : float > 0
+        About how far the model falls below the level.
+    start : (d,) float64
+    box : (d,) float64
+        Used at lambda = 0.
+    """
     units = units_of(program, level)
     if program.lam > 0:
         units = np.minimum(units, np.sqrt(level / program.lam))
     rows = _Rows(program, level, units, box)
-    x = _newton(rows, start / units)
+    if program.lam == 0:
+        start = np.clip(start, -0.9 * box, 0.9 * box)
+    x = _newton(rows, start / units, max(gap / level, SMALLEST))
+    if x is None:
+        x = _newton(rows, np.zeros(rows.d), 1.0)
     if x is None:
         return None
     w, xi, z = x
@@ -157,11 +186,11 @@ class _Rows:
         self.d, self.k, self.p, self.group = d, k, p, program.group
         self.lam = program.lam * units**2 / level
         self.sizes = sizes_of(program.rows, units)
-        ends = np.eye(d if program.lam == 0 else 0, d)
+        self.ends = slice(0, d if program.lam == 0 else 0)  # the weights with a box
         self.planes = program.a * (-units / level)
-        self.walls = np.concatenate([program.rows * units / self.sizes[:, None], ends, -ends])
+        self.walls = program.rows * units / self.sizes[:, None]
         self.b = program.b / level
-        far = -box / units if len(ends) else box[:0]
+        far = -(box / units)[self.ends]
         self.c = np.concatenate([program.least / self.sizes, far, far])
         self.member = np.zeros((k, p))
         self.member[program.group, np.arange(p)] = 1.0
@@ -169,7 +198,8 @@ class _Rows:
 
     def times(self, w: Vector, xi: Vector) -> Vector:
         """Give all rows times (w, xi)."""
-        return np.concatenate([self.planes @ w + xi @ self.member, xi, self.walls @ w])
+        end = w[self.ends]
+        return np.concatenate([self.planes @ w + xi @ self.member, xi, self.walls @ w, end, -end])
 
     def slack(self, w: Vector, xi: Vector) -> Vector:
         """Give s."""
@@ -179,7 +209,9 @@ class _Rows:
     def back(self, z: Vector) -> tuple[Vector, Vector]:
         """Give z times all rows, in w and in xi."""
         p, k = self.p, self.k
-        in_w = z[:p] @ self.planes + z[p + k :] @ self.walls
+        of_walls, of_ends = np.split(z[p + k :], [len(self.walls)])
+        in_w = z[:p] @ self.planes + of_walls @ self.walls
+        in_w[self.ends] += np.subtract(*of_ends.reshape(2, -1))
         return in_w, self.member @ z[:p] + z[p : p + k]
 
     def normal(self, q: Vector, in_w: Vector, in_xi: Vector) -> tuple[Vector, Vector]:
@@ -193,8 +225,11 @@ class _Rows:
         weight = self.member @ q[:p] + q[p : p + k]
         mean = self.member @ (self.planes * q[:p, None]) / weight[:, None]
         spread = np.concatenate([self.planes - mean[self.group], mean, self.walls])
-        full = (spread * q[:, None]).T @ spread
-        full[range(d), range(d)] += self.lam
+        spread *= np.sqrt(q[: len(spread), None])
+        full = spread.T @ spread
+        diagonal = self.lam.copy()
+        diagonal[self.ends] += q[len(spread) :].reshape(2, -1).sum(axis=0)
+        full[range(d), range(d)] += diagonal
         size = np.sqrt(full.diagonal())
         full /= size[:, None] * size
         full[range(d), range(d)] += RIDGE
@@ -203,22 +238,23 @@ class _Rows:
         return dw, in_xi / weight - mean @ dw
 
 
-def _newton(rows: _Rows, w: Vector) -> tuple[Vector, Vector, Vector] | None:
+def _newton(rows: _Rows, w: Vector, gap: float) -> tuple[Vector, Vector, Vector] | None:
     """Solve the centre's equations for w, xi, z; s and z stay positive, all else may start off."""
     d, k, m = rows.d, rows.k, rows.m
     nu = LEVEL * (d + k)
+    pace = 0.5 * (d + k + m)
     heights = rows.member * (rows.b - rows.planes @ w)
-    xi = heights.max(axis=1, initial=0.0) + 0.1 / k
-    s = np.maximum(rows.slack(w, xi), 0.01 / k)
-    z = 0.1 / (m * s)
+    xi = heights.max(axis=1, initial=0.0) + 0.1 * gap / k
+    s = np.maximum(rows.slack(w, xi), 0.01 * gap / k)
+    z = 0.1 * gap / (m * s)
     steep = np.abs(rows.planes).max(initial=0.0)
     for _ in range(MOST_NEWTON):
         off = rows.slack(w, xi) - s
         in_w, in_xi = rows.back(z)
         room = 1.0 - 0.5 * float(rows.lam @ w**2) - float(xi.sum())
         now = float(s @ z) / m
-        # Near its end, d + k rows carry the central path: the objective falls by as many mu.
-        mu = (room + (d + k) * now) / (nu + d + k)
+        # The objective on the central path falls by d + k to m times mu: the middle serves.
+        mu = (room + pace * now) / (nu + pace)
         if (
             abs(room - nu * now) <= CENTRED * nu * now
             and np.abs(s * z - now).max() <= CENTRED * now

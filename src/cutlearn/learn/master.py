@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.errors import InputError
-from cutlearn.learn.programs import Program, room_of, solve_linear, solve_quadratic
+from cutlearn.learn.programs import Program, room_of, solve_linear, solve_quadratic, units_of
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -58,8 +58,8 @@ class Master(ABC):
         self.mu = np.zeros(len(least))
         self.working = np.zeros(0, bool)
         self.lower_bound = -np.inf
-        # At lambda = 0 the bound holds for |w_j| <= box_j.
-        self.box = np.zeros(n_weights)
+        # At lambda = 0 the bound holds within a box, up to where planes have fallen by `reach`.
+        self.reach = 0.0
 
     @abstractmethod
     def solve(self, best: float, fine: float, confirmed: bool = False) -> Vector:
@@ -128,7 +128,7 @@ class Master(ABC):
             "mu": self.mu,
             "working": self.working,
             "lower_bound": np.array([self.lower_bound]),
-            "box": self.box,
+            "reach": np.array([self.reach]),
         }
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
@@ -141,7 +141,11 @@ class Master(ABC):
         self.alpha, self.mu = state["alpha"], state["mu"]
         self.working = state["working"].astype(bool)
         self.lower_bound = float(state["lower_bound"][0])
-        self.box = state["box"]
+        self.reach = float(state["reach"][0])
+
+    def box(self) -> Vector:
+        """Give the box |w_j| <= box_j of lambda = 0."""
+        return units_of(self.program(), self.reach)
 
     def value(self, w: Vector) -> float:
         """Give the model of the objective at w."""
@@ -171,7 +175,7 @@ class Master(ABC):
             if not missing.any():
                 break
             self.working |= missing
-        bound = whole.dual_value(self.alpha, self.mu, self.box)
+        bound = whole.dual_value(self.alpha, self.mu, self.box())
         self.lower_bound = max(self.lower_bound, bound)
         # When there are many, planes that carry no weight leave the program; the check above
         # brings them back when needed.

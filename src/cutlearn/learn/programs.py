@@ -21,6 +21,8 @@ Matrix = NDArray[np.float64]
 # A QP solution whose own gap is above this, relative to the objective, is tried again.
 INEXACT = 1e-7
 SOLVED = 1
+# Slopes below this share of the steepest are taken for rounding.
+FLAT = 1e-12
 # Rows of constraints whose common room is below this, in units of w, count as equalities.
 NO_ROOM = 1e-9
 
@@ -202,7 +204,7 @@ def units_of(program: Program, upper: float) -> Vector:
     """Give the size of each weight at which the plane that is steepest in it falls by `upper`."""
     slopes = np.abs(program.a).max(axis=0, initial=0.0)
     steepest = slopes.max(initial=0.0) or 1.0
-    return upper / np.where(slopes > 0, slopes, steepest)
+    return upper / np.where(slopes > FLAT * steepest, slopes, steepest)
 
 
 def room_of(rows: Matrix, least: Vector) -> float:

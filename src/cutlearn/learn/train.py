@@ -60,8 +60,7 @@ def train(
     learner : "bundle", "nslack" or "accpm"
         How the next weights are found: near the minimum of the model, the same with a group for
         each image, or towards the analytic centre of where the optimum can still be. All reach
-        the same optimum; "accpm" needs fewer rounds where C is large or weights are many, and is
-        the one for C = inf.
+        the same optimum; "accpm" is the one for C = inf.
     C : float
         1 / lambda; infinity, for no regulariser, with "accpm".
     tol : float
