@@ -58,7 +58,8 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
     loss : "hamming", "count" or a Loss
         "hamming" serves IoU: C and the bias are chosen for pooled IoU. A `Loss` (such as
         `Hamming()`) is trained as it stands, and C chosen for it.
-    learner : "bundle" or "nslack"
+    learner : "bundle", "nslack" or "accpm"
+        As in `train`.
     C : "auto" or float > 0
         1 / lambda; "auto" chooses by held-out images.
     tol : float > 0
