@@ -58,7 +58,7 @@ def losses(rng, problems):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("loss", "form"), list(product(LOSSES, FORMS)))
-def test_bundle_reaches_the_enumerated_optimum(loss, form, seed):
+def test_every_master_reaches_the_enumerated_optimum(loss, form, seed):
     rng = np.random.default_rng([seed, LOSSES.index(loss), FORMS.index(form)])
     problems, truth, _ = tiny_set(rng, grid=seed % 2 == 1, images=2)
     specs = None
@@ -76,11 +76,12 @@ def test_bundle_reaches_the_enumerated_optimum(loss, form, seed):
     ]
     rows, least = constraints_of(problems[0], specs)
     wanted, _ = full_optimum(every, 1.0 / C, rows, least)
-    r = train(problems, truth, given, C=C, tol=1e-6, normalize=normalize, envelope=specs,
-              groups=1 + seed // 2)  # fmt: skip
-    assert r.converged
-    assert r.objective == pytest.approx(wanted, rel=1e-4)
-    assert r.lower_bound <= wanted * (1 + 1e-9)
-    risk = np.mean([(b + a @ r.w).max() for b, a in every])
-    assert r.objective == pytest.approx(r.w @ r.w / (2 * C) + risk, rel=1e-9)
-    assert (rows @ r.w >= least).all(), "inside of the cone, without any rounding"
+    for learner, groups in (("bundle", 1), ("bundle", 2), ("accpm", 2)):
+        r = train(problems, truth, given, learner, C, 1e-6, normalize, envelope=specs,
+                  groups=groups)  # fmt: skip
+        assert r.converged
+        assert r.objective == pytest.approx(wanted, rel=1e-4)
+        assert r.lower_bound <= wanted * (1 + 1e-9)
+        risk = np.mean([(b + a @ r.w).max() for b, a in every])
+        assert r.objective == pytest.approx(r.w @ r.w / (2 * C) + risk, rel=1e-9)
+        assert (rows @ r.w >= least).all(), "inside of the cone, without any rounding"
