@@ -10,6 +10,7 @@ from cutlearn.grid import grid_edges
 
 if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
+    from cutlearn.features.regions import superpixels
     from cutlearn.images import Sample
     from cutlearn.learn.losses import Count, CountFunction, Hamming
     from cutlearn.learn.train import train
@@ -38,6 +39,7 @@ __all__ = [
     "grid_edges",
     "load",
     "max_flow",
+    "superpixels",
     "train",
 ]
 
@@ -51,6 +53,7 @@ _LATER = {
     "Sample": "cutlearn.images",
     "Segmenter": "cutlearn.model.segmenter",
     "load": "cutlearn.model.files",
+    "superpixels": "cutlearn.features.regions",
     "train": "cutlearn.learn.train",
 }
 

@@ -28,8 +28,7 @@ def test_superpixels_follow_borders(halves, kind, grey):
     assert found.dtype == np.int32
     numbers, sizes = np.unique(found, return_counts=True)
     assert numbers.tolist() == list(range(len(numbers)))
-    if kind == "slic":
-        assert 60 < sizes.mean() < 170
+    assert 60 < sizes.mean() < 170
     across = [len(np.unique(np.arange(90)[np.any(found == k, axis=0)] >= 40)) for k in numbers]
     assert np.mean(np.array(across) == 1) > 0.9, "few lie on both sides"
     if kind == "slic":

@@ -5,10 +5,12 @@ import pytest
 
 import cutlearn as cl
 import cutlearn.images
+from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.features.problem import Problem
 from cutlearn.learn.losses import Count, Hamming
 from cutlearn.metrics import confusions, pooled_iou
 from cutlearn.model.choose import PATH, Plan, _clearly_best, best_shift, choose, predict_all
+from tiny_problems import with_regions
 
 
 def rare(n=6, shape=(30, 40), share=0.07, seed=0, noise=1.5):
@@ -107,3 +109,20 @@ def test_no_shift_where_it_gains_nothing():
     back, shift = best_shift(problems, masks, off, tables(problems, masks, off), predict)
     assert shift < 0
     assert back[0] == off[0] + shift
+
+
+def test_the_shift_counts_what_envelopes_add_to_a_pixel():
+    """Envelopes of one line over single pixels are a bias: the same masks, the same shift."""
+    problems, masks = rare(3, noise=0.2)
+    spec = EnvelopeSpec(1, per="node")
+    single = [with_regions(p, np.arange(p.n_nodes)) for p in problems]
+    w = choose(problems, masks, plan()).result.w
+    biased = w.copy()
+    biased[0] += 3 * w[0]
+    leaning = np.concatenate([w, [0.0, 3 * w[0]]])
+    plain = best_shift(problems, masks, biased, tables(problems, masks, biased),
+                       lambda v: predict_all(problems, v, 1))  # fmt: skip
+    found = best_shift(single, masks, leaning, tables(problems, masks, biased),
+                       lambda v: predict_all(single, v, 1, spec), spec)  # fmt: skip
+    assert plain[1] < 0
+    assert found[1] == pytest.approx(plain[1], rel=1e-9)

@@ -16,8 +16,10 @@ from cutlearn.errors import InputError
 KINDS = ("slic", "felzenszwalb")
 # Mean number of pixels of a superpixel: about 1200 regions on 640 x 480, as gould2011 used.
 SIZE = 256
-# Felzenszwalb's scale for a wanted mean size; his regions grow about linearly with it.
-SCALE = 0.5
+# Felzenszwalb's scale for a wanted mean size depends on the image: it is looked for between these
+# multiples of the size, in so many steps, to within this factor.
+SCALES = (1e-3, 4.0)
+TRIES, NEAR = 6, 1.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,13 +116,23 @@ def superpixels(image: ArrayLike, kind: str = "slic", size: float = SIZE) -> NDA
             start_label=0,
         )  # fmt: skip
     else:
-        from skimage.segmentation import felzenszwalb
-
-        found = felzenszwalb(
-            picture, scale=SCALE * size, sigma=0.8, min_size=max(1, round(size / 4))
-        )
+        found = _felzenszwalb(picture, size)
     _, numbered = np.unique(found, return_inverse=True)
     return numbered.reshape(picture.shape[:2]).astype(np.int32)
+
+
+def _felzenszwalb(picture: NDArray[np.float32], size: float) -> NDArray[Any]:
+    from skimage.segmentation import felzenszwalb
+
+    low, high = (factor * size for factor in SCALES)
+    for _ in range(TRIES):
+        scale = (low * high) ** 0.5
+        found = felzenszwalb(picture, scale=scale, sigma=0.8, min_size=max(1, round(size / 4)))
+        mean = found.size / (found.max() + 1)
+        if size / NEAR <= mean <= size * NEAR:
+            break
+        low, high = (scale, high) if mean < size else (low, scale)
+    return np.asarray(found)
 
 
 def checked_families(families: Sequence[Any]) -> list[tuple[str, float]]:

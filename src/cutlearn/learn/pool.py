@@ -109,7 +109,7 @@ class Pool:
         n_jobs: int | None = None,
         envelope: Envelopes = None,
     ) -> None:
-        _check_alike(problems, labels)
+        _check_alike(problems, labels, envelope)
         bound = loss_of(loss)
         self.settings = _settings(loss, normalize, envelope)
 
@@ -209,7 +209,9 @@ def _settings(loss: str | Loss, normalize: str, envelope: Envelopes) -> str:
     return plain if envelope is None else f"{plain} envelope={envelope!r}"
 
 
-def _check_alike(problems: Sequence[Problem], labels: Sequence[ArrayLike]) -> None:
+def _check_alike(
+    problems: Sequence[Problem], labels: Sequence[ArrayLike], envelope: Envelopes
+) -> None:
     if len(problems) == 0:
         raise InputError("problems: none found; at least one wanted. Give annotated images.")
     if len(problems) != len(labels):
@@ -217,11 +219,11 @@ def _check_alike(problems: Sequence[Problem], labels: Sequence[ArrayLike]) -> No
             f"labels: {len(labels)} found for {len(problems)} problems; one each wanted. "
             "Give them in the same order."
         )
-    if len({len(problem.regions) for problem in problems}) > 1:
-        counts = [len(problem.regions) for problem in problems]
-        odd = next(i for i, count in enumerate(counts) if count != counts[0])
+    families = [len(problem.regions) for problem in problems]
+    if envelope is not None and len(set(families)) > 1:
+        odd = next(i for i, count in enumerate(families) if count != families[0])
         raise InputError(
-            f"image {odd}: {counts[odd]} families of regions found; {counts[0]} wanted, as in "
+            f"image {odd}: {families[odd]} families of regions found; {families[0]} wanted, as in "
             "image 0. Give all the same; a family may be empty."
         )
     first = (problems[0].n_node_features, problems[0].n_edge_features)

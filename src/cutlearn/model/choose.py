@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.energy.linear import unary_of
+from cutlearn.energy.linear import layout_of, unary_of
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.losses import loss_of
@@ -92,7 +92,7 @@ def choose(
 
     shifts = {0.0: judge.notes(predict(w))}
     if plan.serves_iou:
-        w, judged["shift"] = best_shift(problems, labels, w, shifts, predict)
+        w, judged["shift"] = best_shift(problems, labels, w, shifts, predict, plan.envelope)
     judged |= {"judge": judge.name, "training": judge.value(shifts[judged.get("shift", 0.0)])}
     return Chosen(result, w, judged)
 
@@ -209,6 +209,7 @@ def best_shift(
     w: Vector,
     seen: dict[float, list[Confusion]],
     predict: Callable[[Vector], list[Mask]],
+    envelope: EnvelopeSpec | None = None,
 ) -> tuple[Vector, float]:
     """Give w with its bias shifted for pooled IoU, and the shift.
 
@@ -222,6 +223,7 @@ def best_shift(
         Gives the masks of all problems at other weights.
     """
     u = np.sort(np.concatenate([unary_of(problem, w) for problem in problems]))
+    u += _lean(problems[0], w, envelope)
     known = sum(int((y != VOID).sum()) for y in labels)
     share = sum(int((y == 1).sum()) for y in labels) / known
 
@@ -245,6 +247,13 @@ def best_shift(
         iou(finer)
     best = _clearly_best(seen, 0.0, lambda tables: total(tables).iou(1))
     return moved(best), best
+
+
+def _lean(problem: Problem, w: Vector, envelope: EnvelopeSpec | None) -> float:
+    """What envelopes add to the cost of label 1 for a pixel whose regions turn with it."""
+    layout = layout_of(problem, envelope)
+    samples = [spec.convert(w[at], "samples") for spec, at in zip(layout.specs, layout.envelopes)]
+    return float(sum(v[-1] - v[0] for v in samples))
 
 
 def predict_all(
