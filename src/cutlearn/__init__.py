@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cutlearn.energy import Energy, Envelope, EnvelopeSpec
+from cutlearn.energy import Energy, Envelope, EnvelopeSpec, OrderedEnergy
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph import Cut, MaxFlow, Solver, max_flow
@@ -29,6 +29,7 @@ __all__ = [
     "Hamming",
     "InputError",
     "MaxFlow",
+    "OrderedEnergy",
     "Problem",
     "Sample",
     "Segmenter",

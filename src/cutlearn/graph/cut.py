@@ -13,8 +13,8 @@ class Cut:
     Attributes
     ----------
     labels : uint8 array in the shape of the labels
-        1 on the source side. Among all minimisers the one with the fewest ones, so that it does
-        not depend on the way it was found.
+        1 on the source side; 0 to L - 1 of an ordered energy. Among all minimisers the one with
+        the lowest labels, so that it does not depend on the way it was found.
     value : float
         The minimum.
     lower_bound : float
@@ -23,7 +23,7 @@ class Cut:
         that was rounded.
     changed : (k,) int64 array
         Flat indices of the nodes whose label differs from the previous solve of the same solver;
-        after the first solve, those with label 1.
+        after the first solve, those with a label above 0.
     """
 
     labels: NDArray[np.uint8]
