@@ -26,20 +26,29 @@ Out<T> owned(std::vector<T> values, std::vector<std::size_t> shape) {
   return Out<T>(data->data(), shape.size(), shape.data(), owner);
 }
 
-std::unique_ptr<Ordered> make_ordered(In<double> unary, Id labels, std::vector<std::int64_t> shape,
-                                      int connectivity, In<Id> edges,
-                                      std::vector<In<double>> tables, std::vector<bool> each,
-                                      In<std::int16_t> fixed) {
+// An input that was surveyed, and the network of one without a fault.
+struct Door {
+  OrderedFault fault;
+  std::unique_ptr<Ordered> flow;
+};
+
+std::unique_ptr<Door> open(In<double> unary, Id labels, std::vector<std::int64_t> shape,
+                           int connectivity, In<Id> edges, std::vector<In<double>> tables,
+                           std::vector<bool> each, In<std::int16_t> fixed) {
   OrderedInput input;
   input.labels = labels;
   input.unary = {unary.data(), unary.size()};
   input.shape = std::move(shape);
   input.connectivity = connectivity;
   input.edges = {edges.data(), edges.size()};
-  for (std::size_t d = 0; d < tables.size(); ++d) input.tables.push_back({tables[d].data(), each[d]});
+  for (std::size_t d = 0; d < tables.size(); ++d)
+    input.tables.push_back({tables[d].data(), each[d]});
   input.fixed = {fixed.data(), fixed.size()};
   nb::gil_scoped_release release;
-  return std::make_unique<Ordered>(input);
+  OrderedTerms terms(input);
+  auto door = std::make_unique<Door>(Door{terms.fault, nullptr});
+  if (terms.fault.what == OrderedFault::kNone) door->flow = make_ordered(input, std::move(terms));
+  return door;
 }
 
 }  // namespace
@@ -52,29 +61,30 @@ void bind_ordered(nb::module_& m) {
       .def_ro("a", &OrderedFault::a)
       .def_ro("b", &OrderedFault::b)
       .def_ro("amount", &OrderedFault::amount);
-  nb::class_<Ordered>(m, "Ordered")
-      .def_prop_ro("fault", &Ordered::fault)
-      .def("solve", &Ordered::solve, nb::call_guard<nb::gil_scoped_release>())
+  nb::class_<Door>(m, "Ordered")
+      .def_prop_ro("fault", [](const Door& d) { return d.fault; })
+      .def("solve", [](Door& d) { d.flow->solve(); }, nb::call_guard<nb::gil_scoped_release>())
       .def("labels",
-           [](const Ordered& o, std::vector<std::size_t> shape) {
-             return owned(std::vector<std::uint8_t>(o.labels().begin(), o.labels().end()), shape);
+           [](const Door& d, std::vector<std::size_t> shape) {
+             const auto labels = d.flow->labels();
+             return owned(std::vector<std::uint8_t>(labels.begin(), labels.end()), shape);
            })
-      .def_prop_ro("minimum", &Ordered::minimum)
-      .def_prop_ro("scale", &Ordered::scale)
-      .def_prop_ro("inexact", &Ordered::inexact)
-      .def_prop_ro("clipped", &Ordered::beyond)
-      .def_prop_ro("clipped_exactly", &Ordered::beyond_exactly)
-      .def("min_marginals", [](Ordered& o, std::vector<std::size_t> shape) {
+      .def_prop_ro("minimum", [](const Door& d) { return d.flow->minimum(); })
+      .def_prop_ro("scale", [](const Door& d) { return d.flow->terms().scale; })
+      .def_prop_ro("inexact", [](const Door& d) { return d.flow->terms().inexact; })
+      .def_prop_ro("clipped", [](const Door& d) { return d.flow->terms().beyond; })
+      .def_prop_ro("clipped_exactly", [](const Door& d) { return d.flow->terms().beyond_exactly; })
+      .def("min_marginals", [](Door& d, std::vector<std::size_t> shape) {
         std::size_t size = 1;
         for (const std::size_t s : shape) size *= s;
         std::vector<double> least(size);
         {
           nb::gil_scoped_release release;
-          o.min_marginals(least.data());
+          d.flow->min_marginals(least.data());
         }
         return owned(std::move(least), shape);
       });
-  m.def("ordered", &make_ordered, nb::arg("unary").noconvert(), nb::arg("labels"),
+  m.def("ordered", &open, nb::arg("unary").noconvert(), nb::arg("labels"),
         nb::arg("shape"), nb::arg("connectivity"), nb::arg("edges").noconvert(),
         nb::arg("tables").noconvert(), nb::arg("each"), nb::arg("fixed").noconvert(),
         nb::sig("def ordered(unary: numpy.typing.NDArray[numpy.float64], labels: int, "
