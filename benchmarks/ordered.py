@@ -1,8 +1,9 @@
 """Ordered labels beside the binary cut of the same grid: arrays to labels, CPU time, medians.
 
 A scene of several grounds on 213 x 320 (the size of antoniuk2012's cows). `binary` is the cut of
-labels 0 and 1 alone; ratios are medians over rounds that run both. Tables: linear |a - b| has arcs between equal thresholds
-only, square (a - b)^2 and learned ones between all; `per edge` weighs the table by contrast.
+labels 0 and 1 alone; ratios are medians over rounds that run both. Tables: linear |a - b| has arcs
+between equal thresholds only, square (a - b)^2 and learned ones between all; `per edge` weighs the
+table by contrast.
 """
 
 import argparse

@@ -25,6 +25,7 @@ class OrderedFlow final : public Ordered {
   OrderedFlow(const OrderedInput& input, OrderedTerms terms)
       : Ordered(std::move(terms)),
         L_(terms_.L),
+        width_((Net::directions - 2) / 2 / static_cast<Id>(terms_.edges.size())),
         grid_(grid_shape(input.shape, kGrid)),
         fixed_(input.fixed.begin(), input.fixed.end()),
         flow_(net_) {
@@ -87,12 +88,10 @@ class OrderedFlow final : public Ordered {
           f(t++, slot);
   }
 
-  // Thresholds that a direction of pixels joins: 1 (the same), or 3 (and its neighbours).
-  Id width() const { return (Net::directions - 2) / 2 / static_cast<Id>(terms_.edges.size()); }
   // The code of the arc from threshold k to threshold l of the next pixel.
   Id code(std::size_t direction, Id k, Id l) const {
     const Id turn = l == k ? 0 : l > k ? 1 : 2;
-    return 2 + 2 * (static_cast<Id>(direction) * width() + turn);
+    return 2 + 2 * (static_cast<Id>(direction) * width_ + turn);
   }
 
   void set_offsets(const OrderedInput& input) {
@@ -106,7 +105,7 @@ class OrderedFlow final : public Ordered {
       const Offset& o = offsets[d];
       const Id step = (L_ - 1) * (o[0] * grid_.stride[0] + o[1] * grid_.stride[1] + o[2]);
       set(code(d, 1, 1), step);
-      if (width() == 1) continue;
+      if (width_ == 1) continue;
       set(code(d, 1, 2), step + 1);
       set(code(d, 2, 1), step - 1);
     }
@@ -229,6 +228,7 @@ class OrderedFlow final : public Ordered {
   }
 
   Id L_;
+  Id width_;  // thresholds that a direction of pixels joins: the same, or its neighbours too
   GridShape grid_;
   std::vector<std::int16_t> fixed_;
   std::vector<Cap> carried_;  // one more than the sum of the arcs at each pixel

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cutlearn.energy import Energy, Envelope, EnvelopeSpec, OrderedEnergy
+from cutlearn.energy import Energy, Envelope, EnvelopeSpec, Moved, OrderedEnergy, expand, swap
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph import Cut, MaxFlow, Solver, max_flow
@@ -29,15 +29,18 @@ __all__ = [
     "Hamming",
     "InputError",
     "MaxFlow",
+    "Moved",
     "OrderedEnergy",
     "Problem",
     "Sample",
     "Segmenter",
     "Solver",
     "__version__",
+    "expand",
     "grid_edges",
     "load",
     "max_flow",
+    "swap",
     "train",
 ]
 

@@ -53,14 +53,9 @@ class OrderedEnergy:
     def __init__(
         self, unary: ArrayLike, edges: ArrayLike | None = None, tables: ArrayLike | None = None
     ) -> None:
-        u = _unary(unary, (2,))
+        u = label_costs(unary, (2,))
         pairs = edge_array(edges, len(u))
-        if tables is None and len(pairs):
-            raise InputError(f"tables: none found; one for {len(pairs)} edges wanted, or one each.")
-        L = u.shape[1]
-        table, each = _table(
-            "tables", np.zeros((L, L)) if tables is None else tables, (len(pairs),), L
-        )
+        table, each = cost_tables("tables", tables, (len(pairs),), u.shape[1])
         self._set(u, 0, (table,), (each,), pairs.astype(np.int32).ravel())
 
     @classmethod
@@ -85,7 +80,7 @@ class OrderedEnergy:
         >>> e.minimize().labels.tolist()
         [[0, 2]]
         """
-        u = _unary(unary, (3, 4))
+        u = label_costs(unary, (3, 4))
         L = u.shape[-1]
         slices = grid_slices(u.shape[:-1], connectivity)
         given = list(cast(Sequence[Any], tables))
@@ -99,7 +94,7 @@ class OrderedEnergy:
         flat, each = [], []
         for k, ((tail, _), table) in enumerate(zip(slices, given)):
             box = tuple(s.stop - s.start for s in tail)
-            f, e = _table(f"tables[{k}]", table, box, L)
+            f, e = cost_tables(f"tables[{k}]", table, box, L)
             flat.append(f)
             each.append(e)
         self = cls.__new__(cls)
@@ -124,10 +119,8 @@ class OrderedEnergy:
         y = self._labels("labels", labels, 0)
         total = float(np.take_along_axis(self._unary, y[..., None].astype(np.intp), -1).sum())
         for (tail, head), table, each in zip(self._ends(y), self._tables, self._each):
-            if each:
-                total += float(table[np.arange(tail.size), tail, head].sum())
-            else:
-                total += float(table[tail, head].sum())
+            which = np.arange(tail.size) if each else 0
+            total += float(table[which, tail, head].sum())
         return total
 
     def minimize(self, fixed: ArrayLike | None = None) -> Cut:
@@ -201,7 +194,8 @@ class OrderedEnergy:
         return [(y[tail].ravel(), y[head].ravel()) for tail, head in slices]
 
 
-def _unary(unary: ArrayLike, dimensions: tuple[int, ...]) -> Floats:
+def label_costs(unary: ArrayLike, dimensions: tuple[int, ...] = (2, 3, 4)) -> Floats:
+    """The cost of every label at every node, the labels last."""
     u = float_array("unary", unary)
     wanted = "(n, L)" if dimensions == (2,) else "the image's shape + (L,)"
     if u.ndim not in dimensions or not u.size or not 2 <= u.shape[-1] <= MOST_LABELS:
@@ -214,18 +208,18 @@ def _unary(unary: ArrayLike, dimensions: tuple[int, ...]) -> Floats:
     return u
 
 
-def _table(name: str, table: ArrayLike, box: tuple[int, ...], L: int) -> tuple[Floats, bool]:
-    """A table for all (L, L), or one each, (m, L, L)."""
-    array = float_array(name, table)
+def cost_tables(
+    name: str, tables: ArrayLike | None, box: tuple[int, ...], L: int
+) -> tuple[Floats, bool]:
+    """Tables as (1, L, L), one for all edges, or (m, L, L), and whether there is one each."""
     m = int(np.prod(box))
-    if array.shape == (L, L):
-        each = False
-    elif array.shape == (*box, L, L):
-        each = True
-    else:
+    if tables is None and m:
+        raise InputError(f"{name}: none found; one for {m} edges wanted, or one each.")
+    array = float_array(name, np.zeros((L, L)) if tables is None else tables)
+    if array.shape not in ((L, L), (*box, L, L)):
         raise InputError(
             f"{name}: shape {array.shape} found; {(L, L)} or {(*box, L, L)} wanted, for {L} labels."
         )
     if 2 * m * (L - 1) ** 2 > MOST_NODES:
         raise InputError(f"{name}: {m} edges of {L} labels found; too many for 32-bit indices.")
-    return (array.reshape(-1, L, L), True) if each else (array, False)
+    return array.reshape(-1, L, L), array.ndim > 2
