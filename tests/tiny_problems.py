@@ -1,10 +1,12 @@
 """Problems small enough to enumerate, and what enumeration says about them."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import piqp
 
+from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.linear import constraints_of, psi
 from cutlearn.features.problem import Problem
 
@@ -57,15 +59,37 @@ def count(labels, truth, side="both", tolerance=0.0):
     return max(0.0, signed - tolerance)
 
 
-def planes(problem, truth, delta, normalize):
+def regional_count(labels, truth, regions, side="both", tolerance=0.0):
+    """The count loss of each region, summed."""
+    return sum(count(labels[r], truth[r], side, tolerance) for r in regions)
+
+
+def random_regions(rng, n):
+    """Some overlapping sets of the n nodes."""
+    sizes = rng.integers(1, n + 1, rng.integers(1, 4))
+    return [np.sort(rng.permutation(n)[:size]) for size in sizes]
+
+
+def with_regions(problem, regions):
+    """The problem with these regions."""
+    return replace(problem, regions=regions)
+
+
+def random_vector(rng, spec):
+    """A random concave envelope in the spec's form."""
+    steps = np.sort(rng.normal(size=spec.lines))[::-1]
+    return EnvelopeSpec(spec.lines, "slopes").convert(np.append(rng.normal(), steps), spec.form)
+
+
+def planes(problem, truth, delta, normalize, envelope=None):
     """All planes (b, a) of a problem without void nodes, one for each labelling."""
     n = problem.n_nodes
     loss_scale = 1.0 if normalize == "none" else 1.0 / n
     energy_scale = 1.0 / n if normalize == "pixels" else 1.0
     every = labellings(n)
     b = np.array([loss_scale * delta(y, truth) for y in every])
-    target = psi(problem, truth)
-    a = np.array([energy_scale * (target - psi(problem, y)) for y in every])
+    target = psi(problem, truth, envelope)
+    a = np.array([energy_scale * (target - psi(problem, y, envelope)) for y in every])
     return b, a
 
 

@@ -11,7 +11,7 @@ from cutlearn.grid import grid_edges
 if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
     from cutlearn.images import Sample
-    from cutlearn.learn.losses import Count, Hamming
+    from cutlearn.learn.losses import Count, CountFunction, Hamming
     from cutlearn.learn.train import train
     from cutlearn.model.files import load
     from cutlearn.model.segmenter import Segmenter
@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ConvergenceWarning",
     "Count",
+    "CountFunction",
     "Cut",
     "Energy",
     "Envelope",
@@ -48,6 +49,7 @@ __all__ = [
 # all the rest.
 _LATER = {
     "Count": "cutlearn.learn.losses",
+    "CountFunction": "cutlearn.learn.losses",
     "Featurizer": "cutlearn.features.featurizer",
     "Hamming": "cutlearn.learn.losses",
     "Sample": "cutlearn.images",

@@ -23,7 +23,7 @@ from cutlearn.checks import (
     shape_of,
 )
 from cutlearn.energy.envelope import Envelope
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.forms import Envelopes
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
@@ -136,19 +136,17 @@ class Energy:
         return self
 
     @classmethod
-    def of(cls, problem: Problem, w: ArrayLike, envelope: EnvelopeSpec | None = None) -> "Energy":
-        """The energy of a problem under weights w, in the order node, edge.
+    def of(cls, problem: Problem, w: ArrayLike, envelope: Envelopes = None) -> "Energy":
+        """The energy of a problem under weights w, in the order node, edge, envelope.
 
         E(y; w) = sum_i y_i (w_node . f_i) + sum_e [y_i != y_j] (w_edge . g_e)
+                  + sum_c envelope(fraction of c at 1)
+
+        `envelope` is an EnvelopeSpec, or one for each family of the problem's regions.
         """
         from cutlearn.energy.linear import energy_of
 
-        if envelope is not None:
-            raise InputError(
-                "envelope: learned envelopes asked for; unary and pairwise terms exist so far. "
-                "Pass Envelope objects to Energy, or leave out envelope."
-            )
-        return energy_of(problem, float_array("w", w))
+        return energy_of(problem, float_array("w", w), envelope)
 
     def value(self, labels: ArrayLike) -> float:
         """E of a labelling, evaluated term by term."""

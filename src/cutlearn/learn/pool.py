@@ -10,9 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.energy.forms import Envelopes
+from cutlearn.energy.linear import Layout
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
-from cutlearn.learn.losses import Loss, loss_of
+from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.losses import loss_of
 from cutlearn.learn.oracle import Oracle, Task, ask, task_of
 from cutlearn.run.workers import Workers
 
@@ -94,6 +97,7 @@ class Pool:
     normalize : "pixels", "loss" or "none"
     n_jobs : int, optional
         Threads that prepare the images.
+    envelope : EnvelopeSpec, or one for each family of regions, optional
     """
 
     def __init__(
@@ -103,14 +107,15 @@ class Pool:
         loss: str | Loss = "hamming",
         normalize: str = "pixels",
         n_jobs: int | None = None,
+        envelope: Envelopes = None,
     ) -> None:
         _check_alike(problems, labels)
         bound = loss_of(loss)
-        self.settings = _settings(loss, normalize)
+        self.settings = _settings(loss, normalize, envelope)
 
         def bind(image: int) -> Task:
             try:
-                return task_of(problems[image], labels[image], bound, image, normalize)
+                return task_of(problems[image], labels[image], bound, image, normalize, envelope)
             except InputError as error:
                 raise InputError(f"image {image}: {error}") from error
 
@@ -118,23 +123,35 @@ class Pool:
         with Workers(n_jobs if large else None) as workers:
             self.tasks = workers.map(bind, range(len(problems)))
         self.oracles = [Oracle(task) for task in self.tasks]
-        self.planes = [PlaneSet(problems[0].n_weights) for _ in problems]
+        self.planes = [PlaneSet(self.n_weights) for _ in problems]
 
     def __len__(self) -> int:
         return len(self.tasks)
 
-    def check(self, problems: Sequence[Problem], loss: str | Loss, normalize: str) -> None:
-        """Refuse to serve another number of problems, another loss or normalisation."""
-        if len(problems) != len(self) or _settings(loss, normalize) != self.settings:
+    def check(
+        self,
+        problems: Sequence[Problem],
+        loss: str | Loss,
+        normalize: str,
+        envelope: Envelopes = None,
+    ) -> None:
+        """Refuse to serve another number of problems, another loss, normalisation or envelope."""
+        wanted = _settings(loss, normalize, envelope)
+        if len(problems) != len(self) or wanted != self.settings:
             raise InputError(
                 f"pool: {len(self)} images with {self.settings} found; {len(problems)} with "
-                f"{_settings(loss, normalize)} wanted. Make a pool for these, or take a part."
+                f"{wanted} wanted. Make a pool for these, or take a part."
             )
+
+    @property
+    def layout(self) -> Layout:
+        """The named slices of w."""
+        return self.tasks[0].layout
 
     @property
     def n_weights(self) -> int:
         """Length of w."""
-        return self.tasks[0].problem.n_weights
+        return self.layout.size
 
     @property
     def largest(self) -> float:
@@ -174,7 +191,12 @@ class Pool:
         for task in self.tasks:
             problem = task.problem
             arrays = [problem.node_features, problem.edge_features, problem.edges, problem.fixed]
-            for array in [*arrays, task.labels, task.loss.unary, task.loss.constant]:
+            arrays += [task.labels, task.loss.unary, task.loss.constant, task.loss.table]
+            for family in problem.regions if task.layout.specs else ():
+                arrays += [family.first, family.members]
+            for e in task.loss.counts:
+                arrays += [e.members, e.weights, e.slopes, e.intercepts]
+            for array in arrays:
                 if array is not None:
                     out.update(f"{array.dtype}{array.shape}".encode())
                     out.update(np.ascontiguousarray(array).data)
@@ -182,8 +204,9 @@ class Pool:
         return out.hexdigest()
 
 
-def _settings(loss: str | Loss, normalize: str) -> str:
-    return f"{loss_of(loss)!r} normalize={normalize!r}"
+def _settings(loss: str | Loss, normalize: str, envelope: Envelopes) -> str:
+    plain = f"{loss_of(loss)!r} normalize={normalize!r}"
+    return plain if envelope is None else f"{plain} envelope={envelope!r}"
 
 
 def _check_alike(problems: Sequence[Problem], labels: Sequence[ArrayLike]) -> None:
@@ -193,6 +216,13 @@ def _check_alike(problems: Sequence[Problem], labels: Sequence[ArrayLike]) -> No
         raise InputError(
             f"labels: {len(labels)} found for {len(problems)} problems; one each wanted. "
             "Give them in the same order."
+        )
+    if len({len(problem.regions) for problem in problems}) > 1:
+        counts = [len(problem.regions) for problem in problems]
+        odd = next(i for i, count in enumerate(counts) if count != counts[0])
+        raise InputError(
+            f"image {odd}: {counts[odd]} families of regions found; {counts[0]} wanted, as in "
+            "image 0. Give all the same; a family may be empty."
         )
     first = (problems[0].n_node_features, problems[0].n_edge_features)
     for image, problem in enumerate(problems):

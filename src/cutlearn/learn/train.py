@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.energy.linear import constraints_of, layout_of
+from cutlearn.energy.forms import Envelopes
+from cutlearn.energy.linear import constraints_of
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features.problem import Problem
 from cutlearn.learn.bundle import Bundle
-from cutlearn.learn.losses import Loss
+from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.steps import (
     Settings,
@@ -62,7 +63,7 @@ def train(
     tol: float = 0.01,
     normalize: str = "pixels",
     constraints: tuple[ArrayLike, ArrayLike] | None = None,
-    envelope: Any = None,
+    envelope: Envelopes = None,
     *,
     groups: int | None = None,
     max_steps: int = 1000,
@@ -87,6 +88,8 @@ def train(
         What is divided by the image's number of labelled nodes: loss and energy, loss, neither.
     constraints : (G, h), optional
         Further rows G w >= h.
+    envelope : EnvelopeSpec, or one for each family of regions, optional
+        Learns an envelope for the problems' regions; its weights come last in w.
     groups : int, optional
         Slacks of the bundle, min(N, 50) by default.
     max_steps : int
@@ -108,16 +111,11 @@ def train(
     >>> r.converged, bool(r.w[0] > 0)
     (True, True)
     """
-    if envelope is not None:
-        raise InputError(
-            "envelope: learned envelopes asked for; unary and pairwise terms are learned so far. "
-            "Leave out envelope."
-        )
     if checkpoint is not None:
         check_place(checkpoint)
     if pool is None:
-        pool = Pool(problems, labels, loss, normalize, n_jobs)
-    pool.check(problems, loss, normalize)
+        pool = Pool(problems, labels, loss, normalize, n_jobs, envelope)
+    pool.check(problems, loss, normalize, envelope)
     setting = settings_of(len(pool), learner, C, tol, groups, max_steps)
     rows, least = _constraints(pool, constraints)
     run = _Run(pool, setting, rows, least, checkpoint)
@@ -157,7 +155,9 @@ def path(
         As for `train`.
     """
     if pool is None:
-        pool = Pool(problems, labels, loss, normalize, options.get("n_jobs"))
+        pool = Pool(
+            problems, labels, loss, normalize, options.get("n_jobs"), options.get("envelope")
+        )
     results = []
     for number, C in enumerate(Cs):
         file = None if checkpoint is None else f"{checkpoint}.{number}"
@@ -183,7 +183,7 @@ class _Run:
         self, pool: Pool, setting: Settings, rows: Matrix, least: Vector, file: str | Path | None
     ) -> None:
         self.pool, self.setting, self.file = pool, setting, file
-        self.layout = layout_of(pool.tasks[0].problem)
+        self.layout = pool.layout
         self.master = Bundle(pool.n_weights, setting.groups, 1.0 / setting.C, rows, least)
         # Images go to groups in order, in runs of nearly equal length.
         self.bounds = [g * len(pool) // setting.groups for g in range(setting.groups + 1)]
@@ -267,7 +267,7 @@ class _Run:
             return self.w
         if len(self.steps) > 1 and self.steps[-1].gap > STALLED * self.steps[-2].gap:
             return self.w
-        return self.best_w + 0.5 * (self.w - self.best_w)
+        return self._inside(self.best_w + 0.5 * (self.w - self.best_w))
 
     def _settle(self) -> None:
         """Let master and known planes agree, without a cut, before the oracle is asked."""
@@ -300,10 +300,8 @@ class _Run:
         return bool(new.any())
 
     def _inside(self, w: Vector) -> Vector:
-        """Move w by the QP's rounding, so that no edge weight is below zero."""
-        w = w.copy()
-        w[self.layout.edge] = np.maximum(w[self.layout.edge], 0.0)
-        return w
+        """Move w by the QP's rounding, so that the cut stays exact."""
+        return self.layout.inside(w)
 
     def result(self) -> TrainResult:
         """Give what was learned; warns when the gap was not reached."""
@@ -370,7 +368,7 @@ class _Run:
 
 
 def _constraints(pool: Pool, given: tuple[ArrayLike, ArrayLike] | None) -> tuple[Matrix, Vector]:
-    rows, least = constraints_of(pool.tasks[0].problem)
+    rows, least = constraints_of(pool.tasks[0].problem, pool.layout.specs or None)
     if given is None:
         return rows, least
     more = np.atleast_2d(np.asarray(given[0], dtype=np.float64))

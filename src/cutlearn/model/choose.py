@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.linear import unary_of
 from cutlearn.features.problem import VOID, Problem
-from cutlearn.learn.losses import Loss, loss_of
+from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.losses import loss_of
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.steps import Step, TrainResult
 from cutlearn.learn.train import train

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
-from cutlearn.learn.losses import Loss
+from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.steps import rows_to_steps, steps_to_rows
 from cutlearn.model.parameters import check_parameters, fresh_copy
 from cutlearn.model.segmenter import Segmenter

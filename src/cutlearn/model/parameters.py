@@ -12,7 +12,8 @@ import numpy as np
 
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.learn.losses import NAMED, Loss
+from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.losses import NAMED
 from cutlearn.learn.steps import LEARNERS
 
 POTENTIALS = (("unary",), ("unary", "contrast"))

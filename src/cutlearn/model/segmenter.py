@@ -20,7 +20,7 @@ from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import Problem
 from cutlearn.images.sample import Sample
-from cutlearn.learn.losses import Loss
+from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.steps import Step
 from cutlearn.metrics import mean_iou
 from cutlearn.model.card import card_of
