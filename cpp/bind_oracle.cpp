@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "bind_failure.hpp"
 #include "oracle.hpp"
 
 namespace nb = nanobind;
@@ -110,19 +111,6 @@ void set_table(Oracle& self, In<double> table, In<std::uint8_t> counted) {
   self.task.counted = view(counted);
   if (table.size() < 2 || counted.size() != self.task.node.rows)
     throw std::invalid_argument("the table of an oracle does not fit its nodes");
-}
-
-// RuntimeError(number of the task, what went wrong)
-[[noreturn]] void raise(const OracleFailure& failure) {
-  std::string what = "unknown";
-  try {
-    std::rethrow_exception(failure.cause);
-  } catch (const std::exception& error) {
-    what = error.what();
-  } catch (...) {
-  }
-  PyErr_SetObject(PyExc_RuntimeError, nb::make_tuple(failure.task, what).ptr());
-  throw nb::python_error();
 }
 
 nb::object ask_all(const std::vector<const Oracle*>& oracles, In<double> w, int threads) {

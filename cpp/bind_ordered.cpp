@@ -7,7 +7,8 @@
 
 #include <memory>
 
-#include "ordered.hpp"
+#include "bind_failure.hpp"
+#include "ordered_oracle.hpp"
 
 namespace nb = nanobind;
 using namespace cutlearn;
@@ -49,6 +50,66 @@ std::unique_ptr<Door> open(In<double> unary, Id labels, std::vector<std::int64_t
   auto door = std::make_unique<Door>(Door{terms.fault, nullptr});
   if (terms.fault.what == OrderedFault::kNone) door->flow = make_ordered(input, std::move(terms));
   return door;
+}
+
+using AnyTable = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// Owns the arrays that its task views.
+struct OrderedOracle {
+  AnyTable node, edge;
+  In<Id> ends;
+  In<std::int16_t> fixed;
+  In<std::uint8_t> truth;
+  In<double> constant, cost;
+  OrderedTask task;
+};
+
+Table table(const AnyTable& array) {
+  const bool single = array.dtype() == nb::dtype<float>();
+  if (!single && array.dtype() != nb::dtype<double>())
+    throw std::invalid_argument("features must be float32 or float64");
+  return {array.data(), single, array.shape(0), array.shape(1)};
+}
+
+void make_oracle(OrderedOracle* self, AnyTable node, AnyTable edge, Id labels,
+                 std::vector<std::int64_t> shape, int connectivity, In<Id> ends,
+                 In<std::int16_t> fixed, In<std::uint8_t> truth, In<double> constant,
+                 In<double> cost, double loss_scale, double energy_scale) {
+  auto* oracle = new (self) OrderedOracle{node, edge, ends, fixed, truth, constant, cost, {}};
+  OrderedTask& task = oracle->task;
+  task.node = table(node);
+  task.edge = table(edge);
+  task.labels = labels;
+  task.shape = std::move(shape);
+  task.connectivity = connectivity;
+  task.ends = {ends.data(), ends.size()};
+  task.fixed = {fixed.data(), fixed.size()};
+  task.truth = {truth.data(), truth.size()};
+  task.constant = {constant.data(), constant.size()};
+  task.cost = {cost.data(), cost.size()};
+  task.loss_scale = loss_scale;
+  task.energy_scale = energy_scale;
+  if (truth.size() != task.node.rows || cost.size() != constant.size() * truth.size() * labels)
+    throw std::invalid_argument("the arrays of an oracle do not fit each other");
+  task.survey();
+}
+
+nb::object ask_all(const std::vector<const OrderedOracle*>& oracles, In<double> w, int threads) {
+  const std::size_t size = 1 + w.size();
+  for (const OrderedOracle* oracle : oracles)
+    if (oracle->task.weights() != w.size())
+      throw std::invalid_argument("w does not fit the features");
+  std::vector<double> planes(oracles.size() * size);
+  try {
+    nb::gil_scoped_release release;
+    run_round<OrderedScratch>(oracles.size(), threads, [&](std::size_t i, OrderedScratch& scratch) {
+      highest_plane(oracles[i]->task, {w.data(), w.size()}, {planes.data() + i * size, size},
+                    scratch);
+    });
+  } catch (const OracleFailure& failure) {
+    raise(failure);
+  }
+  return nb::cast(owned(std::move(planes), {oracles.size(), size}));
 }
 
 }  // namespace
@@ -93,4 +154,24 @@ void bind_ordered(nb::module_& m) {
                 "tables: collections.abc.Sequence[numpy.typing.NDArray[numpy.float64]], "
                 "each: collections.abc.Sequence[bool], "
                 "fixed: numpy.typing.NDArray[numpy.int16]) -> Ordered"));
+  nb::class_<OrderedOracle>(m, "OrderedOracle")
+      .def("__init__", &make_oracle, nb::arg("node").noconvert(), nb::arg("edge").noconvert(),
+           nb::arg("labels"), nb::arg("shape"), nb::arg("connectivity"),
+           nb::arg("ends").noconvert(), nb::arg("fixed").noconvert(),
+           nb::arg("truth").noconvert(), nb::arg("constant").noconvert(),
+           nb::arg("cost").noconvert(), nb::arg("loss_scale"), nb::arg("energy_scale"),
+           nb::sig("def __init__(self, node: numpy.typing.NDArray[typing.Any], "
+                   "edge: numpy.typing.NDArray[typing.Any], labels: int, "
+                   "shape: collections.abc.Sequence[int], connectivity: int, "
+                   "ends: numpy.typing.NDArray[numpy.int32], "
+                   "fixed: numpy.typing.NDArray[numpy.int16], "
+                   "truth: numpy.typing.NDArray[numpy.uint8], "
+                   "constant: numpy.typing.NDArray[numpy.float64], "
+                   "cost: numpy.typing.NDArray[numpy.float64], "
+                   "loss_scale: float, energy_scale: float) -> None"));
+  m.def("ordered_round", &ask_all, nb::arg("oracles"), nb::arg("w").noconvert(),
+        nb::arg("threads"),
+        nb::sig("def ordered_round(oracles: collections.abc.Sequence[OrderedOracle], "
+                "w: numpy.typing.NDArray[numpy.float64], threads: int) "
+                "-> numpy.typing.NDArray[numpy.float64]"));
 }

@@ -6,12 +6,12 @@ from cutlearn.energy import Energy, Envelope, EnvelopeSpec, Moved, OrderedEnergy
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph import Cut, MaxFlow, Solver, max_flow
-from cutlearn.grid import grid_edges
+from cutlearn.grid import direction_features, grid_edges
 
 if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
     from cutlearn.images import Sample
-    from cutlearn.learn.losses import Count, CountFunction, Hamming
+    from cutlearn.learn.losses import Absolute, Count, CountFunction, Hamming, LabelCount
     from cutlearn.learn.train import train
     from cutlearn.model.files import load
     from cutlearn.model.segmenter import Segmenter
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Absolute",
     "ConvergenceWarning",
     "Count",
     "CountFunction",
@@ -29,6 +30,7 @@ __all__ = [
     "Featurizer",
     "Hamming",
     "InputError",
+    "LabelCount",
     "MaxFlow",
     "Moved",
     "OrderedEnergy",
@@ -37,6 +39,7 @@ __all__ = [
     "Segmenter",
     "Solver",
     "__version__",
+    "direction_features",
     "expand",
     "grid_edges",
     "load",
@@ -48,6 +51,8 @@ __all__ = [
 # Names that are imported when they are first used: scikit-learn alone takes longer to import than
 # all the rest.
 _LATER = {
+    "Absolute": "cutlearn.learn.losses",
+    "LabelCount": "cutlearn.learn.losses",
     "Count": "cutlearn.learn.losses",
     "CountFunction": "cutlearn.learn.losses",
     "Featurizer": "cutlearn.features.featurizer",

@@ -63,6 +63,11 @@ class Ordered:
 
 def ordered(unary: numpy.typing.NDArray[numpy.float64], labels: int, shape: Sequence[int], connectivity: int, edges: numpy.typing.NDArray[numpy.int32], tables: Sequence[numpy.typing.NDArray[numpy.float64]], each: Sequence[bool], fixed: numpy.typing.NDArray[numpy.int16]) -> Ordered: ...
 
+class OrderedOracle:
+    def __init__(self, node: numpy.typing.NDArray[Any], edge: numpy.typing.NDArray[Any], labels: int, shape: Sequence[int], connectivity: int, ends: numpy.typing.NDArray[numpy.int32], fixed: numpy.typing.NDArray[numpy.int16], truth: numpy.typing.NDArray[numpy.uint8], constant: numpy.typing.NDArray[numpy.float64], cost: numpy.typing.NDArray[numpy.float64], loss_scale: float, energy_scale: float) -> None: ...
+
+def ordered_round(oracles: Sequence[OrderedOracle], w: numpy.typing.NDArray[numpy.float64], threads: int) -> numpy.typing.NDArray[numpy.float64]: ...
+
 def evaluate_trees(feature: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], threshold: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], left: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], right: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], roots: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], baseline: float, buffer: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], start: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], stride: int, step: int, out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]) -> None:
     """
     Write baseline + the sum of the trees' values into out, one logit a pixel.

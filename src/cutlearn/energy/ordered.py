@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from cutlearn import _core
 from cutlearn.checks import MOST_NODES, edge_array, float_array, ordered_labels, shape_of
 from cutlearn.errors import InputError
+from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
 from cutlearn.graph.solver import certified
 from cutlearn.grid import edge_ends, grid_slices
@@ -100,6 +101,16 @@ class OrderedEnergy:
         self = cls.__new__(cls)
         self._set(u, connectivity, tuple(flat), tuple(each), np.empty(0, np.int32))
         return self
+
+    @classmethod
+    def of(cls, problem: Problem, w: ArrayLike) -> "OrderedEnergy":
+        """The energy of a problem under weights w learned with kind="ordered".
+
+        E(y; w) = sum_i w_node[y_i] . f_i + sum_e sum_g g_eg T_g[y_i, y_j]
+        """
+        from cutlearn.energy.linear_labels import ordered_energy_of
+
+        return ordered_energy_of(problem, w)
 
     def _set(
         self,

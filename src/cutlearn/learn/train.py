@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.energy.forms import Envelopes
-from cutlearn.energy.linear import constraints_of
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features.problem import Problem
 from cutlearn.learn.bundle import Bundle
@@ -65,6 +64,8 @@ def train(
     constraints: tuple[ArrayLike, ArrayLike] | None = None,
     envelope: Envelopes = None,
     *,
+    kind: str = "binary",
+    n_labels: int | None = None,
     groups: int | None = None,
     max_steps: int = 1000,
     n_jobs: int | None = None,
@@ -77,7 +78,7 @@ def train(
     Parameters
     ----------
     problems, labels : sequences
-        One label array (0, 1, 255 for void) for each problem.
+        One label array (0, 1 or more, 255 for void) for each problem.
     loss : "hamming", "count" or a Loss
     learner : "bundle" or "nslack" (a bundle with a group for each image)
     C : float
@@ -90,6 +91,12 @@ def train(
         Further rows G w >= h.
     envelope : EnvelopeSpec, or one for each family of regions, optional
         Learns an envelope for the problems' regions; its weights come last in w.
+    kind : "binary", "ordered" or "unordered"
+        What the labels are. Ordered ones have one table of costs for each edge feature, learned
+        under constraints that keep the cut exact; unordered ones use expansion moves, so that
+        nothing is certified. See `LabelLayout` for the order of their weights.
+    n_labels : int, optional
+        Their number; by default one more than the largest label found.
     groups : int, optional
         Slacks of the bundle, min(N, 50) by default.
     max_steps : int
@@ -114,8 +121,8 @@ def train(
     if checkpoint is not None:
         check_place(checkpoint)
     if pool is None:
-        pool = Pool(problems, labels, loss, normalize, n_jobs, envelope)
-    pool.check(problems, loss, normalize, envelope)
+        pool = Pool(problems, labels, loss, normalize, n_jobs, envelope, kind, n_labels)
+    pool.check(problems, loss, normalize, envelope, kind)
     setting = settings_of(len(pool), learner, C, tol, groups, max_steps)
     rows, least = _constraints(pool, constraints)
     run = _Run(pool, setting, rows, least, checkpoint)
@@ -155,9 +162,8 @@ def path(
         As for `train`.
     """
     if pool is None:
-        pool = Pool(
-            problems, labels, loss, normalize, options.get("n_jobs"), options.get("envelope")
-        )
+        given = {k: options[k] for k in ("n_jobs", "envelope", "kind", "n_labels") if k in options}
+        pool = Pool(problems, labels, loss, normalize, **given)
     results = []
     for number, C in enumerate(Cs):
         file = None if checkpoint is None else f"{checkpoint}.{number}"
@@ -316,7 +322,7 @@ class _Run:
             )
         return TrainResult(
             self.best_w, self.best, self.master.lower_bound, gap, self.gap(), tuple(self.steps),
-            True, converged, self.layout, self.setting.C,
+            self.pool.kind.certified, converged, self.layout, self.setting.C,
         )  # fmt: skip
 
     def farewell(self) -> str:
@@ -368,7 +374,7 @@ class _Run:
 
 
 def _constraints(pool: Pool, given: tuple[ArrayLike, ArrayLike] | None) -> tuple[Matrix, Vector]:
-    rows, least = constraints_of(pool.tasks[0].problem, pool.layout.specs or None)
+    rows, least = pool.kind.constraints(pool.tasks[0])
     if given is None:
         return rows, least
     more = np.atleast_2d(np.asarray(given[0], dtype=np.float64))
