@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
     from cutlearn.images import Sample
     from cutlearn.learn.losses import Absolute, Count, CountFunction, Hamming, LabelCount
+    from cutlearn.learn.order import choose_order
     from cutlearn.learn.train import train
     from cutlearn.model.files import load
     from cutlearn.model.segmenter import Segmenter
@@ -39,6 +40,7 @@ __all__ = [
     "Segmenter",
     "Solver",
     "__version__",
+    "choose_order",
     "direction_features",
     "expand",
     "grid_edges",
@@ -51,6 +53,7 @@ __all__ = [
 # Names that are imported when they are first used: scikit-learn alone takes longer to import than
 # all the rest.
 _LATER = {
+    "choose_order": "cutlearn.learn.order",
     "Absolute": "cutlearn.learn.losses",
     "LabelCount": "cutlearn.learn.losses",
     "Count": "cutlearn.learn.losses",
