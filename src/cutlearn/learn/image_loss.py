@@ -123,6 +123,9 @@ def check_pieces(count: int) -> None:
 class Loss(ABC):
     """The cost of a labelling in training. Sums and non-negative multiples are losses too."""
 
+    # Whether several labels must have an order for it to mean anything.
+    needs_order = False
+
     @abstractmethod
     def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
         """Bind the loss to one image.
@@ -169,6 +172,11 @@ class LossSum(Loss):
     """A non-negative sum of losses, made by `2 * a + b`."""
 
     parts: tuple[tuple[float, Loss], ...]
+
+    @property
+    def needs_order(self) -> bool:  # type: ignore[override]
+        """Whether a part does."""
+        return any(loss.needs_order for _, loss in self.parts)
 
     def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
         """Bind every part; the pieces of the sum are all sums of the parts' pieces."""

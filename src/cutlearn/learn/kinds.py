@@ -110,6 +110,11 @@ def kind_of(
             f"envelope: found with kind={kind!r}; learned envelopes wanted with binary labels "
             "only. Leave out envelope, or choose kind='binary'."
         )
+    if kind == "unordered" and loss.needs_order:
+        raise InputError(
+            "loss: one that needs ordered labels found with unordered ones; another wanted. Use "
+            "Hamming or LabelCount, or kind='ordered'."
+        )
     if n_labels is None:
         known = [np.asarray(y)[np.asarray(y) != VOID] for y in labels]
         n_labels = max(2, 1 + max((int(y.max()) for y in known if y.size), default=1))

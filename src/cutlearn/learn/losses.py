@@ -90,6 +90,8 @@ class Absolute(Loss):
         Weights p, one array for each image, in the order of the images.
     """
 
+    needs_order = True
+
     def __init__(self, pixel_weights: Sequence[ArrayLike] | None = None) -> None:
         self.pixel_weights = pixel_weights
 
@@ -127,6 +129,8 @@ class Count(Loss):
     regions : sequence, optional
         For each image a label map or a list of index arrays: each region is counted by itself.
     """
+
+    needs_order = True
 
     def __init__(
         self,
@@ -257,6 +261,8 @@ class LabelCount(Count):
     weights, side, tolerance
         As for `Count`.
     """
+
+    needs_order = False
 
     def __init__(
         self,
