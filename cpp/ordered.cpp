@@ -30,11 +30,14 @@ class OrderedFlow final : public Ordered {
         fixed_(input.fixed.begin(), input.fixed.end()),
         flow_(net_) {
     net_.allocate(grid_.slots * (L_ - 1), grid_.guard * (L_ - 1));
-    if constexpr (kGrid)
+    carried_.assign(grid_.slots, 1);
+    if constexpr (kGrid) {
       set_offsets(input);
-    else
+      add_rows(input);
+    } else {
       make_room(input);
-    add_edges(input);
+      add_edges(input);
+    }
     add_unaries(terms_.limited.empty() ? input.unary : terms_.limited);
     for (Id v = net_.begin(); v < net_.end(); ++v) net_.K -= std::max<Cap>(net_.excess[v], 0);
     push_directly();
@@ -144,7 +147,6 @@ class OrderedFlow final : public Ordered {
   }
 
   void add_edges(const OrderedInput& input) {
-    carried_.assign(grid_.slots, 1);
     for_edges(input, grid_, [&](std::size_t d, std::size_t e, Id tail, Id head) {
       const Cap* part = terms_.part(d, e);
       net_.K += part[0];
@@ -154,21 +156,46 @@ class OrderedFlow final : public Ordered {
         net_.excess[node(head, k)] -= part[k];
         for (Id l = 1; l < L_; ++l) {
           const Cap c = part[k * L_ + l];
-          if (c == 0) continue;
           carried += c;
-          const Id u = node(tail, k), v = node(head, l);
-          if constexpr (kGrid) {
-            const ArcPair arcs = arcs_of(c, k, l);
-            net_.cap[code(d, k, l)][u] = arcs.there;
-            net_.cap[code(d, k, l) + 1][v] = arcs.back;
-          } else {
-            join(u, v, arcs_of(c, k, l));
-          }
+          if (c) join(node(tail, k), node(head, l), arcs_of(c, k, l));
         }
       }
       carried_[tail] += carried;
       carried_[head] += carried;
     });
+  }
+
+  // The same by rows of the grid: each pass over a row writes two arrays from end to end.
+  void add_rows(const OrderedInput& input) {
+    const auto offsets = forward_offsets(input.connectivity);
+    const Id reach = width_ / 2;
+    for (std::size_t d = 0; d < offsets.size(); ++d) {
+      const Offset& o = offsets[d];
+      const Id step = o[0] * grid_.stride[0] + o[1] * grid_.stride[1] + o[2];
+      const std::size_t next = input.tables[d].each ? static_cast<std::size_t>(L_) * L_ : 0;
+      for_runs(grid_, o, [&](Id tail, std::size_t e, Id n) {
+        const Cap* part = terms_.part(d, e);
+        const Id head = tail + step, stride = L_ - 1;
+        for (Id j = 0; j < n; ++j) net_.K += part[j * next];
+        for (Id k = 1; k < L_; ++k) {
+          Cap *at_tail = &net_.excess[node(tail, k)], *at_head = &net_.excess[node(head, k)];
+          for (Id j = 0; j < n; ++j) at_tail[j * stride] -= part[j * next + k * L_];
+          for (Id j = 0; j < n; ++j) at_head[j * stride] -= part[j * next + k];
+          for (Id l = std::max(1, k - reach); l <= std::min(L_ - 1, k + reach); ++l) {
+            const Cap* c = part + k * L_ + l;
+            if (!next && *c == 0) continue;
+            Cap* there = net_.cap[code(d, k, l)] + node(tail, k);
+            Cap* back = net_.cap[code(d, k, l) + 1] + node(head, l);
+            if (k >= l)
+              for (Id j = 0; j < n; ++j) there[j * stride] = arcs_of(c[j * next], k, l).there;
+            if (k <= l)
+              for (Id j = 0; j < n; ++j) back[j * stride] = arcs_of(c[j * next], k, l).back;
+            for (Id j = 0; j < n; ++j) carried_[tail + j] += c[j * next];
+            for (Id j = 0; j < n; ++j) carried_[head + j] += c[j * next];
+          }
+        }
+      });
+    }
   }
 
   void add_unaries(std::span<const double> unary) {
@@ -196,11 +223,12 @@ class OrderedFlow final : public Ordered {
     carried_ = {};
   }
 
-  // Most flow travels one arc: source -> v -> w -> sink. Here that needs no search.
+  // Most flow travels one arc: source -> v -> w -> sink. Here that needs no search. Arcs between
+  // thresholds of different pixels hardly ever carry any.
   void push_directly() {
     for (Id v = net_.begin(); v < net_.end(); ++v) {
       if (net_.excess[v] <= 0) continue;
-      net_.any_code(v, [&](Id code) {
+      const auto push = [&](Id code) {
         const Id w = net_.neighbour(v, code);
         if (net_.excess[w] >= 0) return false;
         const Cap amount = std::min({net_.out(v, code), net_.excess[v], -net_.excess[w]});
@@ -209,7 +237,13 @@ class OrderedFlow final : public Ordered {
         net_.excess[w] += amount;
         net_.K += amount;
         return net_.excess[v] == 0;
-      });
+      };
+      if constexpr (kGrid) {
+        bool done = push(1);
+        for (Id c = 2; c < Net::directions && !done; c += 2 * width_) done = push(c) || push(c + 1);
+      } else {
+        net_.any_code(v, push);
+      }
     }
   }
 

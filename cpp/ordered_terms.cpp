@@ -42,6 +42,12 @@ Cap take_apart(Cap* V, Id L) {
   return clamped;
 }
 
+double size_of(const double* V, Id L) {
+  double size = 0;
+  for (Id i = 0; i < L * L; ++i) size += std::abs(V[i]);
+  return size;
+}
+
 std::vector<std::size_t> edge_counts(const OrderedInput& input) {
   if (!input.connectivity) return {input.edges.size() / 2};
   const GridShape grid = grid_shape(input.shape, false);
@@ -108,25 +114,21 @@ void OrderedTerms::survey_table(const double* V, std::size_t direction, std::siz
       fault = {what, static_cast<std::int64_t>(edge), static_cast<std::int64_t>(direction), a, b,
                amount};
   };
-  double size = 0, sum = std::abs(V[0]);
-  for (std::size_t i = 0; i < square(); ++i) size += std::abs(V[i]);
-  if (!std::isfinite(size)) {
-    for (Id i = 0; i < L * L; ++i)
-      if (!std::isfinite(V[i])) return report(OrderedFault::kTable, i / L, i % L, V[i]);
-    edge_sum_ = size;
-    return;
-  }
+  double sum = std::abs(V[0]);
   for (Id k = 1; k < L; ++k) {
     sum += std::abs(V[k * L] - V[(k - 1) * L]) + std::abs(V[k] - V[k - 1]);
     for (Id l = 1; l < L; ++l) {
       const double c = (V[(k - 1) * L + l] + V[k * L + l - 1]) -
                        (V[(k - 1) * L + l - 1] + V[k * L + l]);
       sum += 2 * std::abs(c);  // an arc and the unary that goes with it
-      if (c < -kRounding * size && c < fault.amount)
+      if (c < 0 && c < fault.amount && c < -kRounding * size_of(V, L))
         report(OrderedFault::kNotSubmodular, k - 1, l - 1, c);
     }
   }
   edge_sum_ += static_cast<double>(count) * sum;
+  if (std::isfinite(sum)) return;
+  for (Id i = 0; i < L * L; ++i)
+    if (!std::isfinite(V[i])) return report(OrderedFault::kTable, i / L, i % L, V[i]);
 }
 
 // ensures no pixel chooses a label that was limited, and every fixed pixel chooses its own

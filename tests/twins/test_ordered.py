@@ -54,7 +54,7 @@ def test_cut_of_floats_is_within_its_bound(chunk):
 
 @pytest.mark.parametrize(("shape", "connectivity"), GRIDS)
 @pytest.mark.parametrize("L", [2, 3, 4])
-@pytest.mark.parametrize("kind", ["one", "directions", "each"])
+@pytest.mark.parametrize("kind", ["one", "directions", "each", "each linear"])
 def test_grids_are_lists_of_their_edges(shape, connectivity, L, kind):
     rng = np.random.default_rng([3, L, connectivity])
     edges = cl.grid_edges(shape, connectivity)
@@ -66,14 +66,17 @@ def test_grids_are_lists_of_their_edges(shape, connectivity, L, kind):
             tables = [one] * len(edges)
         elif kind == "directions":
             tables = [worlds.table(rng, L, True) for _ in edges]
-        else:
+        elif kind == "each":
             tables = [
                 np.array([worlds.table(rng, L, True) for _ in e]).reshape(-1, L, L) for e in edges
             ]
+        else:
+            steps = np.abs(np.subtract.outer(np.arange(L), np.arange(L)))
+            tables = [rng.integers(0, 4, (len(e), 1, 1)) * steps.astype(float) for e in edges]
         each = [np.broadcast_to(t, (len(e), L, L)) for t, e in zip(tables, edges)]
         slices = cl.grid.grid_slices(shape, connectivity)
         boxes = [tuple(s.stop - s.start for s in tail) for tail, _ in slices]
-        given = [t.reshape(*b, L, L) if kind == "each" else t for t, b in zip(tables, boxes)]
+        given = [t.reshape(*b, L, L) if "each" in kind else t for t, b in zip(tables, boxes)]
         grid = cl.OrderedEnergy.grid(
             unary.reshape(*shape, L), one if kind == "one" else given, connectivity
         )
