@@ -145,14 +145,16 @@ NB_MODULE(_core, m) {
       .def_ro("worst_edge", &Survey::worst_edge)
       .def_ro("worst", &Survey::worst);
 
-#define ENERGY_SIGNATURE                                                                       \
-  "(constant: float, unary: numpy.typing.NDArray[numpy.float64], "                              \
+#define ENERGY_PARAMETERS                                                                      \
+  "constant: float, unary: numpy.typing.NDArray[numpy.float64], "                              \
   "shape: collections.abc.Sequence[int], connectivity: int, "                                   \
   "edges: numpy.typing.NDArray[numpy.int32], "                                                  \
   "weights: collections.abc.Sequence[numpy.typing.NDArray[numpy.float64]], "                    \
   "kinds: collections.abc.Sequence[int], "                                                      \
   "regions: tuple[numpy.typing.NDArray[typing.Any], ...], "                                     \
   "fixed: numpy.typing.NDArray[numpy.int8]) -> "
+#define ENERGY_SIGNATURE "(" ENERGY_PARAMETERS
+#define METHOD_SIGNATURE "(self, " ENERGY_PARAMETERS
 #define ENERGY_ARGUMENTS                                                                       \
   nb::arg("constant"), nb::arg("unary").noconvert(), nb::arg("shape"), nb::arg("connectivity"), \
       nb::arg("edges").noconvert(), nb::arg("weights").noconvert(), nb::arg("kinds"),           \
@@ -168,6 +170,7 @@ NB_MODULE(_core, m) {
       .def("changed", [](Flow& f) {
         return f.read([](Engine& e) { return copied(e.changed(), {e.changed().size()}); });
       })
+      .def_prop_ro("resumed", [](Flow& f) { return f.read([](Engine& e) { return e.resumed(); }); })
       .def("residuals", [](Flow& f) {
         return f.read([](Engine& e) {
           const auto [excess, difference] = e.residuals();
@@ -210,7 +213,13 @@ NB_MODULE(_core, m) {
              });
              return copied(std::span<const double>(phi), {phi.size() / 2, 2});
            })
-      .def("disproof", [](Flow& f, Flow& pristine) {
-        return f.use([&](Engine& e) { return e.disproof(pristine.engine()); });
-      });
+      .def("disproof",
+           [](Flow& f, double constant, In<double> unary, std::vector<std::int64_t> shape,
+              int connectivity, In<Id> edges, std::vector<In<double>> weights,
+              std::vector<int> kinds, nb::tuple regions, In<std::int8_t> fixed) {
+             const Input input = make_input(constant, unary, std::move(shape), connectivity, edges,
+                                            weights, kinds, regions, fixed);
+             return f.use([&](Engine& e) { return e.disproof(input); });
+           },
+           ENERGY_ARGUMENTS, nb::sig("def disproof" METHOD_SIGNATURE "str"));
 }

@@ -15,6 +15,7 @@ template <class Net>
 class Builder {
  public:
   static constexpr int D = Net::directions;
+  using R = typename Net::Residual;
 
   Builder(Net& net, const Input& input, const GridShape& grid, Quantiser& quantise)
       : net_(net), input_(input), grid_(grid), q_(quantise) {}
@@ -48,8 +49,7 @@ class Builder {
     }
     for (int k = 0; k < D / 2; ++k) {
       const Weights& w = input_.weights[k];
-      Cap* there = net_.cap[2 * k];
-      Cap* back = net_.cap[2 * k + 1] + net_.offset[2 * k];
+      const Id step = net_.offset[2 * k];
       for_runs(grid_, offsets[k], [&](Id slot, std::size_t e, Id n) {
         if (w.kind == Weights::kPair) {
           for (Id j = 0; j < n; ++j) {
@@ -59,10 +59,11 @@ class Builder {
           }
         } else {  // what rounding left below zero counts as zero
           const double* data = w.kind == Weights::kScalar ? w.data : w.data + e;
-          const Id step = w.kind == Weights::kScalar ? 0 : 1;
+          const Id stride = w.kind == Weights::kScalar ? 0 : 1;
           for (Id j = 0; j < n; ++j) {
-            const Cap c = q_(data[j * step]);
-            there[slot + j] = back[slot + j] = c > 0 ? c : 0;
+            const Cap c = std::max<Cap>(q_(data[j * stride]), 0);
+            net_.at(slot + j, 2 * k) = static_cast<R>(c);
+            net_.at(slot + j + step, 2 * k + 1) = static_cast<R>(c);
           }
         }
       });
@@ -109,7 +110,7 @@ class Builder {
       Cap all = 0;
       for (std::int64_t k = r.member_first[c]; k < r.member_first[c + 1]; ++k) {
         const Cap a = q_(r.alpha[h] * r.mass[k]);
-        net_.arc[join(z, grid_.slot(r.members[k]))] = a;
+        net_.arc[join(z, grid_.slot(r.members[k]))] = static_cast<R>(a);
         all += a;
       }
       net_.add_unary(z, q_(r.beta[h]) - all);
@@ -161,7 +162,7 @@ class Builder {
       net_.any_code(v, [&](Id code) {
         const Id w = net_.neighbour(v, code);
         if (net_.excess[w] >= 0) return false;
-        const Cap amount = std::min({net_.out(v, code), net_.excess[v], -net_.excess[w]});
+        const Cap amount = std::min<Cap>({net_.out(v, code), net_.excess[v], -net_.excess[w]});
         net_.push(v, code, amount);
         net_.excess[v] -= amount;
         net_.excess[w] += amount;

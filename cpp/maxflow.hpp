@@ -19,6 +19,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -35,18 +36,21 @@ class Levels {
     if (static_cast<std::size_t>(depth) >= lists_.size()) lists_.resize(depth + 8);
     lists_[depth].push_back(v);
     if (depth < lowest_) lowest_ = depth;
+    if (depth > highest_) highest_ = depth;
   }
   // The lowest depth with nodes, or -1.
   Id lowest() {
-    const Id n = static_cast<Id>(lists_.size());
-    while (lowest_ < n && lists_[lowest_].empty()) ++lowest_;
-    return lowest_ < n ? lowest_ : -1;
+    while (lowest_ <= highest_ && lists_[lowest_].empty()) ++lowest_;
+    if (lowest_ <= highest_) return lowest_;
+    lowest_ = std::numeric_limits<Id>::max();
+    highest_ = -1;
+    return -1;
   }
   std::vector<Id>& at(Id depth) { return lists_[depth]; }
 
  private:
   std::vector<std::vector<Id>> lists_;
-  Id lowest_ = 0;
+  Id lowest_ = std::numeric_limits<Id>::max(), highest_ = -1;
 };
 
 template <class Net>
@@ -105,11 +109,11 @@ class Maxflow {
 
   // Residual along which `side` grows from v over code, and that which links v to a parent.
   template <Side side>
-  Cap& grow_cap(Id v, Id code) {
+  auto& grow_cap(Id v, Id code) {
     return side == S ? net_.out(v, code) : net_.in(v, code);
   }
   template <Side side>
-  Cap& link_cap(Id v, Id code) {
+  auto& link_cap(Id v, Id code) {
     return side == S ? net_.in(v, code) : net_.out(v, code);
   }
 
@@ -147,25 +151,46 @@ class Maxflow {
   // Looks along every arc of u; false if u left its depth on the way.
   template <Side side>
   bool scan(Id u, Id depth) {
-    return !net_.any_code(u, [&](Id code) {
-      while (grow_cap<side>(u, code) > 0) {
-        const Id v = net_.neighbour(u, code);
-        const Id there = level_[v] * sign<side>;
-        if (there > 0) return false;
-        if (there == 0) {
-          level_[v] = sign<side> * (depth + 1);
-          parent_[v] = static_cast<Link>(net_.reverse(code));
-          active_[side].add(v, depth + 1);
-          if (side == S && track_) touched_.push_back(v);
-          return false;
-        }
-        side == S ? augment(u, code) : augment(v, net_.reverse(code));
-        adopt<S>();
-        adopt<T>();
-        if (level_[u] != sign<side> * depth) return true;
-      }
-      return false;
+    // Which directions lead out of the tree is asked without branches: mostly none does.
+    auto open = mask([&](Id d) {
+      return (grow_cap<side>(u, d) > 0) & (level_[u + net_.offset[d]] * sign<side> <= 0);
     });
+    for (; open; open &= open - 1)
+      if (!look<side>(u, std::countr_zero(open), depth)) return false;
+    if constexpr (Net::has_arcs)
+      for (Id a = net_.first[u], end = net_.first[u + 1]; a < end; ++a)
+        if (!look<side>(u, D + a, depth)) return false;
+    return true;
+  }
+
+  template <Side side>
+  bool look(Id u, Id code, Id depth) {
+    while (grow_cap<side>(u, code) > 0) {
+      const Id v = net_.neighbour(u, code);
+      const Id there = level_[v] * sign<side>;
+      if (there > 0) return true;
+      if (there == 0) {
+        level_[v] = sign<side> * (depth + 1);
+        parent_[v] = static_cast<Link>(net_.reverse(code));
+        active_[side].add(v, depth + 1);
+        if (side == S && track_) touched_.push_back(v);
+        return true;
+      }
+      side == S ? augment(u, code) : augment(v, net_.reverse(code));
+      adopt<S>();
+      adopt<T>();
+      if (level_[u] != sign<side> * depth) return false;
+    }
+    return true;
+  }
+
+  // One bit for each direction of the grid where f holds.
+  template <class F>
+  static std::uint32_t mask(F&& f) {
+    std::uint32_t bits = 0;
+#pragma GCC unroll 32
+    for (Id d = 0; d < D; ++d) bits |= static_cast<std::uint32_t>(f(d)) << d;
+    return bits;
   }
 
   // Pushes what the path root(S) .. u -> neighbour .. root(T) can carry.
@@ -184,7 +209,7 @@ class Maxflow {
   template <Side side>
   Id bottleneck(Id v, Cap& amount) {
     while (parent_[v] != kRoot) {
-      amount = std::min(amount, link_cap<side>(v, parent_[v]));
+      amount = std::min<Cap>(amount, link_cap<side>(v, parent_[v]));
       v = net_.neighbour(v, parent_[v]);
     }
     amount = std::min(amount, side == S ? net_.excess[v] : -net_.excess[v]);
@@ -196,7 +221,7 @@ class Maxflow {
     while (parent_[v] != kRoot) {
       const Link link = parent_[v];
       const Id p = net_.neighbour(v, link);
-      Cap& left = link_cap<side>(v, link);
+      auto& left = link_cap<side>(v, link);
       left -= amount;
       grow_cap<side>(v, link) += amount;
       if (left == 0) make_orphan<side>(v);
@@ -216,7 +241,7 @@ class Maxflow {
   void adopt() {
     Levels& waiting = orphans_[side];
     if (waiting.lowest() < 0) return;
-    phase_ += kPatience + 2;
+    phase_ = static_cast<std::uint8_t>(phase_ + kPatience + 2);
     for (Id depth; (depth = waiting.lowest()) >= 0;) {
       for (std::size_t k = 0; k < waiting.at(depth).size(); ++k) {
         const Id v = waiting.at(depth)[k];
@@ -228,20 +253,22 @@ class Maxflow {
 
   template <Side side>
   void settle(Id v, Id depth) {
-    if (find_parent<side>(v, depth)) return;
+    Id nearest = top_[side];
+    if (find_parent<side>(v, depth, nearest)) return;
     // No parent at a smaller depth: sink to just below the nearest neighbour, or go free. The
     // children's depths are no longer above v's, so they look again, after v in order.
-    Id nearest = top_[side];
-    net_.any_code(v, [&](Id code) {
-      const Id u = net_.neighbour(v, code);
-      const Id at = level_[u] * sign<side>;
-      if (at <= 0) return false;
-      if (parent_[u] == static_cast<Link>(net_.reverse(code))) {
-        make_orphan<side>(u);
+    auto children = mask([&](Id d) { return parent_[v + net_.offset[d]] == (d ^ 1); });
+    for (; children; children &= children - 1)
+      make_orphan<side>(v + net_.offset[std::countr_zero(children)]);
+    if constexpr (Net::has_arcs) {
+      for (Id a = net_.first[v], end = net_.first[v + 1]; a < end; ++a) {
+        const Id u = net_.head[a];
+        const Id at = level_[u] * sign<side>;
+        if (at <= 0) continue;
+        if (parent_[u] == D + net_.sister[a]) make_orphan<side>(u);
+        if (at < nearest && link_cap<side>(v, D + a) > 0) nearest = at;
       }
-      if (at < nearest && link_cap<side>(v, code) > 0) nearest = at;
-      return false;
-    });
+    }
     if (nearest < top_[side] && patient(v)) {
       level_[v] = sign<side> * (nearest + 1);
       orphans_[side].add(v, nearest + 1);
@@ -259,9 +286,11 @@ class Maxflow {
   // its parent, up to the top. After a few steps a node goes free instead: if it is still reached,
   // its neighbours find it again.
   bool patient(Id v) {
-    // sunk_[v] - phase_ counts the steps of this call of adopt; anything else is an older count.
-    if (sunk_[v] - phase_ > kPatience) sunk_[v] = phase_;
-    return sunk_[v]++ - phase_ < kPatience;
+    // sunk_[v] - phase_ counts the steps of this call of adopt. Other differences are older counts;
+    // one that looks recent because bytes wrap only makes a node impatient.
+    const auto count = static_cast<std::uint8_t>(sunk_[v] - phase_);
+    sunk_[v] = static_cast<std::uint8_t>(phase_ + (count > kPatience ? 1 : count + 1));
+    return count != kPatience;
   }
 
   // v left its tree: nodes there that reach it must look at it again (T2).
@@ -275,22 +304,34 @@ class Maxflow {
     });
   }
 
+  // Else `nearest` is the least depth among the neighbours in the grid that could be a parent.
   template <Side side>
-  bool find_parent(Id v, Id depth) {
-    const auto fits = [&](Id code) {
-      if (link_cap<side>(v, code) <= 0) return false;
-      const Id at = level_[net_.neighbour(v, code)] * sign<side>;
-      if (at <= 0 || at >= depth) return false;
-      parent_[v] = static_cast<Link>(code);
-      return true;
-    };
-    for (Id d = 0; d < D; ++d)
-      if (fits(d)) return true;
+  bool find_parent(Id v, Id depth, Id& nearest) {
+    if constexpr (D > 0) {
+      // Depth and direction in one number, the least of all: no branch until it is known.
+      std::uint32_t best = static_cast<std::uint32_t>(nearest) << 5;
+#pragma GCC unroll 32
+      for (Id d = 0; d < D; ++d) {
+        const Id at = level_[v + net_.offset[d]] * sign<side>;
+        const bool fits = (at > 0) & (link_cap<side>(v, d) > 0);
+        const std::uint32_t key = fits ? static_cast<std::uint32_t>(at) << 5 | d : ~0u;
+        best = key < best ? key : best;
+      }
+      nearest = static_cast<Id>(best >> 5);
+      if (nearest < depth) {
+        parent_[v] = static_cast<Link>(best & 31);
+        return true;
+      }
+    }
     if constexpr (Net::has_arcs) {
       // Arcs before current_ were found useless for this depth: a node with very many arcs must
       // not look at all of them each time it loses its parent.
-      for (Id& a = current_[v]; a < net_.first[v + 1]; ++a)
-        if (fits(D + a)) return true;
+      for (Id& a = current_[v]; a < net_.first[v + 1]; ++a) {
+        const Id at = level_[net_.head[a]] * sign<side>;
+        if (at <= 0 || at >= depth || link_cap<side>(v, D + a) <= 0) continue;
+        parent_[v] = static_cast<Link>(D + a);
+        return true;
+      }
     }
     return false;
   }
@@ -340,9 +381,9 @@ class Maxflow {
   std::array<Levels, 2> active_, orphans_;
   std::array<Id, 2> top_{1, 1};
   std::vector<Id> scan_, touched_;
-  static constexpr std::uint32_t kPatience = 2;  // measured: 1 to 4 are alike
-  std::vector<std::uint32_t> sunk_;
-  std::uint32_t phase_ = 0;
+  static constexpr std::uint8_t kPatience = 2;  // measured: 1 to 4 are alike
+  std::vector<std::uint8_t> sunk_;
+  std::uint8_t phase_ = 0;
   bool track_ = false;  // the first solve touches everything: not worth listing
 };
 

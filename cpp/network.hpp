@@ -2,8 +2,11 @@
 //
 // What     Node slots 0..slots-1. Slots of a grid are row-major with padding, so that the
 //          neighbour of v in direction d is v + offset[d] and no heads or sisters are stored:
-//          padding has capacity 0 everywhere and is never entered. Arcs (of general graphs, and
+//          padding has capacity 0 everywhere and is never entered. The residuals of a pixel lie
+//          side by side. Arcs (of general graphs, and
 //          between an auxiliary node and the members of its region) lie contiguously by tail.
+// Numbers  Residuals are of type R, 32 bits wide where that is exact, else 64: half of the memory is
+//          a tenth of the time. Sums, excesses and flows are always 64 bits.
 // Code     An arc out of v is named by a code: 0..D-1 for the directions, D + a for arc a.
 // Meaning  A node on the source side has label 1. The stored function of the labels y is
 //            K + sum_v ([excess_v]+ - excess_v y_v) + sum_(u->v) r(u->v) y_u (1 - y_v).
@@ -72,8 +75,9 @@ using Offset = std::array<int, 3>;
 std::vector<Offset> forward_offsets(int connectivity);
 GridShape grid_shape(std::span<const std::int64_t> shape, bool padded);
 
-template <int D, bool Arcs>
+template <int D, bool Arcs, class R>
 struct Network {
+  using Residual = R;
   static constexpr int directions = D;
   static constexpr bool has_arcs = Arcs;
 
@@ -82,10 +86,9 @@ struct Network {
   Cap K = 0;
   std::array<Id, (D ? D : 1)> offset{};
   Zeroed<Cap> excess;
-  Zeroed<Cap> grid_caps;                       // direction by direction
-  std::array<Cap*, (D ? D : 1)> cap{};         // views of grid_caps
+  Zeroed<R> grid_caps;                         // the D residuals of slot 0, of slot 1, ...
   std::vector<Id> first, head, sister;         // arcs by tail; first has slots + 1 entries
-  std::vector<Cap> arc;
+  std::vector<R> arc;
 
   // Room for n slots and a guard after them; the guard before them is among the n.
   void allocate(Id n, Id guard_slots) {
@@ -93,8 +96,7 @@ struct Network {
     n += guard;
     slots = n;
     excess = Zeroed<Cap>(n);
-    grid_caps = Zeroed<Cap>(static_cast<std::size_t>(n) * D);
-    for (int d = 0; d < D; ++d) cap[d] = grid_caps.get() + static_cast<std::size_t>(d) * n;
+    grid_caps = Zeroed<R>(static_cast<std::size_t>(n) * D);
   }
 
   Id begin() const { return guard; }
@@ -107,12 +109,14 @@ struct Network {
     if (D && (!Arcs || code < D)) return code ^ 1;
     return D + sister[code - D];
   }
-  Cap& out(Id v, Id code) {  // r(v -> neighbour)
-    if (D && (!Arcs || code < D)) return cap[code][v];
+  // r(v -> neighbour in direction d)
+  R& at(Id v, Id d) { return grid_caps[static_cast<std::size_t>(v) * D + d]; }
+  R& out(Id v, Id code) {  // r(v -> neighbour)
+    if (D && (!Arcs || code < D)) return at(v, code);
     return arc[code - D];
   }
-  Cap& in(Id v, Id code) {  // r(neighbour -> v)
-    if (D && (!Arcs || code < D)) return cap[code ^ 1][v + offset[code]];
+  R& in(Id v, Id code) {  // r(neighbour -> v)
+    if (D && (!Arcs || code < D)) return at(v + offset[code], code ^ 1);
     return arc[sister[code - D]];
   }
 
@@ -143,7 +147,7 @@ struct Network {
   //         w = neighbour(v, code)
   // requires r(v -> w) + r(w -> v) + there + back >= 0
   void add_pairwise(Id v, Id code, Cap there, Cap back) {
-    Cap &out_r = out(v, code), &in_r = in(v, code);
+    R &out_r = out(v, code), &in_r = in(v, code);
     out_r += there;
     in_r += back;
     if (out_r < 0) move_to_unaries(v, neighbour(v, code), out_r, in_r);
@@ -159,7 +163,7 @@ struct Network {
 
  private:
   // r y_v (1 - y_w) = r y_w (1 - y_v) + r (y_v - y_w), used to make a negative r zero.
-  void move_to_unaries(Id v, Id w, Cap& r, Cap& opposite) {
+  void move_to_unaries(Id v, Id w, R& r, R& opposite) {
     opposite += r;
     add_unary(v, r);
     add_unary(w, -r);

@@ -26,7 +26,7 @@ class OrderedFlow final : public Ordered {
       : Ordered(std::move(terms)),
         L_(terms_.L),
         width_((Net::directions - 2) / 2 / static_cast<Id>(terms_.edges.size())),
-        grid_(grid_shape(input.shape, kGrid)),
+        grid_(roomy(grid_shape(input.shape, kGrid))),
         fixed_(input.fixed.begin(), input.fixed.end()),
         flow_(net_) {
     net_.allocate(grid_.slots * (L_ - 1), grid_.guard * (L_ - 1));
@@ -79,6 +79,13 @@ class OrderedFlow final : public Ordered {
   }
 
  private:
+  // A neighbour lies up to a threshold further than its pixel: one more slot of padding.
+  static GridShape roomy(GridShape grid) {
+    grid.guard += kGrid;
+    grid.slots += kGrid;
+    return grid;
+  }
+  static auto narrowed(Cap c) { return static_cast<typename Net::Residual>(c); }
   Id node(Id slot, Id k) const { return slot * (L_ - 1) + k - 1; }
   double energy() const { return static_cast<double>(net_.K) / terms_.scale + terms_.beyond; }
 
@@ -184,12 +191,13 @@ class OrderedFlow final : public Ordered {
           for (Id l = std::max(1, k - reach); l <= std::min(L_ - 1, k + reach); ++l) {
             const Cap* c = part + k * L_ + l;
             if (!next && *c == 0) continue;
-            Cap* there = net_.cap[code(d, k, l)] + node(tail, k);
-            Cap* back = net_.cap[code(d, k, l) + 1] + node(head, l);
+            auto* there = &net_.at(node(tail, k), code(d, k, l));
+            auto* back = &net_.at(node(head, l), code(d, k, l) + 1);
+            const Id far = stride * Net::directions;
             if (k >= l)
-              for (Id j = 0; j < n; ++j) there[j * stride] = arcs_of(c[j * next], k, l).there;
+              for (Id j = 0; j < n; ++j) there[j * far] = narrowed(arcs_of(c[j * next], k, l).there);
             if (k <= l)
-              for (Id j = 0; j < n; ++j) back[j * stride] = arcs_of(c[j * next], k, l).back;
+              for (Id j = 0; j < n; ++j) back[j * far] = narrowed(arcs_of(c[j * next], k, l).back);
             for (Id j = 0; j < n; ++j) carried_[tail + j] += c[j * next];
             for (Id j = 0; j < n; ++j) carried_[head + j] += c[j * next];
           }
@@ -215,7 +223,7 @@ class OrderedFlow final : public Ordered {
       terms_.inexact += q.inexact != 0;
       for (Id k = 2; k < L_; ++k) {
         if constexpr (kGrid)
-          net_.cap[1][node(slot, k)] = all;
+          net_.at(node(slot, k), 1) = narrowed(all);
         else
           net_.arc[net_.first[node(slot, k)]] = all;
       }
@@ -231,7 +239,7 @@ class OrderedFlow final : public Ordered {
       const auto push = [&](Id code) {
         const Id w = net_.neighbour(v, code);
         if (net_.excess[w] >= 0) return false;
-        const Cap amount = std::min({net_.out(v, code), net_.excess[v], -net_.excess[w]});
+        const Cap amount = std::min<Cap>({net_.out(v, code), net_.excess[v], -net_.excess[w]});
         net_.push(v, code, amount);
         net_.excess[v] -= amount;
         net_.excess[w] += amount;
@@ -278,11 +286,19 @@ std::unique_ptr<Ordered> make_ordered(const OrderedInput& input, OrderedTerms te
   const auto make = [&]<class Net>(std::type_identity<Net>) -> std::unique_ptr<Ordered> {
     return std::make_unique<OrderedFlow<Net>>(input, std::move(terms));
   };
-  if (input.connectivity == 4 && reach == 0) return make(std::type_identity<Network<6, false>>{});
-  if (input.connectivity == 4 && reach == 1) return make(std::type_identity<Network<14, false>>{});
-  if (input.connectivity == 8 && reach == 0) return make(std::type_identity<Network<10, false>>{});
-  if (input.connectivity == 8 && reach == 1) return make(std::type_identity<Network<26, false>>{});
-  return make(std::type_identity<Network<0, true>>{});
+  const auto grid = [&]<class R>(std::type_identity<R>) -> std::unique_ptr<Ordered> {
+    if (input.connectivity == 4 && reach == 0)
+      return make(std::type_identity<Network<6, false, R>>{});
+    if (input.connectivity == 4 && reach == 1)
+      return make(std::type_identity<Network<14, false, R>>{});
+    if (input.connectivity == 8 && reach == 0)
+      return make(std::type_identity<Network<10, false, R>>{});
+    if (input.connectivity == 8 && reach == 1)
+      return make(std::type_identity<Network<26, false, R>>{});
+    return make(std::type_identity<Network<0, true, Cap>>{});
+  };
+  if (terms.narrow) return grid(std::type_identity<std::int32_t>{});
+  return grid(std::type_identity<Cap>{});
 }
 
 }  // namespace cutlearn

@@ -77,7 +77,23 @@ OrderedTerms::OrderedTerms(const OrderedInput& input)
   if (dwarfs || !input.fixed.empty()) limit_unaries(input);
   // All terms, and the arcs that keep the order: each carries all terms of its pixel.
   scale = scale_for(node_sum_ + edge_sum_ + (L - 2) * (node_sum_ + 2 * edge_sum_));
+  const double widest = node_most_ + 2 * static_cast<double>(edges.size()) * edge_most_;
+  const double coarse = std::min(scale, std::ldexp(scale_for(widest), -31));
+  narrow = input.connectivity && fits_narrow(input, coarse);
+  if (narrow) scale = coarse;
   quantise(input);
+}
+
+bool OrderedTerms::fits_narrow(const OrderedInput& input, double coarse) const {
+  const auto whole = [&](std::span<const double> numbers) {
+    return std::all_of(numbers.begin(), numbers.end(),
+                       [&](double x) { return is_multiple(x, coarse); });
+  };
+  if (!whole(limited.empty() ? input.unary : limited)) return false;
+  for (std::size_t d = 0; d < edges.size(); ++d)
+    if (edges[d] && !whole({input.tables[d].data, (input.tables[d].each ? edges[d] : 1) * square()}))
+      return false;
+  return true;
 }
 
 Id OrderedTerms::reach() const {
@@ -93,6 +109,7 @@ void OrderedTerms::survey(const OrderedInput& input) {
   for (std::size_t i = 0; i < input.unary.size(); i += L) {
     const double sum = steps(input.unary.data() + i, L);
     node_sum_ += sum;
+    node_most_ = std::max(node_most_, sum);
     if (std::isfinite(sum) || fault.what != OrderedFault::kNone) continue;
     for (std::size_t l = L; l-- > 0;)
       if (!std::isfinite(input.unary[i + l]))
@@ -126,6 +143,7 @@ void OrderedTerms::survey_table(const double* V, std::size_t direction, std::siz
     }
   }
   edge_sum_ += static_cast<double>(count) * sum;
+  edge_most_ = std::max(edge_most_, sum);
   if (std::isfinite(sum)) return;
   for (Id i = 0; i < L * L; ++i)
     if (!std::isfinite(V[i])) return report(OrderedFault::kTable, i / L, i % L, V[i]);
@@ -147,7 +165,7 @@ void OrderedTerms::limit_unaries(const OrderedInput& input) {
             });
   for (double& r : room) r = std::exp2(std::ceil(std::log2(r)));
   limited.assign(input.unary.begin(), input.unary.end());
-  node_sum_ = 0;
+  node_sum_ = node_most_ = 0;
   for (Id t = 0; t < pixels; ++t) {
     double* u = limited.data() + static_cast<std::size_t>(t) * L;
     if (dwarfs) {
@@ -164,6 +182,7 @@ void OrderedTerms::limit_unaries(const OrderedInput& input) {
         if (l != label) u[l] = u[label] + room[t];
     }
     node_sum_ += steps(u, L);
+    node_most_ = std::max(node_most_, steps(u, L));
   }
   taken.resize(limited.size());
   for (std::size_t i = 0; i < taken.size(); ++i) taken[i] = input.unary[i] - limited[i];

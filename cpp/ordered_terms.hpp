@@ -67,6 +67,7 @@ struct OrderedTerms {
   Id L, pixels;
   OrderedFault fault;
   double scale = 1;
+  bool narrow = false;  // every number is a whole number of quanta, and every arc less than 2^30
   std::int64_t inexact = 0;
   double beyond = 0;                   // what fixed labels cost beyond their limited unary
   bool beyond_exactly = true;          // no rounding in that sum
@@ -86,10 +87,12 @@ struct OrderedTerms {
   void survey(const OrderedInput& input);
   void survey_table(const double* V, std::size_t direction, std::size_t edge, std::size_t count);
   void limit_unaries(const OrderedInput& input);
+  bool fits_narrow(const OrderedInput& input, double scale) const;
   void quantise(const OrderedInput& input);
   void quantise_table(const double* V, Cap* part, std::size_t count);
 
   double node_sum_ = 0, edge_sum_ = 0;  // of the absolute values that enter the network
+  double node_most_ = 0, edge_most_ = 0;  // the largest sums of a pixel and of an edge
   std::vector<Cap> parts_;
   std::vector<std::size_t> first_;  // part of each direction
   std::vector<char> each_;

@@ -142,8 +142,7 @@ class OrderedEnergy:
         """
         flow = self._flow(fixed)
         flow.solve()
-        labels = flow.labels(list(self.shape))
-        return Cut(labels, *certified(flow), np.flatnonzero(labels))
+        return Cut(flow.labels(list(self.shape)), *certified(flow))
 
     def min_marginals(self, fixed: ArrayLike | None = None) -> Floats:
         """Phi[..., l] = the least energy with that node at label l; inf against `fixed`."""

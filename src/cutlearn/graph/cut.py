@@ -21,12 +21,15 @@ class Cut:
         No labelling has a smaller energy. Equal to `value` where all the numbers were represented
         exactly (integers and dyadic fractions with room), else below it by a quantum for each one
         that was rounded.
-    changed : (k,) int64 array
-        Flat indices of the nodes whose label differs from the previous solve of the same solver;
-        after the first solve, those with a label above 0.
     """
 
     labels: NDArray[np.uint8]
     value: float
     lower_bound: float
-    changed: NDArray[np.int64]
+    _changed: NDArray[np.int64] | None = None  # None after a first solve
+
+    @property
+    def changed(self) -> NDArray[np.int64]:
+        """Flat indices of the nodes whose label differs from the previous solve of the same solver;
+        after the first solve, those with label 1."""
+        return np.flatnonzero(self.labels) if self._changed is None else self._changed

@@ -49,12 +49,15 @@ class Terms:
 
     def flow(self, fixed: NDArray[np.int8]) -> _core.Flow:
         """The network of these terms in the core; refuses faulty numbers by name."""
-        arguments = (self.constant, self.unary, self._core_shape(), self.connectivity, self.edges)
-        rest = (list(self.weights), list(self.kinds), self.regions, fixed)
-        flow = _core.flow(*arguments, *rest)
+        flow = _core.flow(*self.numbers(fixed))
         if flow is None:
-            self._refuse(_core.survey(*arguments, *rest))
+            self._refuse(_core.survey(*self.numbers(fixed)))
         return flow
+
+    def numbers(self, fixed: NDArray[np.int8]) -> tuple[Any, ...]:
+        """The arguments of the core's functions."""
+        arguments = (self.constant, self.unary, self._core_shape(), self.connectivity, self.edges)
+        return (*arguments, list(self.weights), list(self.kinds), self.regions, fixed)
 
     def with_pairs(self) -> "Terms":
         """The same terms on arrays of their own, every weight as a pair p, q."""
@@ -162,7 +165,7 @@ class Solver:
         cut = read_cut(self._flow, self._terms)
         if before is None:
             return cut
-        return replace(cut, changed=np.flatnonzero(cut.labels.ravel() != before))
+        return replace(cut, _changed=np.flatnonzero(cut.labels.ravel() != before))
 
     def min_marginals(self) -> Floats:
         """Least energy with each node at label 0 and 1, in the labels' shape + (2,)."""
@@ -176,7 +179,7 @@ class Solver:
         labels are all that the source reaches, and the energy of the labels is the flow's value,
         in exact integer arithmetic.
         """
-        fault = self._flow.disproof(self._terms.flow(self._fixed))
+        fault = self._flow.disproof(*self._terms.numbers(self._fixed))
         if fault:
             raise AssertionError(fault)
 
@@ -202,7 +205,8 @@ def minimize(terms: Terms, fixed: NDArray[np.int8]) -> Cut:
 def read_cut(flow: _core.Flow, terms: Terms) -> Cut:
     """The answer of a solved network, with its certified lower bound."""
     value, bound = certified(flow, terms.slack)
-    return Cut(flow.labels(list(terms.shape)), value, bound, flow.changed())
+    changed = flow.changed() if flow.resumed else None
+    return Cut(flow.labels(list(terms.shape)), value, bound, changed)
 
 
 class Solved(Protocol):
