@@ -182,24 +182,31 @@ class OrderedFlow final : public Ordered {
       const std::size_t next = input.tables[d].each ? static_cast<std::size_t>(L_) * L_ : 0;
       for_runs(grid_, o, [&](Id tail, std::size_t e, Id n) {
         const Cap* part = terms_.part(d, e);
-        const Id head = tail + step, stride = L_ - 1;
-        for (Id j = 0; j < n; ++j) net_.K += part[j * next];
+        const Id head = tail + step, stride = L_ - 1, far = stride * Net::directions;
+        // Calls f(j, number of the j-th edge's table); one table for all is read once.
+        const auto each = [&](Id at, auto&& f) {
+          const Cap shared = part[at];
+          if (next)
+            for (Id j = 0; j < n; ++j) f(j, part[j * next + at]);
+          else
+            for (Id j = 0; j < n; ++j) f(j, shared);
+        };
+        each(0, [&](Id, Cap x) { net_.K += x; });
         for (Id k = 1; k < L_; ++k) {
           Cap *at_tail = &net_.excess[node(tail, k)], *at_head = &net_.excess[node(head, k)];
-          for (Id j = 0; j < n; ++j) at_tail[j * stride] -= part[j * next + k * L_];
-          for (Id j = 0; j < n; ++j) at_head[j * stride] -= part[j * next + k];
+          each(k * L_, [&](Id j, Cap x) { at_tail[j * stride] -= x; });
+          each(k, [&](Id j, Cap x) { at_head[j * stride] -= x; });
           for (Id l = std::max(1, k - reach); l <= std::min(L_ - 1, k + reach); ++l) {
-            const Cap* c = part + k * L_ + l;
-            if (!next && *c == 0) continue;
+            if (!next && part[k * L_ + l] == 0) continue;
             auto* there = &net_.at(node(tail, k), code(d, k, l));
             auto* back = &net_.at(node(head, l), code(d, k, l) + 1);
-            const Id far = stride * Net::directions;
-            if (k >= l)
-              for (Id j = 0; j < n; ++j) there[j * far] = narrowed(arcs_of(c[j * next], k, l).there);
-            if (k <= l)
-              for (Id j = 0; j < n; ++j) back[j * far] = narrowed(arcs_of(c[j * next], k, l).back);
-            for (Id j = 0; j < n; ++j) carried_[tail + j] += c[j * next];
-            for (Id j = 0; j < n; ++j) carried_[head + j] += c[j * next];
+            each(k * L_ + l, [&](Id j, Cap c) {
+              const ArcPair arcs = arcs_of(c, k, l);
+              there[j * far] = narrowed(arcs.there);
+              back[j * far] = narrowed(arcs.back);
+              carried_[tail + j] += c;
+              carried_[head + j] += c;
+            });
           }
         }
       });
