@@ -83,6 +83,8 @@ class Maxflow {
   // To be called after the excess of v changed.
   void excess_changed(Id v) {
     if (level_.empty()) return;
+    if (net_.excess[v] > 0 && level_[v] < 0) drain<T>(v);
+    if (net_.excess[v] < 0 && level_[v] > 0) drain<S>(v);
     const Cap e = net_.excess[v];
     if (e > 0) {
       make_root<S>(v);
@@ -337,6 +339,27 @@ class Maxflow {
   }
 
   // --- changes from outside, between solves ---
+
+  // An excess that arises at a node of T leaves through its path to the root, as far as that has
+  // room; likewise a deficit in S. Mostly the trees stay as they are.
+  template <Side side>
+  void drain(Id v) {
+    if (parent_[v] == kRoot) return;
+    Cap amount = net_.excess[v] < 0 ? -net_.excess[v] : net_.excess[v];
+    Id root = v;
+    while (parent_[root] != kRoot) {
+      if (parent_[root] == kOrphan) return;
+      amount = std::min<Cap>(amount, link_cap<side>(root, parent_[root]));
+      root = net_.neighbour(root, parent_[root]);
+    }
+    amount = std::min(amount, net_.excess[root] < 0 ? -net_.excess[root] : net_.excess[root]);
+    if (amount == 0) return;  // the root changed sign and is about to say so
+    push_up<side>(v, amount);
+    net_.excess[v] += sign<side> * amount;
+    net_.excess[root] -= sign<side> * amount;
+    net_.K += amount;
+    if (net_.excess[root] == 0) make_orphan<side>(root);
+  }
 
   template <Side side>
   void make_root(Id v) {

@@ -23,23 +23,23 @@ struct Vertex {
   double mu;  // at which it was found; infinite at the ends of the range
 };
 
-// Less than no value of h(s) - F(s) with a.s < s < b.s.
-// requires F of any real number between
+// At most any value of h(s) - F(s) with a.s < s < b.s.
+// requires b.s - a.s >= 2, and F of any real number between
 template <class F>
 double bound_between(const Vertex& a, const Vertex& b, F&& convex) {
-  const bool left = std::isfinite(a.mu), right = std::isfinite(b.mu);
-  if (!left && !right) return -std::numeric_limits<double>::infinity();
-  const auto from_a = [&](double s) { return a.energy - a.mu * (s - static_cast<double>(a.s)); };
-  const auto from_b = [&](double s) { return b.energy - b.mu * (s - static_cast<double>(b.s)); };
-  const auto first = static_cast<double>(a.s), last = static_cast<double>(b.s);
+  const auto line = [](const Vertex& v, double s) {
+    return std::isfinite(v.mu) ? v.energy - v.mu * (s - static_cast<double>(v.s))
+                               : -std::numeric_limits<double>::infinity();
+  };
+  const auto value = [&](double s) { return std::max(line(a, s), line(b, s)) - convex(s); };
+  const auto first = static_cast<double>(a.s + 1), last = static_cast<double>(b.s - 1);
+  double lowest = std::min(value(first), value(last));
   // The higher of both lines, less F, is concave on either side of where they cross.
-  double at = left ? last : first;
-  if (left && right) at = a.mu > b.mu ? (from_a(0) - from_b(0)) / (a.mu - b.mu) : first;
-  at = std::clamp(at, first, last);
-  const double lower = left && right ? std::max(from_a(at), from_b(at))
-                       : left        ? from_a(at)
-                                     : from_b(at);
-  return std::min({lower - convex(at), a.energy - convex(first), b.energy - convex(last)});
+  if (std::isfinite(a.mu) && std::isfinite(b.mu) && a.mu > b.mu) {
+    const double cross = (line(a, 0) - line(b, 0)) / (a.mu - b.mu);
+    lowest = std::min(lowest, value(std::clamp(cross, first, last)));
+  }
+  return lowest;
 }
 
 // Calls solve(mu), which gives the minimum of E + mu s as a vertex and lowers `best`, until no
@@ -55,8 +55,9 @@ void scan_hull(const Vertex& a, const Vertex& b, const double& best, F&& convex,
     if (v.s <= from.s || v.s >= to.s) continue;  // the chord is an edge of the hull
     open.push_back({from, v});
     open.push_back({v, to});
-    // The more promising side first, so that the other may be left out.
-    if (bound_between(from, v, convex) < bound_between(v, to, convex))
+    // The side with the better end first: what it finds may exclude the other.
+    if (from.energy - convex(static_cast<double>(from.s)) <
+        to.energy - convex(static_cast<double>(to.s)))
       std::swap(open.back(), open[open.size() - 2]);
   }
 }

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import piqp
+from scipy.optimize import linprog
 
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.linear import constraints_of, psi
@@ -94,9 +95,8 @@ def planes(problem, truth, delta, normalize, envelope=None):
 
 
 def full_optimum(plane_lists, lam, rows, least):
-    """The optimum of the QP with every plane of every image, by piqp: objective and w."""
+    """The optimum with every plane of every image, by piqp, or HiGHS at lam = 0: objective, w."""
     d, k = plane_lists[0][1].shape[1], len(plane_lists)
-    quadratic = np.diag([lam] * d + [0.0] * k)
     linear = np.array([0.0] * d + [1.0 / k] * k)
     matrix, bound = [], []
     for image, (b, a) in enumerate(plane_lists):
@@ -107,16 +107,25 @@ def full_optimum(plane_lists, lam, rows, least):
     matrix.append(np.concatenate([-rows, np.zeros((len(rows), k))], axis=1))
     bound.append(-least)
     matrix, bound = np.concatenate(matrix), np.concatenate(bound)
-    solver = piqp.DenseSolver()
-    solver.settings.eps_abs = 1e-11
-    solver.settings.eps_rel = 1e-11
-    solver.setup(quadratic, linear, None, None, matrix, None, bound, None, None)
-    status = solver.solve()
-    assert status == piqp.PIQP_SOLVED
-    w = np.array(solver.result.x)[:d]
+    if lam == 0:
+        found = linprog(linear, matrix, bound, bounds=(None, None), method="highs")
+        assert found.status == 0
+        w = found.x[:d]
+    else:
+        w = _quadratic(np.diag([lam] * d + [0.0] * k), linear, matrix, bound)[:d]
     # The objective at the solver's w, all planes looked at: an upper bound of the optimum.
     risk = np.mean([(b + a @ w).max() for b, a in plane_lists])
     return 0.5 * lam * float(w @ w) + float(risk), w
+
+
+def _quadratic(hessian, linear, matrix, bound):
+    solver = piqp.DenseSolver()
+    solver.settings.eps_abs = 1e-11
+    solver.settings.eps_rel = 1e-11
+    solver.setup(hessian, linear, None, None, matrix, None, bound, None, None)
+    status = solver.solve()
+    assert status == piqp.PIQP_SOLVED
+    return np.array(solver.result.x)
 
 
 def tiny_set(rng, grid=False, images=None):

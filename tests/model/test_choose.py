@@ -95,11 +95,15 @@ def test_segmenter_tells_how_it_was_judged():
 def test_no_shift_where_it_gains_nothing():
     problems, masks = rare(3, noise=0.2)
     w = choose(problems, masks, plan()).result.w
-    moved, shift = best_shift(problems, masks, w, tables(problems, masks, w), 1)
+
+    def predict(w):
+        return predict_all(problems, w, 1)
+
+    moved, shift = best_shift(problems, masks, w, tables(problems, masks, w), predict)
     assert shift == 0
     assert np.array_equal(moved, w)
     off = w.copy()
     off[0] += 3 * w[0]
-    back, shift = best_shift(problems, masks, off, tables(problems, masks, off), 1)
+    back, shift = best_shift(problems, masks, off, tables(problems, masks, off), predict)
     assert shift < 0
     assert back[0] == off[0] + shift

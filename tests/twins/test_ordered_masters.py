@@ -17,8 +17,9 @@ SLOWEST = 2000
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("learner", ["bundle", "accpm"])
 @pytest.mark.parametrize("seed", range(6))
-def test_three_ordered_labels_reach_the_enumerated_optimum(seed, loss):
+def test_three_ordered_labels_reach_the_enumerated_optimum(seed, learner, loss):
     rng = np.random.default_rng([seed, len(loss)])
     problems, truth = tiny_set(rng, 3, grid=seed % 2 == 1)
     normalize = ("pixels", "loss", "none")[seed % 3]
@@ -27,7 +28,7 @@ def test_three_ordered_labels_reach_the_enumerated_optimum(seed, loss):
     every = [planes(p, y, words, normalize, 3) for p, y in zip(problems, truth)]
     groups = int(rng.integers(1, len(problems) + 1))
     r = cl.train(
-        problems, truth, given, C=C, tol=1e-6, normalize=normalize, groups=groups,
+        problems, truth, given, learner, C=C, tol=1e-6, normalize=normalize, groups=groups,
         kind="ordered", n_labels=3, max_steps=SLOWEST,
     )  # fmt: skip
     rows, least = r.layout.constraints()

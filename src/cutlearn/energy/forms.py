@@ -83,7 +83,7 @@ class EnvelopeSpec:
         """The vector moved into the concave cone, for one that left it by a solver's rounding.
 
         G inside >= 0 holds exactly, without rounding: samples are put on a grid of 2^-44 of their
-        size, where second differences are exact.
+        size, on which second differences are exact.
         """
         v = self._vector(vector).copy()
         if self.form == "curvatures":

@@ -102,7 +102,7 @@ def early_weights(world: Checkerboard, iterations: int) -> Floats:
         plane = oracle(w)
         best = min(best, 0.5 / C * float(w @ w) + max(plane.value(w), 0.0))
         master.add(np.array([plane.b]), plane.a[None], np.array([True]))
-        w = layout.inside(master.solve(best)[0])
+        w = layout.inside(master.minimum(best))
     return w
 
 

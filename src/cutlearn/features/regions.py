@@ -89,7 +89,7 @@ def superpixels(image: ArrayLike, kind: str = "slic", size: float = SIZE) -> NDA
 
     Parameters
     ----------
-    image : (h, w) or (h, w, 3) array in [0, 1]
+    image : (h, w) or (h, w, 3) array in [0, 1]; colours count as the eye sees them
     kind : "slic" (compact and even) or "felzenszwalb" (follows what is uniform, sizes vary)
     size : number >= 1
 
@@ -100,7 +100,7 @@ def superpixels(image: ArrayLike, kind: str = "slic", size: float = SIZE) -> NDA
     >>> superpixels(np.zeros((20, 30)), size=100).max() + 1
     np.int32(6)
     """
-    check_superpixels(kind, size)
+    checked_families([(kind, size)])
     picture = np.asarray(image, np.float32)
     colour = picture.ndim == 3
     if not colour:
@@ -123,14 +123,20 @@ def superpixels(image: ArrayLike, kind: str = "slic", size: float = SIZE) -> NDA
     return numbered.reshape(picture.shape[:2]).astype(np.int32)
 
 
-def check_superpixels(kind: Any, size: Any) -> None:
-    """Refuse an unknown kind, or a size that is no number >= 1."""
-    if kind not in KINDS:
-        raise InputError(f"superpixels: kind {kind!r} found; one of {KINDS} wanted.")
-    if isinstance(size, bool) or not isinstance(size, int | float | np.number) or not size >= 1:
-        raise InputError(
-            f"superpixels: size {size!r} found; a number of pixels >= 1 wanted. Use {SIZE}."
-        )
+def checked_families(families: Sequence[Any]) -> list[tuple[str, float]]:
+    """Check pairs of a kind and a size of superpixels."""
+    for family in families:
+        kind, size = family if len(family) == 2 else (None, None)
+        if kind not in KINDS:
+            raise InputError(
+                f"superpixels: {family!r} found; a pair of a kind among {KINDS} and a size wanted, "
+                f"such as ('slic', {SIZE})."
+            )
+        if isinstance(size, bool) or not isinstance(size, int | float | np.number) or not size >= 1:
+            raise InputError(
+                f"superpixels: size {size!r} found; a number of pixels >= 1 wanted. Use {SIZE}."
+            )
+    return [(kind, size) for kind, size in families]
 
 
 def _family(sizes: NDArray[Any], members: ArrayLike) -> Family:

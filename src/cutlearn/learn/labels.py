@@ -105,7 +105,7 @@ def ask_ordered(oracles: Sequence[OrderedOracle], w: Vector, threads: int = 1) -
     checked_weights(w, oracles[0].task.layout.size)
     try:
         return _core.ordered_round([oracle.core for oracle in oracles], w, threads)
-    except RuntimeError as error:
+    except (OverflowError, RuntimeError, MemoryError) as error:
         raise failed(error, [oracle.task.image for oracle in oracles], w) from error
 
 

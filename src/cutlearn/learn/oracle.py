@@ -162,13 +162,15 @@ def ask(oracles: Sequence[Oracle], w: Vector, threads: int = 1) -> NDArray[np.fl
         checked_weights(w, oracle.task.layout.size)
     try:
         return _core.oracle_round([oracle.core for oracle in oracles], w, threads)
-    except RuntimeError as error:
+    except (OverflowError, RuntimeError, MemoryError) as error:
         raise failed(error, [oracle.task.image for oracle in oracles], w) from error
 
 
-def failed(error: RuntimeError, images: Sequence[int], w: Vector) -> InputError:
-    """Say which image's oracle failed, and why."""
+def failed(error: Exception, images: Sequence[int], w: Vector) -> Exception:
+    """Say which image's oracle failed, and why; an energy out of range is the input's fault."""
     number, what = error.args
+    if not isinstance(error, OverflowError):
+        return type(error)(f"image {images[number]}: the oracle failed, {what}")
     return InputError(
         f"image {images[number]}: {what}, with weights up to {np.abs(w).max():g}; an energy that "
         "can be minimised wanted. Scale its features, or choose a smaller C."

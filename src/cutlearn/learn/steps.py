@@ -13,7 +13,7 @@ from cutlearn.errors import InputError
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-LEARNERS = ("bundle", "nslack")
+LEARNERS = ("bundle", "nslack", "accpm")
 MOST_GROUPS = 50
 
 
@@ -105,6 +105,7 @@ def rows_to_steps(rows: Matrix) -> list[Step]:
 class Settings:
     """Checked settings of a run."""
 
+    learner: str
     C: float
     tol: float
     groups: int
@@ -121,13 +122,17 @@ def settings_of(
         )
     if not C > 0:
         raise InputError(f"The 'C' parameter must be a number > 0. Got {C!r} instead.")
-    if math.isinf(C):
+    if math.isinf(C) and learner != "accpm":
         raise InputError(
-            "C: infinity (no regulariser) found; a finite number wanted by the bundle so far. "
-            "Choose a large finite C."
+            f"C: infinity (no regulariser) found with learner={learner!r}; a finite number wanted "
+            "there. Choose learner='accpm', which needs no regulariser."
         )
     if not tol > 0:
         raise InputError(f"The 'tol' parameter must be a number > 0. Got {tol!r} instead.")
+    if not max_steps >= 1:
+        raise InputError(
+            f"The 'max_steps' parameter must be a number >= 1. Got {max_steps!r} instead."
+        )
     most = n_images
     if learner == "nslack":
         groups = most
@@ -138,4 +143,4 @@ def settings_of(
             f"The 'groups' parameter must be between 1 and the number of images, {most}. "
             f"Got {groups!r} instead."
         )
-    return Settings(float(C), float(tol), int(groups), int(max_steps))
+    return Settings(learner, float(C), float(tol), int(groups), int(max_steps))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.linear import unary_of
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.image_loss import Loss
@@ -49,6 +50,7 @@ class Plan:
     threads: int
     checkpoint: Path | None = None
     callback: Callable[[Step], None] | None = None
+    envelope: EnvelopeSpec | None = None
 
     @property
     def serves_iou(self) -> bool:
@@ -84,9 +86,13 @@ def choose(
     run = _Training(problems, labels, plan)
     result, judged = run.best(groups)
     w, judge = result.w, run.judge
-    shifts = {0.0: judge.notes(predict_all(problems, w, plan.threads))}
+
+    def predict(w: Vector) -> list[Mask]:
+        return predict_all(problems, w, plan.threads, plan.envelope)
+
+    shifts = {0.0: judge.notes(predict(w))}
     if plan.serves_iou:
-        w, judged["shift"] = best_shift(problems, labels, w, shifts, plan.threads)
+        w, judged["shift"] = best_shift(problems, labels, w, shifts, predict)
     judged |= {"judge": judge.name, "training": judge.value(shifts[judged.get("shift", 0.0)])}
     return Chosen(result, w, judged)
 
@@ -120,7 +126,7 @@ class _Training:
     def __init__(self, problems: Sequence[Problem], labels: Sequence[Mask], plan: Plan) -> None:
         self.problems, self.labels, self.plan = problems, labels, plan
         self.loss = loss_of(plan.loss)
-        self.pool = Pool(problems, labels, self.loss)
+        self.pool = Pool(problems, labels, self.loss, envelope=plan.envelope)
         self.judge = _Judge(labels, self.loss, plan.serves_iou)
 
     def train(self, images: Sequence[int], C: float, tol: float, name: str) -> TrainResult:
@@ -133,6 +139,7 @@ class _Training:
             self.plan.learner,
             C,
             tol,
+            envelope=self.plan.envelope,
             n_jobs=self.plan.threads,
             checkpoint=None if folder is None else folder / f"{name}.safetensors",
             callback=self.plan.callback,
@@ -159,7 +166,8 @@ class _Training:
                 kept = [i for i in range(n) if i not in set(out)]
                 w = self.train(kept, C, self.plan.tol, f"part{k}-C{C:g}").w
                 problems = [self.problems[i] for i in out]
-                guesses |= dict(zip(out, predict_all(problems, w, self.plan.threads)))
+                found = predict_all(problems, w, self.plan.threads, self.plan.envelope)
+                guesses |= dict(zip(out, found))
             notes[C] = self.judge.notes([guesses[i] for i in range(n)])
         rows = [{"C": C, "judged": self.judge.value(notes[C])} for C in PATH]
         return _clearly_best(notes, PATH[0], self.judge.value), rows
@@ -200,7 +208,7 @@ def best_shift(
     labels: Sequence[Mask],
     w: Vector,
     seen: dict[float, list[Confusion]],
-    threads: int,
+    predict: Callable[[Vector], list[Mask]],
 ) -> tuple[Vector, float]:
     """Give w with its bias shifted for pooled IoU, and the shift.
 
@@ -210,6 +218,8 @@ def best_shift(
     ----------
     seen : dict
         Tables of the images by shift, 0 among them; what is tried is added.
+    predict : callable
+        Gives the masks of all problems at other weights.
     """
     u = np.sort(np.concatenate([unary_of(problem, w) for problem in problems]))
     known = sum(int((y != VOID).sum()) for y in labels)
@@ -223,7 +233,7 @@ def best_shift(
     def iou(area: float) -> float:
         shift = shift_of(area)
         if shift not in seen:
-            seen[shift] = confusions(labels, predict_all(problems, moved(shift), threads))
+            seen[shift] = confusions(labels, predict(moved(shift)))
         return total(seen[shift]).iou(1)
 
     def shift_of(area: float) -> float:
@@ -237,7 +247,9 @@ def best_shift(
     return moved(best), best
 
 
-def predict_all(problems: Sequence[Problem], w: Vector, threads: int) -> list[Mask]:
+def predict_all(
+    problems: Sequence[Problem], w: Vector, threads: int, envelope: EnvelopeSpec | None = None
+) -> list[Mask]:
     """Give the best mask of every problem, in order."""
     with Workers(threads) as workers:
-        return workers.map(lambda problem: best_mask(problem, w), problems)
+        return workers.map(lambda problem: best_mask(problem, w, envelope), problems)

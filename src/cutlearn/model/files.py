@@ -21,7 +21,7 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.steps import rows_to_steps, steps_to_rows
-from cutlearn.model.parameters import check_parameters, fresh_copy
+from cutlearn.model.parameters import check_parameters, fresh_copy, weight_names
 from cutlearn.model.segmenter import Segmenter
 from cutlearn.store import atomic_write
 
@@ -180,12 +180,11 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
 def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, featurizer: Featurizer) -> None:
     """Put the checked attributes of a fitted model in place."""
     w, names = arrays["w"], [str(name) for name in header["names"]]
-    nodes, edges = featurizer.node_names_, featurizer.edge_names_
-    wanted = [f"node {n}" for n in nodes]
-    wanted += [f"edge {n}" for n in edges] if "contrast" in model.potentials else []
+    wanted = weight_names(model, featurizer)
     if names != wanted or w.dtype != np.float64 or w.shape != (len(names),):
         raise ValueError(f"{w.size} weights for {len(wanted)} features")
-    if not np.isfinite(w).all() or (w[len(nodes) :] < 0).any():
+    edge = np.array([name.startswith("edge ") for name in names])
+    if not np.isfinite(w).all() or (w[edge] < 0).any():
         raise ValueError("weights that are not finite, or edge weights below zero")
     steps = rows_to_steps(arrays["steps"])
     fitted, card = header["fitted"], header["card"]

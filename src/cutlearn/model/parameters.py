@@ -10,13 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.losses import NAMED
 from cutlearn.learn.steps import LEARNERS
 
-POTENTIALS = (("unary",), ("unary", "contrast"))
+POTENTIALS = (
+    ("unary",),
+    ("unary", "contrast"),
+    ("unary", "envelope"),
+    ("unary", "contrast", "envelope"),
+)
+# A region weighs as much as its pixels do, so that envelopes and unaries are regularised alike.
+ENVELOPE = EnvelopeSpec(lines=10, form="curvatures", per="node")
 FEATURES = ("auto", "linear")
 
 
@@ -24,7 +32,7 @@ def check_parameters(model: Any) -> None:
     """Refuse the first parameter that cannot be used."""
     potentials = model.potentials
     known = isinstance(potentials, list | tuple) and tuple(potentials) in POTENTIALS
-    _need(model, "potentials", known, "('unary', 'contrast') or ('unary',); no others exist so far")
+    _need(model, "potentials", known, "('unary', 'contrast') or ('unary',), and 'envelope' behind")
     _need(model, "labels", _is(model.labels, "binary"), "'binary'; no other labels exist so far")
     named = isinstance(model.loss, Loss) or _is(model.loss, *NAMED)
     _need(model, "loss", named, f"one of {tuple(NAMED)} or a Loss")
@@ -43,6 +51,22 @@ def check_parameters(model: Any) -> None:
     seed = state is None or (_whole(state) and state >= 0)
     drawn = seed or isinstance(state, np.random.RandomState)
     _need(model, "random_state", drawn, "None, a whole number >= 0 or a RandomState")
+
+
+def envelope_of(model: Any) -> EnvelopeSpec | None:
+    """Give the form of the model's envelopes, None if it has none."""
+    return ENVELOPE if "envelope" in model.potentials else None
+
+
+def weight_names(model: Any, featurizer: Featurizer) -> list[str]:
+    """Give the names of the model's weights, in the order of w."""
+    names = [f"node {name}" for name in featurizer.node_names_]
+    if "contrast" in model.potentials:
+        names += [f"edge {name}" for name in featurizer.edge_names_]
+    if "envelope" in model.potentials:
+        parts = ["constant", "slope", *(f"bend{k}" for k in range(1, ENVELOPE.lines))]
+        names += [f"envelope {name} {p}" for name in featurizer.region_names_ for p in parts]
+    return names
 
 
 def fresh_featurizer(model: Any, threads: int) -> Featurizer:
@@ -67,6 +91,7 @@ def fresh_copy(given: Featurizer, random_state: int | None, n_jobs: int | None) 
         given.per_direction,
         random_state,
         n_jobs,
+        given.superpixels,
     )
 
 

@@ -25,7 +25,13 @@ from cutlearn.learn.steps import Step
 from cutlearn.metrics import mean_iou
 from cutlearn.model.card import card_of
 from cutlearn.model.choose import Chosen, Plan, choose
-from cutlearn.model.parameters import check_parameters, fresh_featurizer
+from cutlearn.model.parameters import (
+    ENVELOPE,
+    check_parameters,
+    envelope_of,
+    fresh_featurizer,
+    weight_names,
+)
 from cutlearn.model.predict import Mask, best_mask, problem_of
 from cutlearn.model.prepare import (
     Shown,
@@ -45,12 +51,15 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     potentials : tuple of str
-        ("unary", "contrast"), or ("unary",) for no edges.
+        ("unary", "contrast"), or ("unary",) for no edges. With "envelope" behind, a concave cost of
+        the fraction of label 1 in every superpixel is learned too; the Featurizer says which
+        superpixels.
     labels : "binary"
     loss : "hamming", "count" or a Loss
         "hamming" serves IoU: C and the bias are chosen for pooled IoU. A `Loss` (such as
         `Hamming()`) is trained as it stands, and C chosen for it.
-    learner : "bundle" or "nslack"
+    learner : "bundle", "nslack" or "accpm"
+        As in `train`.
     C : "auto" or float > 0
         1 / lambda; "auto" chooses by held-out images.
     tol : float > 0
@@ -69,7 +78,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     w_ : (d,) float64 array
-        Node weights, then edge weights, as named by `w_names_`.
+        Weights of nodes, edges and envelopes, as named by `w_names_`.
     w_names_ : list of str
     gap_, converged_, certified_ : float, bool, bool
         The relative gap of the training, whether it reached `tol`, and whether it is proved. The
@@ -159,7 +168,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
                 problems = self._problems(samples, nodes, featurizer, threads)
                 plan = Plan(
                     self.loss, self.learner, self.C, float(self.tol), threads, folder,
-                    shown.callback,
+                    shown.callback, envelope_of(self),
                 )  # fmt: skip
                 chosen = choose(problems, truth, plan, groups)
         except Interrupted:
@@ -178,20 +187,19 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         threads: int,
     ) -> list[Problem]:
         """The problems of training images, from their out-of-fold features."""
-        edges = "contrast" in self.potentials
+        edges, regions = "contrast" in self.potentials, "envelope" in self.potentials
         with Workers(threads) as workers:
             return workers.map(
-                lambda pair: problem_of(pair[0], featurizer, pair[1], edges),
+                lambda pair: problem_of(pair[0], featurizer, pair[1], edges, regions),
                 list(zip(samples, nodes)),
             )
 
     def _keep(self, featurizer: Featurizer, chosen: Chosen) -> None:
         """Put all that was learned in place at once, after everything went well."""
-        edges = featurizer.edge_names_ if "contrast" in self.potentials else []
         result = chosen.result
         self.featurizer_ = featurizer
         self.w_ = chosen.w
-        self.w_names_ = [f"node {n}" for n in featurizer.node_names_] + [f"edge {n}" for n in edges]
+        self.w_names_ = weight_names(self, featurizer)
         self.gap_ = float(result.relative_gap)
         self.n_steps_ = len(result.steps)
         self.steps_ = result.steps
@@ -222,10 +230,14 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
                 "far. Leave out decision."
             )
         samples = read_samples(images)
-        edges = len(self.w_names_) > len(self.featurizer_.node_names_)
+        edges, regions = (
+            any(name.startswith(kind) for name in self.w_names_) for kind in ("edge ", "envelope ")
+        )
+        envelope = ENVELOPE if regions else None
 
         def one(sample: Sample) -> Mask:
-            return best_mask(problem_of(sample, self.featurizer_, None, edges), self.w_)
+            problem = problem_of(sample, self.featurizer_, None, edges, regions)
+            return best_mask(problem, self.w_, envelope)
 
         with Workers(thread_count(-1 if self.n_jobs is None else self.n_jobs)) as workers:
             return workers.map(one, samples)
