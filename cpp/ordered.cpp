@@ -172,42 +172,46 @@ class OrderedFlow final : public Ordered {
     });
   }
 
-  // The same by rows of the grid: each pass over a row writes two arrays from end to end.
+  // The same on a grid, where the residuals of a pixel's nodes lie together: all of an edge's are
+  // written at once, at the same places for every edge of a direction.
   void add_rows(const OrderedInput& input) {
+    struct Place {
+      Id k, l;
+      std::size_t there, back;  // from the first residual of the tail's pixel, of the head's
+    };
     const auto offsets = forward_offsets(input.connectivity);
     const Id reach = width_ / 2;
     for (std::size_t d = 0; d < offsets.size(); ++d) {
+      std::vector<Place> places;
+      for (Id k = 1; k < L_; ++k)
+        for (Id l = std::max(1, k - reach); l <= std::min(L_ - 1, k + reach); ++l) {
+          const std::size_t c = code(d, k, l);
+          places.push_back({k, l, (k - 1) * std::size_t{Net::directions} + c,
+                            (l - 1) * std::size_t{Net::directions} + c + 1});
+        }
       const Offset& o = offsets[d];
       const Id step = o[0] * grid_.stride[0] + o[1] * grid_.stride[1] + o[2];
-      const std::size_t next = input.tables[d].each ? static_cast<std::size_t>(L_) * L_ : 0;
-      for_runs(grid_, o, [&](Id tail, std::size_t e, Id n) {
-        const Cap* part = terms_.part(d, e);
-        const Id head = tail + step, stride = L_ - 1, far = stride * Net::directions;
-        // Calls f(j, number of the j-th edge's table); one table for all is read once.
-        const auto each = [&](Id at, auto&& f) {
-          const Cap shared = part[at];
-          if (next)
-            for (Id j = 0; j < n; ++j) f(j, part[j * next + at]);
-          else
-            for (Id j = 0; j < n; ++j) f(j, shared);
-        };
-        each(0, [&](Id, Cap x) { net_.K += x; });
-        for (Id k = 1; k < L_; ++k) {
-          Cap *at_tail = &net_.excess[node(tail, k)], *at_head = &net_.excess[node(head, k)];
-          each(k * L_, [&](Id j, Cap x) { at_tail[j * stride] -= x; });
-          each(k, [&](Id j, Cap x) { at_head[j * stride] -= x; });
-          for (Id l = std::max(1, k - reach); l <= std::min(L_ - 1, k + reach); ++l) {
-            if (!next && part[k * L_ + l] == 0) continue;
-            auto* there = &net_.at(node(tail, k), code(d, k, l));
-            auto* back = &net_.at(node(head, l), code(d, k, l) + 1);
-            each(k * L_ + l, [&](Id j, Cap c) {
-              const ArcPair arcs = arcs_of(c, k, l);
-              there[j * far] = narrowed(arcs.there);
-              back[j * far] = narrowed(arcs.back);
-              carried_[tail + j] += c;
-              carried_[head + j] += c;
-            });
+      for_runs(grid_, o, [&](Id first, std::size_t e, Id n) {
+        for (Id tail = first, end = first + n; tail < end; ++tail, ++e) {
+          const Id head = tail + step;
+          const Cap* part = terms_.part(d, e);
+          net_.K += part[0];
+          Cap *at_tail = &net_.excess[node(tail, 1)], *at_head = &net_.excess[node(head, 1)];
+          for (Id k = 1; k < L_; ++k) {
+            at_tail[k - 1] -= part[k * L_];
+            at_head[k - 1] -= part[k];
           }
+          auto *from_tail = &net_.at(node(tail, 1), 0), *from_head = &net_.at(node(head, 1), 0);
+          Cap carried = 0;
+          for (const Place& place : places) {
+            const Cap c = part[place.k * L_ + place.l];
+            const ArcPair arcs = arcs_of(c, place.k, place.l);
+            from_tail[place.there] = narrowed(arcs.there);
+            from_head[place.back] = narrowed(arcs.back);
+            carried += c;
+          }
+          carried_[tail] += carried;
+          carried_[head] += carried;
         }
       });
     }
