@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "bind_failure.hpp"
 #include "oracle.hpp"
 
 namespace nb = nanobind;
@@ -111,26 +112,6 @@ void set_table(Oracle& self, In<double> table, In<std::uint8_t> counted) {
   self.task.counted = view(counted);
   if (table.size() < 2 || counted.size() != self.task.node.rows)
     throw std::invalid_argument("the table of an oracle does not fit its nodes");
-}
-
-// An error with the arguments (number of the task, what went wrong).
-[[noreturn]] void raise(const OracleFailure& failure) {
-  PyObject* kind = PyExc_RuntimeError;
-  std::string what = "unknown";
-  try {
-    std::rethrow_exception(failure.cause);
-  } catch (const std::overflow_error& error) {
-    kind = PyExc_OverflowError;
-    what = error.what();
-  } catch (const std::bad_alloc&) {
-    kind = PyExc_MemoryError;
-    what = "out of memory";
-  } catch (const std::exception& error) {
-    what = error.what();
-  } catch (...) {
-  }
-  PyErr_SetObject(kind, nb::make_tuple(failure.task, what).ptr());
-  throw nb::python_error();
 }
 
 nb::object ask_all(const std::vector<const Oracle*>& oracles, In<double> w, int threads) {

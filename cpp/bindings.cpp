@@ -17,6 +17,7 @@ using namespace cutlearn;
 
 // Each in the file of its name.
 void bind_oracle(nb::module_& m);
+void bind_ordered(nb::module_& m);
 void bind_trees(nb::module_& m);
 
 namespace {
@@ -174,6 +175,7 @@ std::tuple<Out<double>, Out<std::int64_t>, Out<std::int64_t>> all_argmins(Flow& 
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of cutlearn; see cutlearn.graph for the doors to it.";
   bind_oracle(m);
+  bind_ordered(m);
   bind_trees(m);
 
   m.def("forward_offsets", [](int connectivity) {

@@ -1,12 +1,9 @@
 #include "oracle.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <limits>
-#include <mutex>
 #include <numeric>
 #include <stdexcept>
-#include <thread>
 
 #include "engine.hpp"
 #include "scan.hpp"
@@ -230,28 +227,9 @@ void highest_plane(const OracleTask& task, std::span<const double> w, std::span<
 void oracle_round(std::span<const OracleTask* const> tasks, std::span<const double> w,
                   double* planes, int threads) {
   const std::size_t size = 1 + w.size();
-  std::atomic<std::size_t> next{0};
-  OracleFailure failure{tasks.size(), nullptr};
-  std::mutex lock;
-  const auto work = [&] {
-    OracleScratch scratch;
-    for (std::size_t i; (i = next++) < tasks.size();) {
-      try {
-        highest_plane(*tasks[i], w, {planes + i * size, size}, scratch);
-      } catch (...) {
-        const std::lock_guard guard(lock);
-        // The first task in their order among those that failed: the same for any threads.
-        if (i < failure.task) failure = {i, std::current_exception()};
-        next = tasks.size();
-      }
-    }
-  };
-  std::vector<std::thread> others;
-  const auto wanted = std::min<std::size_t>(static_cast<std::size_t>(threads), tasks.size());
-  for (std::size_t t = 1; t < wanted; ++t) others.emplace_back(work);
-  work();
-  for (std::thread& other : others) other.join();
-  if (failure.cause) throw failure;
+  run_round<OracleScratch>(tasks.size(), threads, [&](std::size_t i, OracleScratch& scratch) {
+    highest_plane(*tasks[i], w, {planes + i * size, size}, scratch);
+  });
 }
 
 }  // namespace cutlearn

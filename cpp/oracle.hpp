@@ -17,12 +17,12 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <span>
 #include <vector>
 
 #include "input.hpp"
 #include "oracle_regions.hpp"
+#include "rounds.hpp"
 
 namespace cutlearn {
 
@@ -62,12 +62,6 @@ struct OracleScratch {
 // throws std::overflow_error when w makes energies beyond the range of doubles
 void highest_plane(const OracleTask& task, std::span<const double> w, std::span<double> plane,
                    OracleScratch& scratch);
-
-// What went wrong in a round, and for which task.
-struct OracleFailure {
-  std::size_t task;
-  std::exception_ptr cause;
-};
 
 // One round: planes[i] for every task, on so many threads.
 // throws OracleFailure

@@ -243,7 +243,7 @@ def test_works_in_grid_search(model):
     [
         ("potentials", ("contrast", "envelope"), "and 'envelope' behind"),
         ("potentials", "unary", "and 'envelope' behind"),
-        ("labels", "ordered", "'binary'; no other labels exist"),
+        ("labels", "surrogate", "'ordered'.; no others exist"),
         ("loss", "iou", "one of"),
         ("learner", "likelihood", "no others exist so far"),
         ("C", -1.0, "'auto' or a finite number > 0"),

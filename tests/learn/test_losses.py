@@ -113,7 +113,8 @@ def test_sums_of_many_counts_are_refused():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Hamming((1.0,)),
+        lambda: bound(Hamming((1.0,)), [0, 1]),
+        lambda: Hamming(((1.0,),)),
         lambda: Hamming((1.0, -1.0)),
         lambda: Count(side="left"),
         lambda: Count(tolerance=-1),

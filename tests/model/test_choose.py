@@ -32,14 +32,14 @@ def plan(**changed):
 
 
 def tables(problems, masks, w):
-    return {0.0: confusions(masks, predict_all(problems, w, 1))}
+    return {0.0: confusions(masks, predict_all(problems, w, plan()))}
 
 
 def test_rare_labels_are_not_wiped_out():
     problems, masks = rare(12)  # so weak that training alone gives label 1 to no pixel
     served = choose(problems, masks, plan())
     plain = choose(problems, masks, plan(loss=Hamming()))
-    iou = [pooled_iou(masks, predict_all(problems, c.w, 1)) for c in (served, plain)]
+    iou = [pooled_iou(masks, predict_all(problems, c.w, plan())) for c in (served, plain)]
     assert iou[1] < 0.05
     score = np.concatenate([p.node_features[:, 1] for p in problems])
     truth = np.concatenate([m.ravel() for m in masks])
@@ -71,7 +71,7 @@ def test_groups_are_held_out_together():
 def test_another_loss_is_its_own_judge():
     problems, masks = rare(4)
     chosen = choose(problems, masks, plan(loss=Count(), C="auto"))
-    found = predict_all(problems, chosen.w, 1)
+    found = predict_all(problems, chosen.w, plan())
     off = [abs(int(f.sum()) - int(m.sum())) / m.size for f, m in zip(found, masks)]
     assert chosen.judged["training"] == pytest.approx(-np.mean(off), rel=1e-12)
 
@@ -99,7 +99,7 @@ def test_no_shift_where_it_gains_nothing():
     w = choose(problems, masks, plan()).result.w
 
     def predict(w):
-        return predict_all(problems, w, 1)
+        return predict_all(problems, w, plan())
 
     moved, shift = best_shift(problems, masks, w, tables(problems, masks, w), predict)
     assert shift == 0

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from cutlearn import _core
 from cutlearn.checks import (
     MOST_NODES,
+    edge_array,
     finite,
     fixed_labels,
     float_array,
-    index_array,
     label_array,
     shape_of,
 )
@@ -67,7 +67,7 @@ class Energy:
         envelopes: Sequence[Envelope] = (),
     ) -> None:
         u, constant = _unary(unary)
-        pairs = _edges(edges, u.size)
+        pairs = edge_array(edges, u.size)
         if weights is None and len(pairs):
             raise InputError(f"weights: none found; one for each of {len(pairs)} edges wanted.")
         w = float_array("weights", 0.0 if weights is None else weights)
@@ -243,23 +243,6 @@ def _unary(unary: ArrayLike) -> tuple[Floats, float]:
     if u.size > MOST_NODES:
         raise InputError(f"unary: {u.size} nodes found; at most {MOST_NODES} are possible.")
     return u, 0.0
-
-
-def _edges(edges: ArrayLike | None, n: int) -> NDArray[np.int64]:
-    if edges is None:
-        return np.empty((0, 2), np.int64)
-    pairs = index_array("edges", edges, n)
-    if pairs.size == 0:
-        pairs = pairs.reshape(0, 2)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise InputError(f"edges: shape {pairs.shape} found; (m, 2) wanted, two nodes an edge.")
-    loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
-    if loops.size:
-        raise InputError(
-            f"edges[{loops[0]}]: joins node {pairs[loops[0], 0]} to itself; two nodes are needed. "
-            "Add its cost to the unary."
-        )
-    return pairs
 
 
 def _flat(weights: Floats, shape: tuple[int, ...], name: str) -> tuple[Floats, int]:

@@ -127,7 +127,7 @@ class Problem:
             return np.zeros((0, 2), np.int32)
         return np.concatenate(grid_edges(self.shape, int(self.connectivity or 0)), dtype=np.int32)
 
-    def training(self, labels: ArrayLike) -> "tuple[Problem, NDArray[np.uint8]]":
+    def training(self, labels: ArrayLike, n_labels: int = 2) -> "tuple[Problem, NDArray[np.uint8]]":
         """Give the problem of the labelled nodes only, and their labels.
 
         Void nodes (255) are removed with their edges and region memberships. A grid stays a grid:
@@ -137,9 +137,10 @@ class Problem:
         Parameters
         ----------
         labels : (n,) array, or in the grid's shape
-            0, 1 or 255.
+            0 to n_labels - 1, or 255.
+        n_labels : int
         """
-        given = checked_labels(self, labels)
+        given = checked_labels(self, labels, n_labels)
         void = given == VOID
         if not void.any():
             return self, given
@@ -184,8 +185,8 @@ class Problem:
         return problem, labels[keep]
 
 
-def checked_labels(problem: Problem, labels: ArrayLike) -> NDArray[np.uint8]:
-    """Check labels (0, 1 or 255 for void) against a problem and give them flat, as uint8."""
+def checked_labels(problem: Problem, labels: ArrayLike, n_labels: int = 2) -> NDArray[np.uint8]:
+    """Check labels (0 to n_labels - 1, or 255 for void) and give them flat, as uint8."""
     given = np.asarray(labels)
     if given.size != problem.n_nodes:
         raise InputError(
@@ -193,14 +194,19 @@ def checked_labels(problem: Problem, labels: ArrayLike) -> NDArray[np.uint8]:
             "wanted. Use the mask of this image."
         )
     flat = given.reshape(-1)
-    odd = (flat != 0) & (flat != 1) & (flat != VOID)
+    odd = ~np.isin(flat, [*range(n_labels), VOID])
+    wanted = "0, 1" if n_labels == 2 else f"0 to {n_labels - 1}"
     if odd.any():
         found = ", ".join(str(v) for v in np.unique(flat[odd])[:5])
         raise InputError(
-            f"labels: values {found} found; 0, 1 and 255 (void) wanted. Convert the mask first."
+            f"labels: values {found} found; {wanted} and 255 (void) wanted. Convert the mask first."
         )
     out = flat.astype(np.uint8)
     if problem.fixed is not None:
+        if problem.fixed.max() >= n_labels:
+            raise InputError(
+                f"fixed: {problem.fixed.max()} found; -1 (free) and labels {wanted} wanted."
+            )
         wrong = (problem.fixed >= 0) & (out != VOID) & (problem.fixed != out)
         if wrong.any():
             raise InputError(
@@ -300,9 +306,9 @@ def _checked_grid_features(value: Any, counts: list[int]) -> NDArray[Any]:
 
 def _checked_fixed(value: ArrayLike, n: int) -> NDArray[np.int8]:
     array = np.asarray(value).reshape(-1)
-    if array.size != n or not np.isin(array, (-1, 0, 1)).all():
+    if array.size != n or not np.isin(array, np.arange(-1, 127)).all():
         raise InputError(
-            f"fixed: {array.size} values found for {n} nodes, each to be -1 (free), 0 or 1; "
+            f"fixed: {array.size} values found for {n} nodes, each to be -1 (free) or a label; "
             "one a node wanted. Give -1 where nothing is known."
         )
     return array.astype(np.int8)

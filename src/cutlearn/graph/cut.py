@@ -13,8 +13,8 @@ class Cut:
     Attributes
     ----------
     labels : uint8 array in the shape of the labels
-        1 on the source side. Among all minimisers the one with the fewest ones, so that it does
-        not depend on the way it was found.
+        1 on the source side; 0 to L - 1 of an ordered energy. Among all minimisers the one with
+        the lowest labels, so that it does not depend on the way it was found.
     value : float
         The minimum.
     lower_bound : float

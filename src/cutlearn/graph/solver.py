@@ -6,7 +6,7 @@ that were checked; the numbers in them are surveyed by the core on the way in.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -210,13 +210,34 @@ def solved(terms: Terms, fixed: NDArray[np.int8]) -> _core.Flow:
 
 def read_cut(flow: _core.Flow, terms: Terms) -> Cut:
     """The answer of a solved network, with its certified lower bound."""
+    value, bound = certified(flow, terms.slack)
+    changed = flow.changed() if flow.resumed else None
+    return Cut(flow.labels(list(terms.shape)), value, bound, changed)
+
+
+class Solved(Protocol):
+    """A solved network of the core: its minimum is minimum / scale + clipped."""
+
+    @property
+    def minimum(self) -> int: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def inexact(self) -> int: ...
+    @property
+    def clipped(self) -> float: ...
+    @property
+    def clipped_exactly(self) -> bool: ...
+
+
+def certified(flow: Solved, slack: float = 0.0) -> tuple[float, float]:
+    """The value of a solved network and its lower bound; slack: what the preparation rounded."""
     least = flow.minimum / flow.scale
     value = least + flow.clipped
     # A quantum for each rounded number, what the preparation rounded, and the last digits of
     # `value` itself where a float does not hold them.
-    bound = flow.inexact / flow.scale + terms.slack
+    bound = flow.inexact / flow.scale + slack
     exact = int(float(flow.minimum)) == flow.minimum and flow.clipped_exactly
     if not (exact and value - least == flow.clipped and value - flow.clipped == least):
         bound += 2.0**-50 * (abs(value) + abs(flow.clipped))
-    changed = flow.changed() if flow.resumed else None
-    return Cut(flow.labels(list(terms.shape)), value, value - bound, changed)
+    return value, value - bound

@@ -74,8 +74,57 @@ class ImageLoss:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class LabelLoss:
+    """A loss bound to one image with several labels.
+
+    -Delta(y) = min_k (constant_k + sum_i cost_k[i, y_i])
+
+    Attributes
+    ----------
+    constant : (K,) float64
+    cost : (K, n, L) float64
+    largest : float
+        No labelling costs more.
+    """
+
+    constant: Vector
+    cost: NDArray[np.float64]
+    largest: float
+
+    def value(self, labels: ArrayLike) -> float:
+        """Give Delta(y) of a labelling of the image's nodes."""
+        y = np.asarray(labels).reshape(-1).astype(np.intp)
+        pieces = self.cost[:, np.arange(y.size), y].sum(axis=1)
+        return 0.0 - float(np.min(self.constant + pieces))  # never -0
+
+    def take(self, kept: NDArray[np.bool_]) -> "LabelLoss":
+        """Give the loss on some of the nodes; the others must cost nothing."""
+        return LabelLoss(self.constant, self.cost[:, kept], self.largest)
+
+    def plus(self, other: "LabelLoss", factor: float = 1.0) -> "LabelLoss":
+        """Give the sum of this and another times a factor: all sums of their pieces."""
+        constant = (self.constant[:, None] + factor * other.constant).reshape(-1)
+        check_pieces(len(constant))
+        cost = (self.cost[:, None] + factor * other.cost[None]).reshape(-1, *self.cost.shape[1:])
+        return LabelLoss(constant, cost, self.largest + factor * other.largest)
+
+
+def check_pieces(count: int) -> None:
+    """Refuse a sum whose pieces need too many cuts."""
+    if count > MOST_PIECES:
+        raise InputError(
+            f"loss: a sum that needs {count} or more cuts an image found; at most {MOST_PIECES} "
+            "wanted. Use fewer counts of the image; counts of regions and one CountFunction need "
+            "no more."
+        )
+
+
 class Loss(ABC):
     """The cost of a labelling in training. Sums and non-negative multiples are losses too."""
+
+    # Whether several labels must have an order for it to mean anything.
+    needs_order = False
 
     @abstractmethod
     def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
@@ -90,6 +139,15 @@ class Loss(ABC):
         counted : (n,) bool
             False where the true label is void: such a node costs nothing.
         """
+
+    def bind_labels(
+        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
+    ) -> LabelLoss:
+        """Bind the loss to one image with labels 0 .. n_labels - 1, as `bind` does."""
+        raise InputError(
+            f"loss: {type(self).__name__} found with {n_labels} labels; a loss that knows several "
+            "labels wanted. Use Hamming, Absolute, Count or LabelCount."
+        )
 
     def __add__(self, other: "Loss") -> "Loss":
         if not isinstance(other, Loss):
@@ -115,6 +173,11 @@ class LossSum(Loss):
 
     parts: tuple[tuple[float, Loss], ...]
 
+    @property
+    def needs_order(self) -> bool:  # type: ignore[override]
+        """Whether a part does."""
+        return any(loss.needs_order for _, loss in self.parts)
+
     def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
         """Bind every part; the pieces of the sum are all sums of the parts' pieces."""
         constant, unary, largest = np.zeros(1), np.zeros((1, labels.size)), 0.0
@@ -125,12 +188,7 @@ class LossSum(Loss):
                 continue
             part = loss.bind(image, labels, counted)
             constant = (constant[:, None] + factor * part.constant).reshape(-1)
-            if len(constant) > MOST_PIECES:
-                raise InputError(
-                    f"loss: a sum that needs {len(constant)} or more cuts an image found; at most "
-                    f"{MOST_PIECES} wanted. Use fewer counts of the image; counts of regions and "
-                    "one CountFunction need no more."
-                )
+            check_pieces(len(constant))
             unary = (unary[:, None] + factor * part.unary[None]).reshape(len(constant), -1)
             largest += factor * part.largest
             counts += [
@@ -140,6 +198,16 @@ class LossSum(Loss):
             if part.table.size:
                 table = factor * part.table + (table if table.size else 0.0)
         return ImageLoss(constant, unary, largest, tuple(counts), table, counted)
+
+    def bind_labels(
+        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
+    ) -> LabelLoss:
+        """Bind every part, likewise."""
+        total = LabelLoss(np.zeros(1), np.zeros((1, labels.size, n_labels)), 0.0)
+        for factor, loss in self.parts:
+            if factor > 0:
+                total = total.plus(loss.bind_labels(image, labels, counted, n_labels), factor)
+        return total
 
 
 def _parts(loss: Loss) -> tuple[tuple[float, Loss], ...]:

@@ -201,7 +201,7 @@ class Run:
             )
         return TrainResult(
             self.best_w, self.best, self.master.lower_bound, gap, self.gap(), tuple(self.steps),
-            True, converged, self.layout, self.setting.C,
+            self.pool.kind.certified, converged, self.layout, self.setting.C,
         )  # fmt: skip
 
     def farewell(self) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from cutlearn.energy.envelope import Envelope, lower_lines
 from cutlearn.errors import InputError
 from cutlearn.features.regions import families_of
-from cutlearn.learn.image_loss import ImageLoss, Loss, digest_of, image_weights
+from cutlearn.learn.image_loss import ImageLoss, LabelLoss, Loss, digest_of, image_weights
 
 Vector = NDArray[np.float64]
 
@@ -26,8 +26,8 @@ class Hamming(Loss):
 
     Parameters
     ----------
-    label_weights : pair of numbers >= 0, optional
-        Weight l of a mistake where the truth is 0 and where it is 1.
+    label_weights : numbers >= 0, one a label, optional
+        Weight l of a mistake where the truth is that label.
     pixel_weights : sequence of arrays >= 0, optional
         Weights p, one array for each image, in the order of the images.
     """
@@ -41,10 +41,10 @@ class Hamming(Loss):
         self.pixel_weights = pixel_weights
         if label_weights is not None:
             given = np.asarray(label_weights, dtype=np.float64)
-            if given.shape != (2,) or not (np.isfinite(given).all() and (given >= 0).all()):
+            if given.ndim != 1 or not (np.isfinite(given).all() and (given >= 0).all()):
                 raise InputError(
-                    f"label_weights: {label_weights} found; two finite numbers >= 0 wanted, for "
-                    "truth 0 and truth 1. Correct the pair."
+                    f"label_weights: {label_weights} found; finite numbers >= 0 wanted, one for "
+                    "each true label. Correct them."
                 )
 
     def __repr__(self) -> str:
@@ -52,20 +52,71 @@ class Hamming(Loss):
 
     def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
         """Bind to one image: one piece, +weight where the truth is 1 and -weight where it is 0."""
-        weight = image_weights("pixel_weights", self.pixel_weights, image, counted)
-        if self.label_weights is not None:
-            weight = weight * np.asarray(self.label_weights, dtype=np.float64)[labels]
+        weight = self._weight(image, labels, counted, 2)
         ones = labels == 1
         unary = np.where(ones, weight, -weight)
         total = float(weight[ones].sum())
         return ImageLoss(np.array([-total]), unary[None], float(weight.sum()))
+
+    def bind_labels(
+        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
+    ) -> LabelLoss:
+        """Bind to one image: one piece, -weight at every wrong label."""
+        weight = self._weight(image, labels, counted, n_labels)
+        wrong = np.arange(n_labels) != labels[:, None]
+        return LabelLoss(np.zeros(1), -(weight[:, None] * wrong)[None], float(weight.sum()))
+
+    def _weight(
+        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
+    ) -> Vector:
+        weight = image_weights("pixel_weights", self.pixel_weights, image, counted)
+        if self.label_weights is None:
+            return weight
+        given = np.asarray(self.label_weights, dtype=np.float64)
+        if given.size != n_labels:
+            raise InputError(
+                f"label_weights: {given.size} found for {n_labels} labels; one for each true label "
+                "wanted. Correct them."
+            )
+        return weight * given[labels]
+
+
+class Absolute(Loss):
+    """How far ordered labels are off: Delta(y) = sum_i p_i |y_i - y*_i|.
+
+    Parameters
+    ----------
+    pixel_weights : sequence of arrays >= 0, optional
+        Weights p, one array for each image, in the order of the images.
+    """
+
+    needs_order = True
+
+    def __init__(self, pixel_weights: Sequence[ArrayLike] | None = None) -> None:
+        self.pixel_weights = pixel_weights
+
+    def __repr__(self) -> str:
+        return f"Absolute({digest_of(self.pixel_weights)})"
+
+    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
+        """Bind to one image of two labels, where it is the Hamming loss."""
+        return Hamming(pixel_weights=self.pixel_weights).bind(image, labels, counted)
+
+    def bind_labels(
+        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
+    ) -> LabelLoss:
+        """Bind to one image: one piece."""
+        weight = image_weights("pixel_weights", self.pixel_weights, image, counted)
+        off = weight[:, None] * np.abs(np.arange(n_labels) - labels[:, None].astype(float))
+        return LabelLoss(np.zeros(1), -off[None], float(off.max(axis=1).sum()))
 
 
 class Count(Loss):
     """How far the (weighted) number of ones is off: Delta(y) = max(0, |s - s*| - tolerance).
 
     s = sum_i m_i y_i over the image's labelled nodes, s* the same of the true labels; or the sum
-    of this over regions.
+    of this over regions. With ordered labels, the sum over thresholds k = 1 .. L - 1 of this for
+    the number of nodes at k or above: the earth mover's distance between the counts of labels.
 
     Parameters
     ----------
@@ -78,6 +129,8 @@ class Count(Loss):
     regions : sequence, optional
         For each image a label map or a list of index arrays: each region is counted by itself.
     """
+
+    needs_order = True
 
     def __init__(
         self,
@@ -137,6 +190,34 @@ class Count(Loss):
             unary = (unary[:, None] + lines[None]).reshape(len(constant), -1)
         return ImageLoss(constant, unary, largest)
 
+    def bind_labels(
+        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
+    ) -> LabelLoss:
+        """Bind to one image: the pieces of every threshold, conditioned on."""
+        every = np.arange(n_labels)
+        return self._bind_sets(image, labels, counted, [every >= k for k in every[1:]])
+
+    def _bind_sets(
+        self,
+        image: int,
+        labels: NDArray[np.uint8],
+        counted: NDArray[np.bool_],
+        sets: Sequence[NDArray[np.bool_]],
+    ) -> LabelLoss:
+        """Sum the loss over sets of labels, each a mask of the labels that are counted."""
+        if self.regions is not None:
+            raise InputError(
+                "regions: counts of regions found with several labels; counts of the image wanted. "
+                "Leave out regions."
+            )
+        m = image_weights("weights", self.weights, image, counted)
+        total = LabelLoss(np.zeros(1), np.zeros((1, labels.size, sets[0].size)), 0.0)
+        for among in sets:
+            lines = self._lines(float(m[among[labels]].sum()), float(m.sum()))
+            cost = lines[0][:, None, None] * (m[:, None] * among)
+            total = total.plus(LabelLoss(lines[1], cost, lines[2]))
+        return total
+
     def _regions(self, image: int, n: int) -> Any:
         if self.regions is None:
             return [np.arange(n)]
@@ -166,6 +247,50 @@ class Count(Loss):
         ends = [0.0, total]
         largest = max(0.0, *(-min(a * s + b for a, b in lines) for s in ends))
         return slopes[kept], intercepts[kept], largest
+
+
+class LabelCount(Count):
+    """How far the number of nodes with certain labels is off: Count for several labels.
+
+    Delta(y) = max(0, |s - s*| - tolerance), s = sum_i m_i [y_i in labels].
+
+    Parameters
+    ----------
+    labels : int or sequence of int
+        Which labels are counted: one label, or those from a threshold on, or any others.
+    weights, side, tolerance
+        As for `Count`.
+    """
+
+    needs_order = False
+
+    def __init__(
+        self,
+        labels: int | Sequence[int],
+        weights: Sequence[ArrayLike] | None = None,
+        side: str = "both",
+        tolerance: float = 0,
+    ) -> None:
+        super().__init__(weights, side, tolerance)
+        self.labels = np.unique(np.atleast_1d(labels)).tolist()
+
+    def __repr__(self) -> str:
+        return f"Label{super().__repr__()[:-1]}, {self.labels})"
+
+    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
+        """Refuse two labels."""
+        raise InputError("loss: LabelCount found with binary labels; Count wanted. Use Count.")
+
+    def bind_labels(
+        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
+    ) -> LabelLoss:
+        """Bind to one image: a piece for each line of -Delta that is lowest somewhere."""
+        among = np.isin(np.arange(n_labels), self.labels)
+        if among.sum() != len(self.labels):
+            raise InputError(
+                f"labels: {self.labels} counted; labels from 0 to {n_labels - 1} wanted."
+            )
+        return self._bind_sets(image, labels, counted, [among])
 
 
 class CountFunction(Loss):

@@ -70,6 +70,17 @@ class Task:
         """The largest possible loss of the image, normalised."""
         return self.loss_scale * self.loss.largest
 
+    def arrays(self) -> list[NDArray[Any] | None]:
+        """What a fingerprint of the task must see."""
+        problem, loss = self.problem, self.loss
+        out = [problem.node_features, problem.edge_features, problem.edges, problem.fixed]
+        out += [self.labels, loss.unary, loss.constant, loss.table]
+        for family in problem.regions if self.layout.specs else ():
+            out += [family.first, family.members]
+        for e in loss.counts:
+            out += [e.members, e.weights, e.slopes, e.intercepts]
+        return out
+
 
 def task_of(
     problem: Problem,
@@ -80,26 +91,25 @@ def task_of(
     envelope: Envelopes = None,
 ) -> Task:
     """Bind a problem, its labels (255: void), a loss and the forms of the envelopes."""
-    if normalize not in NORMALIZE:
-        raise InputError(
-            f"The 'normalize' parameter must be one of {NORMALIZE}. Got {normalize!r} instead."
-        )
     given = checked_labels(problem, labels)
     counted = given != VOID
     bound = loss.bind(image, np.where(counted, given, 0).astype(np.uint8), counted)
     kept, truth = problem.training(given)
     if kept.n_nodes != problem.n_nodes:
         bound = bound.take(counted)
-    share = 1.0 / int(counted.sum())
     return Task(
-        kept,
-        truth,
-        bound,
-        1.0 if normalize == "none" else share,
-        share if normalize == "pixels" else 1.0,
-        layout_of(problem, envelope),
-        image,
+        kept, truth, bound, *shares(counted, normalize), layout_of(problem, envelope), image
     )
+
+
+def shares(counted: NDArray[np.bool_], normalize: str) -> tuple[float, float]:
+    """Give r_n and s_n of an image with these labelled nodes."""
+    if normalize not in NORMALIZE:
+        raise InputError(
+            f"The 'normalize' parameter must be one of {NORMALIZE}. Got {normalize!r} instead."
+        )
+    share = 1.0 / int(counted.sum())
+    return 1.0 if normalize == "none" else share, share if normalize == "pixels" else 1.0
 
 
 class Oracle:
@@ -152,17 +162,19 @@ def ask(oracles: Sequence[Oracle], w: Vector, threads: int = 1) -> NDArray[np.fl
         checked_weights(w, oracle.task.layout.size)
     try:
         return _core.oracle_round([oracle.core for oracle in oracles], w, threads)
-    except OverflowError as error:
-        number, what = error.args
-        raise InputError(
-            f"image {oracles[number].task.image}: {what}, with weights up to {np.abs(w).max():g}; "
-            "an energy that can be minimised wanted. Scale its features, or choose a smaller C."
-        ) from error
-    except (RuntimeError, MemoryError) as error:
-        number, what = error.args
-        raise type(error)(
-            f"image {oracles[number].task.image}: the oracle failed, {what}"
-        ) from error
+    except (OverflowError, RuntimeError, MemoryError) as error:
+        raise failed(error, [oracle.task.image for oracle in oracles], w) from error
+
+
+def failed(error: Exception, images: Sequence[int], w: Vector) -> Exception:
+    """Say which image's oracle failed, and why; an energy out of range is the input's fault."""
+    number, what = error.args
+    if not isinstance(error, OverflowError):
+        return type(error)(f"image {images[number]}: the oracle failed, {what}")
+    return InputError(
+        f"image {images[number]}: {what}, with weights up to {np.abs(w).max():g}; an energy that "
+        "can be minimised wanted. Scale its features, or choose a smaller C."
+    )
 
 
 def _regions(task: Task) -> tuple[Any, ...]:

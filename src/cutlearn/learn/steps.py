@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.energy.linear import Layout
+from cutlearn.energy.linear_labels import LabelLayout
 from cutlearn.errors import InputError
 
 Vector = NDArray[np.float64]
@@ -66,7 +67,7 @@ class TrainResult:
         Whether the gap is proved (exact cuts in every oracle call).
     converged : bool
         Whether the gap reached the tolerance.
-    layout : Layout
+    layout : Layout or LabelLayout
         The named slices of w.
     C : float
     """
@@ -79,7 +80,7 @@ class TrainResult:
     steps: tuple[Step, ...]
     certified: bool
     converged: bool
-    layout: Layout
+    layout: Layout | LabelLayout
     C: float
 
 

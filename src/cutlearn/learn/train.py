@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.energy.forms import Envelopes
-from cutlearn.energy.linear import constraints_of
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.learn.image_loss import Loss
@@ -43,6 +42,8 @@ def train(
     constraints: tuple[ArrayLike, ArrayLike] | None = None,
     envelope: Envelopes = None,
     *,
+    kind: str = "binary",
+    n_labels: int | None = None,
     groups: int | None = None,
     max_steps: int = 1000,
     n_jobs: int | None = None,
@@ -55,7 +56,7 @@ def train(
     Parameters
     ----------
     problems, labels : sequences
-        One label array (0, 1, 255 for void) for each problem.
+        One label array (0, 1 or more, 255 for void) for each problem.
     loss : "hamming", "count" or a Loss
     learner : "bundle", "nslack" or "accpm"
         How the next weights are found: near the minimum of the model, the same with a group for
@@ -71,6 +72,12 @@ def train(
         Further rows G w >= h.
     envelope : EnvelopeSpec, or one for each family of regions, optional
         Learns an envelope for the problems' regions; its weights come last in w.
+    kind : "binary", "ordered" or "unordered"
+        What the labels are. Ordered ones have one table of costs for each edge feature, learned
+        under constraints that keep the cut exact; unordered ones use expansion moves, so that
+        nothing is certified. See `LabelLayout` for the order of their weights.
+    n_labels : int, optional
+        Their number; by default one more than the largest label found.
     groups : int, optional
         Groups of images with a slack of their own, min(N, 50) by default.
     max_steps : int
@@ -95,8 +102,8 @@ def train(
     if checkpoint is not None:
         check_place(checkpoint)
     if pool is None:
-        pool = Pool(problems, labels, loss, normalize, n_jobs, envelope)
-    pool.check(problems, loss, normalize, envelope)
+        pool = Pool(problems, labels, loss, normalize, n_jobs, envelope, kind, n_labels)
+    pool.check(problems, loss, normalize, envelope, kind)
     setting = settings_of(len(pool), learner, C, tol, groups, max_steps)
     rows, least = _constraints(pool, constraints)
     run = Run(pool, setting, rows, least, checkpoint)
@@ -136,9 +143,8 @@ def path(
         As for `train`.
     """
     if pool is None:
-        pool = Pool(
-            problems, labels, loss, normalize, options.get("n_jobs"), options.get("envelope")
-        )
+        given = {k: options[k] for k in ("n_jobs", "envelope", "kind", "n_labels") if k in options}
+        pool = Pool(problems, labels, loss, normalize, **given)
     results = []
     for number, C in enumerate(Cs):
         file = None if checkpoint is None else f"{checkpoint}.{number}"
@@ -158,7 +164,7 @@ def path(
 
 
 def _constraints(pool: Pool, given: tuple[ArrayLike, ArrayLike] | None) -> tuple[Matrix, Vector]:
-    rows, least = constraints_of(pool.tasks[0].problem, pool.layout.specs or None)
+    rows, least = pool.kind.constraints(pool.tasks[0])
     if given is None:
         return rows, least
     more = np.atleast_2d(np.asarray(given[0], dtype=np.float64))

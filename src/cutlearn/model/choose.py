@@ -51,6 +51,8 @@ class Plan:
     checkpoint: Path | None = None
     callback: Callable[[Step], None] | None = None
     envelope: EnvelopeSpec | None = None
+    labels: str = "binary"
+    n_labels: int = 2
 
     @property
     def serves_iou(self) -> bool:
@@ -88,10 +90,10 @@ def choose(
     w, judge = result.w, run.judge
 
     def predict(w: Vector) -> list[Mask]:
-        return predict_all(problems, w, plan.threads, plan.envelope)
+        return predict_all(problems, w, plan)
 
     shifts = {0.0: judge.notes(predict(w))}
-    if plan.serves_iou:
+    if plan.serves_iou and plan.labels == "binary":
         w, judged["shift"] = best_shift(problems, labels, w, shifts, predict, plan.envelope)
     judged |= {"judge": judge.name, "training": judge.value(shifts[judged.get("shift", 0.0)])}
     return Chosen(result, w, judged)
@@ -100,24 +102,33 @@ def choose(
 class _Judge:
     """What is judged: notes of each image, and the value of a list of them; more is better."""
 
-    def __init__(self, labels: Sequence[Mask], loss: Loss, serves_iou: bool) -> None:
-        self.labels, self.loss, self.serves_iou = labels, loss, serves_iou
-        self.name = "pooled IoU" if serves_iou else "-loss"
+    def __init__(self, labels: Sequence[Mask], loss: Loss, plan: Plan) -> None:
+        self.labels, self.loss, self.serves_iou = labels, loss, plan.serves_iou
+        self.binary, self.n_labels = plan.labels == "binary", plan.n_labels
+        self.name = "pooled IoU" if self.binary else "pooled mean IoU"
+        if not self.serves_iou:
+            self.name = "-loss"
 
     def notes(self, found: Sequence[Mask]) -> list[Any]:
         """Give a confusion table, or the loss a pixel, of every image."""
         if self.serves_iou:
-            return list(confusions(self.labels, found))
+            return list(confusions(self.labels, found, self.n_labels))
         costs = []
         for i, (y, guess) in enumerate(zip(self.labels, found)):
             known = y.reshape(-1) != VOID
             flat = np.where(known, y.reshape(-1), 0).astype(np.uint8)
-            costs.append(self.loss.bind(i, flat, known).value(guess) / int(known.sum()))
+            if self.binary:
+                cost = self.loss.bind(i, flat, known).value(guess)
+            else:
+                cost = self.loss.bind_labels(i, flat, known, self.n_labels).value(guess)
+            costs.append(cost / int(known.sum()))
         return costs
 
     def value(self, notes: Sequence[Any]) -> float:
-        """Give the pooled IoU, or minus the mean loss a pixel."""
-        return total(notes).iou(1) if self.serves_iou else -float(np.mean(notes))
+        """Give the pooled IoU of label 1, its mean over several labels, or minus the mean loss."""
+        if not self.serves_iou:
+            return -float(np.mean(notes))
+        return total(notes).iou(1) if self.binary else total(notes).mean_iou()
 
 
 class _Training:
@@ -126,8 +137,13 @@ class _Training:
     def __init__(self, problems: Sequence[Problem], labels: Sequence[Mask], plan: Plan) -> None:
         self.problems, self.labels, self.plan = problems, labels, plan
         self.loss = loss_of(plan.loss)
-        self.pool = Pool(problems, labels, self.loss, envelope=plan.envelope)
-        self.judge = _Judge(labels, self.loss, plan.serves_iou)
+        self.kind: dict[str, Any] = {
+            "envelope": plan.envelope,
+            "kind": plan.labels,
+            "n_labels": plan.n_labels,
+        }
+        self.pool = Pool(problems, labels, self.loss, **self.kind)
+        self.judge = _Judge(labels, self.loss, plan)
 
     def train(self, images: Sequence[int], C: float, tol: float, name: str) -> TrainResult:
         """Train on some of the images; the steps are kept under this name."""
@@ -139,7 +155,7 @@ class _Training:
             self.plan.learner,
             C,
             tol,
-            envelope=self.plan.envelope,
+            **self.kind,
             n_jobs=self.plan.threads,
             checkpoint=None if folder is None else folder / f"{name}.safetensors",
             callback=self.plan.callback,
@@ -166,7 +182,7 @@ class _Training:
                 kept = [i for i in range(n) if i not in set(out)]
                 w = self.train(kept, C, self.plan.tol, f"part{k}-C{C:g}").w
                 problems = [self.problems[i] for i in out]
-                found = predict_all(problems, w, self.plan.threads, self.plan.envelope)
+                found = predict_all(problems, w, self.plan)
                 guesses |= dict(zip(out, found))
             notes[C] = self.judge.notes([guesses[i] for i in range(n)])
         rows = [{"C": C, "judged": self.judge.value(notes[C])} for C in PATH]
@@ -256,9 +272,8 @@ def _lean(problem: Problem, w: Vector, envelope: EnvelopeSpec | None) -> float:
     return float(sum(v[-1] - v[0] for v in samples))
 
 
-def predict_all(
-    problems: Sequence[Problem], w: Vector, threads: int, envelope: EnvelopeSpec | None = None
-) -> list[Mask]:
+def predict_all(problems: Sequence[Problem], w: Vector, plan: Plan) -> list[Mask]:
     """Give the best mask of every problem, in order."""
-    with Workers(threads) as workers:
-        return workers.map(lambda problem: best_mask(problem, w, envelope), problems)
+    kind = plan.envelope, plan.labels == "ordered"
+    with Workers(plan.threads) as workers:
+        return workers.map(lambda problem: best_mask(problem, w, *kind), problems)

@@ -26,6 +26,7 @@ POTENTIALS = (
 # A region weighs as much as its pixels do, so that envelopes and unaries are regularised alike.
 ENVELOPE = EnvelopeSpec(lines=10, form="curvatures", per="node")
 FEATURES = ("auto", "linear")
+LABELS = ("binary", "ordered")
 
 
 def check_parameters(model: Any) -> None:
@@ -33,7 +34,7 @@ def check_parameters(model: Any) -> None:
     potentials = model.potentials
     known = isinstance(potentials, list | tuple) and tuple(potentials) in POTENTIALS
     _need(model, "potentials", known, "('unary', 'contrast') or ('unary',), and 'envelope' behind")
-    _need(model, "labels", _is(model.labels, "binary"), "'binary'; no other labels exist so far")
+    _need(model, "labels", _is(model.labels, *LABELS), f"one of {LABELS}; no others exist so far")
     named = isinstance(model.loss, Loss) or _is(model.loss, *NAMED)
     _need(model, "loss", named, f"one of {tuple(NAMED)} or a Loss")
     learner = _is(model.learner, *LEARNERS)
@@ -43,6 +44,8 @@ def check_parameters(model: Any) -> None:
     _need(model, "tol", _positive(model.tol), "a finite number > 0")
     features = isinstance(model.features, Featurizer) or _is(model.features, *FEATURES)
     _need(model, "features", features, f"one of {FEATURES} or a Featurizer")
+    if model.labels == "ordered":
+        _check_ordered(model)
     joined = _whole(model.connectivity) and model.connectivity in (4, 8)
     _need(model, "connectivity", joined, "4 or 8")
     jobs = model.n_jobs is None or (_whole(model.n_jobs) and model.n_jobs != 0)
@@ -53,14 +56,28 @@ def check_parameters(model: Any) -> None:
     _need(model, "random_state", drawn, "None, a whole number >= 0 or a RandomState")
 
 
+def _check_ordered(model: Any) -> None:
+    """Refuse what ordered labels have not learned yet."""
+    known = "envelope" not in model.potentials
+    _need(model, "potentials", known, "without 'envelope' when labels are ordered")
+    name = model.features.features if isinstance(model.features, Featurizer) else model.features
+    plain = name not in ("auto", "boosted")
+    _need(model, "features", plain, "'linear' or such a Featurizer when labels are ordered")
+
+
 def envelope_of(model: Any) -> EnvelopeSpec | None:
     """Give the form of the model's envelopes, None if it has none."""
     return ENVELOPE if "envelope" in model.potentials else None
 
 
-def weight_names(model: Any, featurizer: Featurizer) -> list[str]:
+def weight_names(model: Any, featurizer: Featurizer, n_labels: int) -> list[str]:
     """Give the names of the model's weights, in the order of w."""
     names = [f"node {name}" for name in featurizer.node_names_]
+    if model.labels == "ordered":
+        names = [f"label {k} {name}" for k in range(n_labels) for name in names]
+        edges = featurizer.edge_names_ if "contrast" in model.potentials else []
+        pairs = [(a, b) for a in range(n_labels) for b in range(n_labels)]
+        return names + [f"table {name} {a} {b}" for name in edges for a, b in pairs]
     if "contrast" in model.potentials:
         names += [f"edge {name}" for name in featurizer.edge_names_]
     if "envelope" in model.potentials:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.linear import energy_of
+from cutlearn.energy.ordered import OrderedEnergy
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
@@ -49,12 +50,18 @@ def problem_of(
     )
 
 
-def best_cut(problem: Problem, w: ArrayLike, envelope: EnvelopeSpec | None = None) -> Cut:
+def best_cut(
+    problem: Problem, w: ArrayLike, envelope: EnvelopeSpec | None = None, ordered: bool = False
+) -> Cut:
     """Give the minimum of E(y; w) over all labelings that agree with the fixed nodes."""
     fixed = None if problem.fixed is None else problem.fixed.reshape(problem.shape or (-1,))
+    if ordered:
+        return OrderedEnergy.of(problem, w).minimize(fixed)
     return energy_of(problem, w, envelope).minimize(fixed)
 
 
-def best_mask(problem: Problem, w: ArrayLike, envelope: EnvelopeSpec | None = None) -> Mask:
+def best_mask(
+    problem: Problem, w: ArrayLike, envelope: EnvelopeSpec | None = None, ordered: bool = False
+) -> Mask:
     """Give the labels of the best cut, in the image's shape."""
-    return best_cut(problem, w, envelope).labels.astype(np.uint8)
+    return best_cut(problem, w, envelope, ordered).labels.astype(np.uint8)
