@@ -15,10 +15,11 @@ MOST_ROWS = 20
 def show_command(model: str, as_json: bool) -> int:
     """Show a model; gives the exit code."""
     from cutlearn.model.files import load
+    from cutlearn.model.parameters import plain_C
 
     estimator = load(model)
     fitted = {
-        "C": estimator.C_,
+        "C": plain_C(estimator.C_),
         "gap": estimator.gap_,
         "tol": float(estimator.tol),
         "converged": estimator.converged_,
@@ -29,6 +30,7 @@ def show_command(model: str, as_json: bool) -> int:
         name: value if isinstance(value, str | int | float | None) else str(value)
         for name, value in estimator.get_params(deep=False).items()
     }
+    settings["C"] = plain_C(estimator.C)
     weights = dict(zip(estimator.w_names_, estimator.w_.tolist()))
     if as_json:
         curve = [{"step": s.number, "objective": s.best, "lower_bound": s.lower_bound,
