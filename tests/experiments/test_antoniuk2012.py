@@ -31,3 +31,12 @@ def test_both_masters_reach_one_objective_and_only_accpm_goes_to_zero(tmp_path, 
     assert errors["0.1"][0] < errors["10"][0]
     assert (tmp_path / "antoniuk2012.png").read_bytes()[:4] == b"\x89PNG"
     assert "| 0 |" in (tmp_path / "antoniuk2012.md").read_text()
+
+
+def test_the_paper_s_rules_end_without_a_regulariser():
+    """Its centres lie in a box of 1e7 here, and deep cuts go through it: many Newton steps."""
+    world = antoniuk2012.world_of(3, (36, 48))
+    race = antoniuk2012.by_the_paper(world.pool(), 0.0, "accpm")
+    assert race.converged
+    assert race.rounds[-1] < 200
+    assert race.best[-1] - race.bound[-1] <= 0.01 * race.best[-1]
