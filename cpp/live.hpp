@@ -15,6 +15,7 @@
 #include "engine.hpp"
 #include "marginals.hpp"
 #include "maxflow.hpp"
+#include "sweep.hpp"
 
 namespace cutlearn {
 
@@ -57,6 +58,7 @@ class Live final : public Engine {
   }
 
   void solve() override {
+    if (!solved_) push_ahead(net_);
     flow_.solve();
     changed_.clear();
     resumed_ = solved_;

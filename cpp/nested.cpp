@@ -8,7 +8,8 @@ namespace cutlearn {
 namespace {
 
 constexpr std::int64_t kManyMembers = 4096;  // fewer make no hub worth avoiding
-constexpr std::int64_t kFewLines = 8;        // a cut each, the later ones cheaper
+constexpr std::int64_t kFewLines = 8;        // a cut each
+constexpr double kSmall = 1.0 / 16;          // of the unaries
 
 // The regions but one, as arrays of their own.
 struct OtherRegions {
@@ -50,21 +51,23 @@ class Nested final : public Engine {
     alpha_ = part(r.alpha, r.hinge_first);
     beta_ = part(r.beta, r.hinge_first);
     slope_ = r.slope[region];
-    const OtherRegions others(r, region);
-    Input rest = input;
-    rest.regions = others.view();
-    const double narrow = narrow_scale(input, survey);
-    engine_ = make_engine_at(rest, survey, narrow);
+    others_ = std::make_unique<OtherRegions>(r, region);
+    rest_ = input;
+    rest_.regions = others_->view();
+    survey_ = survey;
+    narrow_scale_ = narrow_scale(input, survey);
+    anew();
     quantise_.scale = engine_->scale();
   }
 
   void solve() override {
-    engine_->shift_unary(members_, mass_, slope_);
     Cap lines = 0;
+    std::int64_t inexact = 0;
     for (std::size_t k = 0; k <= alpha_.size(); ++k) {
       if (k > 0) {
-        engine_->shift_unary(members_, mass_, -alpha_[k - 1]);
         lines += quantise_(beta_[k - 1]);
+        inexact = std::max(inexact, engine_->inexact());
+        small(alpha_[k - 1]) ? engine_->shift_unary(members_, mass_, -alpha_[k - 1]) : anew(k);
       }
       engine_->solve();
       if (k == 0 || engine_->minimum() + lines < least_) {
@@ -72,7 +75,7 @@ class Nested final : public Engine {
         labels_.assign(engine_->labels().begin(), engine_->labels().end());
       }
     }
-    quantise_.inexact += engine_->inexact();
+    quantise_.inexact += std::max(inexact, engine_->inexact());
   }
 
   Cap minimum() const override { return least_; }
@@ -95,10 +98,28 @@ class Nested final : public Engine {
   std::string disproof(const Input&) override { refuse(); }
 
  private:
+  // Whether the trees can follow a change of slope; a greater one turns too many of them over.
+  bool small(double alpha) const {
+    double M = 0;
+    for (const double m : mass_) M += m;
+    return alpha * M < kSmall * survey_.unary;
+  }
+
+  // A new engine, at line k.
+  void anew(std::size_t k = 0) {
+    engine_.reset();
+    engine_ = make_engine_at(rest_, survey_, narrow_scale_);
+    engine_->shift_unary(members_, mass_, slope_);
+    for (std::size_t j = 0; j < k; ++j) engine_->shift_unary(members_, mass_, -alpha_[j]);
+  }
+
   [[noreturn]] static void refuse() {
     throw std::logic_error("an engine made for one solve gives its labels and minimum only");
   }
 
+  Input rest_;
+  std::unique_ptr<OtherRegions> others_;
+  double narrow_scale_ = 0;
   std::unique_ptr<Engine> engine_;
   std::span<const Id> members_;
   std::span<const double> mass_, alpha_, beta_;
