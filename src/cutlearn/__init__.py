@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from cutlearn.learn.train import train
     from cutlearn.model.files import load
     from cutlearn.model.segmenter import Segmenter
+    from cutlearn.shape.boltzmann import Boltzmann
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Boltzmann",
     "ConvergenceWarning",
     "Count",
     "Cut",
@@ -43,6 +45,7 @@ __all__ = [
 # Names that are imported when they are first used: scikit-learn alone takes longer to import than
 # all the rest.
 _LATER = {
+    "Boltzmann": "cutlearn.shape.boltzmann",
     "Count": "cutlearn.learn.losses",
     "Featurizer": "cutlearn.features.featurizer",
     "Hamming": "cutlearn.learn.losses",
