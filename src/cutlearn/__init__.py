@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cutlearn.images import Sample
     from cutlearn.learn.losses import Count, Hamming
     from cutlearn.learn.train import train
+    from cutlearn.model.boltzmann import BoltzmannSegmenter
     from cutlearn.model.files import load
     from cutlearn.model.segmenter import Segmenter
     from cutlearn.shape.boltzmann import Boltzmann
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Boltzmann",
+    "BoltzmannSegmenter",
     "ConvergenceWarning",
     "Count",
     "Cut",
@@ -46,6 +48,7 @@ __all__ = [
 # all the rest.
 _LATER = {
     "Boltzmann": "cutlearn.shape.boltzmann",
+    "BoltzmannSegmenter": "cutlearn.model.boltzmann",
     "Count": "cutlearn.learn.losses",
     "Featurizer": "cutlearn.features.featurizer",
     "Hamming": "cutlearn.learn.losses",

@@ -212,10 +212,15 @@ class Boltzmann:
                 traces[row].append(float(value[row]))
         return list(zip(traces, y))
 
-    def label_field(self, h: ArrayLike) -> Floats:
-        """W h1 + b: the log-odds of each label given h1, edges left out."""
+    def log_odds(self, h: ArrayLike) -> Floats:
+        """The log-odds of each label given h1: W h1 + b, or with edges by min-marginals."""
         field: Floats = self.W @ np.asarray(h, self.W.dtype) + self.b
-        return field
+        if self._pairs is None:
+            return field
+        solver = self._pairs.solver()
+        solver.set_unary(np.arange(field.size), -field)
+        least = solver.min_marginals().reshape(-1, 2)
+        return np.asarray(least[:, 0] - least[:, 1], field.dtype)
 
     # -- one layer given the others, many rows at once ------------------------------------------
 

@@ -65,15 +65,15 @@ class Contrast:
         return state
 
     def epoch(
-        self, state: State, data: Float32, rng: np.random.Generator, left: float = 1.0
+        self, data: Float32, total: int, state: State, rng: np.random.Generator, done: int
     ) -> None:
         """Go once through the data in mini-batches; changes the state in place.
 
-        `left`, the part of the training that is to come, scales the rate: the noise of the chains
-        must die away.
+        The rate falls linearly with the epochs done of a total: the noise of the chains must die
+        away.
         """
         order = rng.permutation(len(data))
-        rate = np.float32(self.rate * left)
+        rate = np.float32(self.rate * (1 - done / total))
         for start in range(0, len(data), BATCH):
             self._update(state, data[order[start : start + BATCH]], rng, rate)
 

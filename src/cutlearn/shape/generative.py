@@ -6,8 +6,9 @@ An RBM is the machine with one patch and no second hidden layer. Both are asked 
 and both are summed over h1: given h1, the labels and h2 are independent and their sums are known.
 """
 
+import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,12 +19,12 @@ from scipy.special import logsumexp
 from cutlearn.errors import InputError
 from cutlearn.shape.boltzmann import Boltzmann, sigmoid, softplus
 from cutlearn.shape.contrast import Contrast, State, draw
+from cutlearn.shape.journal import Journal, Told
 from cutlearn.shape.patches import Patches
 
 Float32 = NDArray[np.float32]
 Floats = NDArray[Any]
 MOST_EXACT = 20  # hidden units of the first layer that are enumerated
-Told = Callable[[int, int, str], None]
 
 
 @dataclass
@@ -225,24 +226,40 @@ def _mean_weight(logs: Floats) -> Floats:
     return np.asarray(logsumexp(logs, axis=1) - np.log(logs.shape[1]))
 
 
-def layers_to_train(
-    shape: Sequence[int], hidden: Sequence[int], persistent: bool = False, **settings: Any
-) -> list[Contrast]:
-    """The layers of an RBM (one entry in hidden) or a ShapeBM (two), bottom up.
+def train_layers(
+    masks: ArrayLike,
+    hidden: Sequence[int],
+    epochs: Sequence[int],
+    journal: Journal,
+    persistent: bool = True,
+    **settings: Any,
+) -> Shapes:
+    """Train an RBM, hidden = (m,), or a ShapeBM, hidden = (m, m2), layer by layer, bottom up.
 
-    The first of two layers is shared by four patches, each with a quarter of its units.
+    The first of two layers is shared by four patches, each with a quarter of its units. Without
+    any layer, labels know nothing of each other.
     """
-    if len(hidden) == 1:
-        whole = Patches.whole(shape)
-        return [Contrast(whole, hidden[0], persistent=persistent, **settings)]
-    patches = Patches.layout(shape)
-    units = hidden[0] // len(patches.corners)
-    total = units * len(patches.corners)
-    first = Contrast(patches, units, persistent=persistent, gain=(2.0, 1.0), **settings)
-    top = Contrast(
-        Patches.whole((total, 1)), hidden[1], persistent=persistent, gain=(1.0, 2.0), **settings
-    )
-    return [first, top]
+    given = np.asarray(masks, np.float32)
+    shape, data = given.shape[1:], given.reshape(len(given), -1)
+    if not hidden:
+        n = data.shape[1]
+        zeros = [np.zeros(size, np.float32) for size in ((n, 0), 0, n, (0, 0), 0)]
+        return Shapes(Patches.whole(shape), *zeros)
+    patches = Patches.whole(shape) if len(hidden) == 1 else Patches.layout(shape)
+    count = len(patches.corners)
+    gain = (1.0, 1.0) if len(hidden) == 1 else (2.0, 1.0)
+    layers = [Contrast(patches, hidden[0] // count, persistent=persistent, gain=gain, **settings)]
+    if len(hidden) == 2:
+        whole = Patches.whole((hidden[0] // count * count, 1))
+        top = Contrast(whole, hidden[1], persistent=persistent, gain=(1.0, 2.0), **settings)
+        layers.append(top)
+    states = []
+    for number, (layer, total) in enumerate(zip(layers, epochs), 1):
+        step = functools.partial(layer.epoch, data, total)
+        name = f"shapes, layer {number}"
+        states.append(journal.run(name, total, functools.partial(layer.start, data), step))
+        data = layer.hidden(states[-1], data)
+    return stacked(layers, states)
 
 
 def stacked(layers: Sequence[Contrast], states: Sequence[State]) -> Shapes:
@@ -264,12 +281,12 @@ def fit_shapes(
     masks: ArrayLike,
     hidden: Sequence[int] = (500,),
     epochs: Sequence[int] = (2000,),
-    persistent: bool = False,
+    persistent: bool = True,
     random_state: int = 0,
     progress: Told | None = None,
     **settings: Any,
 ) -> Shapes:
-    """Train an RBM, hidden=(m,), or a ShapeBM, hidden=(m, m2), layer by layer.
+    """Train a model of shapes: an RBM, hidden = (m,), or a ShapeBM, hidden = (m, m2).
 
     Parameters
     ----------
@@ -281,16 +298,5 @@ def fit_shapes(
     settings
         Of `Contrast`: rate, momentum, decay, steps.
     """
-    given = np.asarray(masks, np.float32)
-    rng = np.random.default_rng(random_state)
-    layers = layers_to_train(given.shape[1:], hidden, persistent, **settings)
-    data, states = given.reshape(len(given), -1), []
-    for number, (layer, total) in enumerate(zip(layers, epochs), 1):
-        state = layer.start(data, rng)
-        for done in range(total):
-            layer.epoch(state, data, rng, 1 - done / total)
-            if progress is not None:
-                progress(done + 1, total, f"shapes, layer {number}")
-        states.append(state)
-        data = layer.hidden(state, data)
-    return stacked(layers, states)
+    journal = Journal(random_state, told=progress)
+    return train_layers(masks, hidden, epochs, journal, persistent, **settings)

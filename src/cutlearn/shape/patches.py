@@ -96,13 +96,14 @@ class Patches:
 
     def down(self, h: Floats, W: Floats) -> Floats:
         """W h of all patches, added where they overlap: (rows, units) -> (rows, n)."""
-        units = h.reshape(-1, W.shape[1]) @ W.T
+        units = h.reshape(len(h) * len(self.corners), W.shape[1]) @ W.T
         return self.scatter(units.reshape(len(h), len(self.corners), -1))
 
     def outer(self, y: Floats, h: Floats, size: int) -> Floats:
         """The sum of y h' over rows and patches: the gradient of `y' W h` in the shared W."""
         parts = self.gather(y)
-        total: Floats = parts.reshape(-1, parts.shape[-1]).T @ h.reshape(-1, size)
+        rows = len(y) * len(self.corners)
+        total: Floats = parts.reshape(rows, -1).T @ h.reshape(rows, size)
         return total
 
 
