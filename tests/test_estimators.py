@@ -25,8 +25,7 @@ ESTIMATORS = {
     "auto C": lambda: cl.Segmenter(features="linear", n_jobs=1, tol=0.05),
     "no edges": lambda: cl.Segmenter(("unary",), features="linear", C=10.0, n_jobs=1),
     "count": lambda: cl.Segmenter(features="linear", loss="count", C=10.0, n_jobs=1),
-    "one hidden layer": lambda: cl.BoltzmannSegmenter(1, **TINY),
-    "two hidden layers": lambda: cl.BoltzmannSegmenter(2, **TINY),
+    "boltzmann": lambda: cl.BoltzmannSegmenter(2, **TINY),
 }
 IMAGES, MASKS = world(5)
 IMAGES[3], MASKS[3] = IMAGES[3][:11, :19], MASKS[3][:11, :19]

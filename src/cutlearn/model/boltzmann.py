@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.images.sample import Sample
-from cutlearn.metrics import confusion, mean_iou, total
+from cutlearn.metrics import mean_iou
 from cutlearn.model.card import card_of
 from cutlearn.model.parameters import check_boltzmann, seed_of
 from cutlearn.model.prepare import (
@@ -36,7 +36,7 @@ from cutlearn.shape.describe import Describer, View
 from cutlearn.shape.frame import Frame
 from cutlearn.shape.journal import Journal
 from cutlearn.shape.patches import Patches
-from cutlearn.shape.refine import STRENGTHS, chances, refinement
+from cutlearn.shape.refine import chances, choose_strength, refinement
 from cutlearn.shape.training import Plan, fit_conditional, need_both_labels
 
 Mask = NDArray[np.uint8]
@@ -98,7 +98,7 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
     describer_ : Describer
     classes_ : (2,) array
     judged_ : dict
-        The pooled IoU on training images, for the chosen strength.
+        The pooled IoU on training images for the chosen strength; empty without refinement.
     card_ : dict
         What a model file says of itself.
 
@@ -229,17 +229,13 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
         self, samples: Sequence[Sample], truth: Sequence[Mask], views: Sequence[View]
     ) -> None:
         """Take the strength of the refinement with the best pooled IoU on training images."""
+        if not self.refine:
+            return
         few = range(0, len(samples), max(1, len(samples) // JUDGED))
         logits = [self._painted(samples[i], views[i]) for i in few]
-        figures = {}
-        for strength in STRENGTHS if self.refine else (0.0,):
-            tables = [
-                confusion(truth[i], refinement(f, samples[i].image, strength).minimize().labels)
-                for i, f in zip(few, logits)
-            ]
-            figures[strength] = total(tables).iou(1)
-        self.strength_ = max(figures, key=lambda strength: figures[strength])
-        self.judged_ = {"pooled_iou": figures[self.strength_], "images": len(few)}
+        images = [samples[i].image for i in few]
+        self.strength_, iou = choose_strength(logits, images, [truth[i] for i in few])
+        self.judged_ = {"pooled_iou": iou, "images": len(few)}
 
     # -- prediction ------------------------------------------------------------------------------
 
@@ -291,21 +287,14 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
 
         save(self, path)
 
-    def logits(self, view: View) -> Float32:
-        """The log-odds of the labels at the model's size: given the best hidden state found."""
-        model = Conditional(self.describer_.patches, self.w_)
-        machine = model.given(view)
-        starts = model.starts(machine, int(self.starts), np.random.default_rng(0))
-        _, hidden = machine.best(starts)
-        return machine.log_odds(hidden[0]).reshape(self.describer_.patches.shape)
-
     def _logits(self, sample: Sample) -> Float32:
         return self._painted(
             sample, self.describer_.view(self._frame(sample).picture(sample.image))
         )
 
     def _painted(self, sample: Sample, view: View) -> Float32:
-        return self._frame(sample).paint(self.logits(view))
+        model = Conditional(self.describer_.patches, self.w_)
+        return self._frame(sample).paint(model.log_odds(view, int(self.starts)))
 
     def _each(self, one: Callable[[Sample], Any], images: Sequence[Any]) -> list[Any]:
         self._check_fitted()

@@ -85,6 +85,13 @@ class Conditional:
         random = rng.integers(0, 2, (count - 1, machine.c.size), dtype=np.int8)
         return np.concatenate([alone[None].astype(np.int8), random])
 
+    def log_odds(self, view: View, starts: int) -> Float32:
+        """The log-odds of the labels, in the mask's shape, given the best hidden state found."""
+        machine = self.given(view)
+        # A seed of its own, so that an image has one answer in any company.
+        _, hidden = machine.best(self.starts(machine, starts, np.random.default_rng(0)))
+        return np.asarray(machine.log_odds(hidden[0]).reshape(self.patches.shape), np.float32)
+
     def _pairs(self, view: View) -> Energy | None:
         if not self.w["v"].size:
             return None

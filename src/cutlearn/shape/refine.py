@@ -1,11 +1,14 @@
 """Refinement by a cut: log-odds of every pixel and edges that are cheap where colours change."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.energy.energy import Energy
 from cutlearn.features.edges import edge_features
 from cutlearn.grid import grid_slices
+from cutlearn.metrics import pooled_iou
 
 Float32 = NDArray[np.float32]
 CONNECTIVITY = 8
@@ -29,3 +32,15 @@ def chances(energy: Energy, fixed: ArrayLike | None) -> Float32:
     least = energy.min_marginals(fixed)
     with np.errstate(over="ignore"):
         return np.asarray(1 / (1 + np.exp(least[..., 1] - least[..., 0])), np.float32)
+
+
+def choose_strength(
+    logits: Sequence[Float32], images: Sequence[Float32], masks: Sequence[NDArray[np.uint8]]
+) -> tuple[float, float]:
+    """The strength with the best pooled IoU of the object, the least among equals; and that IoU."""
+    figures = {}
+    for strength in STRENGTHS:
+        cuts = [refinement(f, i, strength).minimize() for f, i in zip(logits, images)]
+        figures[strength] = pooled_iou(masks, [cut.labels for cut in cuts])
+    best = max(figures, key=lambda strength: figures[strength])
+    return best, figures[best]

@@ -64,18 +64,25 @@ def fit_conditional(
     masks = np.stack([filled(mask) for mask in labels])
     shapes = train_layers(masks, plan.hidden, plan.epochs, journal)
     V0 = fit_unary(views, labels)
-    fresh = Conditional.of(shapes, V0, views[0], plan.sees_image, plan.pairwise, seed)
+    start = Conditional.of(shapes, V0, views[0], plan.sees_image, plan.pairwise, seed)
+    return fit_margins(start, views, labels, plan, journal)
+
+
+def fit_margins(
+    start: Conditional, views: Sequence[View], labels: Sequence[Mask], plan: Plan, journal: Journal
+) -> tuple[Conditional, list[float]]:
+    """The last stage of `fit_conditional`: CCCP from given numbers, which stay as they are."""
 
     def begin(_: np.random.Generator) -> State:
-        return {**fresh.w, "violated": np.zeros(plan.cycles)}
+        copied = {name: array.copy() for name, array in start.w.items()}
+        return {**copied, "violated": np.zeros(plan.cycles)}
 
     def step(state: State, rng: np.random.Generator, number: int) -> None:
-        model = Conditional(shapes.patches, {name: state[name] for name in fresh.w})
-        found = plan.learning.cycle(model, views, labels, rng, number)
-        state["violated"][number] = found
+        model = Conditional(start.patches, {name: state[name] for name in start.w})
+        state["violated"][number] = plan.learning.cycle(model, views, labels, rng, number)
 
     state = journal.run("margins", plan.cycles, begin, step)
-    model = Conditional(shapes.patches, {name: state[name] for name in fresh.w})
+    model = Conditional(start.patches, {name: state[name] for name in start.w})
     return model, state["violated"].tolist()
 
 
