@@ -156,14 +156,12 @@ class Boltzmann:
         """
         h = self._starts(starts, random_state)
         label = self._label_step(fixed)
-        y, h2 = self._rest(h, label)
-        value = self._energies(y, h, h2)
+        y, h2, value = self._rest(h, label)
         traces = [[float(v)] for v in value]
         rows = np.arange(len(h))
         while rows.size:
             h_new = self._first_hidden(y[rows], h2[rows])
-            y_new, h2_new = self._rest(h_new, label)
-            v_new = self._energies(y_new, h_new, h2_new)
+            y_new, h2_new, v_new = self._rest(h_new, label)
             better = v_new < value[rows]
             rows = rows[better]
             h[rows], y[rows], h2[rows] = h_new[better], y_new[better], h2_new[better]
@@ -232,11 +230,13 @@ class Boltzmann:
         fed = self._into_hidden(y) + h2.astype(self.W2.dtype) @ self.W2.T
         return (fed > 0).astype(np.int8)
 
-    def _rest(self, h: Bits, label: Callable[[Floats], Bits]) -> tuple[Bits, Bits]:
-        """The labels and the second hidden layer that are best for h1."""
+    def _rest(self, h: Bits, label: Callable[[Floats], Bits]) -> tuple[Bits, Bits, Floats]:
+        """The labels and the second hidden layer that are best for h1, and the energies."""
         units = h.astype(self.W.dtype)
-        y = label(units @ self.W.T + self.b)
-        return y, (units @ self.W2 + self.c2 > 0).astype(np.int8)
+        field, above = units @ self.W.T + self.b, units @ self.W2 + self.c2
+        y, h2 = label(field), (above > 0).astype(np.int8)
+        value = -(field * y).sum(axis=1) - units @ self.c - (above * h2).sum(axis=1)
+        return y, h2, self._with_edges(value, y)
 
     def _label_step(self, fixed: ArrayLike | None) -> Callable[[Floats], Bits]:
         """From the fields of the labels, row by row, to their best labels."""

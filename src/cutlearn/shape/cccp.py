@@ -82,7 +82,6 @@ class Learning:
         violated = margin.constant - rival.energy(y, *hidden) + machine.energy(truth, *best)
         for array in model.w.values():
             array *= np.float32(1 - rate * self.gamma)
-        model.add(model.w, rate, view, truth, best)
-        model.add(model.w, -rate, view, y, hidden)
+        model.add(model.w, rate, view, (truth, best), (y, hidden))
         np.maximum(model.w["v"], 0, out=model.w["v"])
         return violated

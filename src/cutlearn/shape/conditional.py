@@ -25,6 +25,7 @@ from cutlearn.shape.patches import Patches
 Float32 = NDArray[np.float32]
 Numbers = dict[str, NDArray[Any]]
 Hidden = tuple[Bits, ...]
+State = tuple[Bits, Hidden]
 
 
 @dataclass(frozen=True)
@@ -105,35 +106,49 @@ class Conditional:
 
     # -- joint features ------------------------------------------------------------------------
 
-    def add(self, total: Numbers, step: float, view: View, y: Bits, hidden: Hidden) -> None:
-        """total += step psi(y, h1, h2, x), in place."""
-        s = np.float32(step)
-        labels, h1 = y.astype(np.float32), hidden[0].astype(np.float32)
-        h2 = (hidden[1] if len(hidden) > 1 else np.zeros(0)).astype(np.float32)
-        units = self.w["W"].shape[1]
-        total["W"] += s * self.patches.outer(labels[None], h1[None], units)
-        total["b"] += s * labels
-        total["c"] += s * h1
-        total["W2"] += s * np.outer(h1, h2)
-        total["c2"] += s * h2
-        count = np.bincount(view.regions, labels, minlength=len(view.x0)).astype(np.float32)
+    def add(self, total: Numbers, step: float, view: View, plus: State, minus: State) -> None:
+        """total += step (psi(plus, x) - psi(minus, x)), in place.
+
+        The two states mostly agree, so V1 and V2 change in the rows of few units only.
+        """
+        s, units = np.float32(step), self.w["W"].shape[1]
+        pairs = [np.stack(both).astype(np.float32) for both in zip(_layers(plus), _layers(minus))]
+        y, h1, h2 = pairs
+        signed = h1 * np.array([[1], [-1]], np.float32)
+        total["W"] += s * self.patches.outer(y, signed, units)
+        total["W2"] += s * (signed.T @ h2)
+        dy, dh1, dh2 = (layer[0] - layer[1] for layer in pairs)
+        total["b"] += s * dy
+        total["c"] += s * dh1
+        total["c2"] += s * dh2
+        count = np.bincount(view.regions, dy, minlength=len(view.x0)).astype(np.float32)
         total["V0"] += s * (count @ view.x0)
-        parts = h1.reshape(len(self.patches.corners), units)
-        total["V1"] += s * (parts.T @ view.x1[:, : self.w["V1"].shape[1]])
-        total["V2"] += s * np.outer(h2, view.x2[: self.w["V2"].shape[1]])
+        parts = dh1.reshape(len(self.patches.corners), units)
+        rows = np.flatnonzero(parts.any(axis=0))
+        total["V1"][rows] += s * (parts[:, rows].T @ view.x1[:, : self.w["V1"].shape[1]])
+        rows = np.flatnonzero(dh2)
+        total["V2"][rows] += s * np.outer(dh2[rows], view.x2[: self.w["V2"].shape[1]])
         if self.w["v"].size:
-            total["v"] -= s * (self._differing(y) @ view.edges)
+            differing = self._differing(plus[0]) - self._differing(minus[0])
+            total["v"] -= s * (differing @ view.edges)
 
     def psi(self, view: View, y: Bits, hidden: Hidden) -> Numbers:
         """The joint features of a state, in the shapes of w."""
         made = {name: np.zeros_like(array) for name, array in self.w.items()}
-        self.add(made, 1.0, view, y, hidden)
+        nothing = (np.zeros_like(y), tuple(np.zeros_like(h) for h in hidden))
+        self.add(made, 1.0, view, (y, hidden), nothing)
         return made
 
     def _differing(self, y: Bits) -> Float32:
         mask = y.reshape(self.patches.shape)
         ends = grid_slices(self.patches.shape, CONNECTIVITY)
         return np.concatenate([(mask[a] != mask[b]).ravel() for a, b in ends]).astype(np.float32)
+
+
+def _layers(state: State) -> list[Bits]:
+    """y, h1 and h2, which is empty where there is none."""
+    y, hidden = state
+    return [y, *hidden, np.zeros(0, np.int8)][:3]
 
 
 @dataclass(frozen=True)
