@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import safetensors
 import safetensors.numpy
+from click.testing import CliRunner
 
 import cutlearn as cl
+from cutlearn.app.cli import main
 from cutlearn.metrics import pooled_iou
 from cutlearn.model.files import KEY
 from cutlearn.run.checkpoint import Interrupted
@@ -152,3 +154,20 @@ def test_a_file_that_lies_is_refused(fitted, tmp_path, lie):
     LIES[lie](header, arrays)
     path.write_bytes(safetensors.numpy.save(arrays, metadata={KEY: json.dumps(header)}))
     assert "damaged model" in refused(path)
+
+
+def test_the_command_line_takes_such_a_model(fitted, tmp_path):
+    path = tmp_path / "model.cutlearn"
+    fitted.save(path)
+    said = CliRunner().invoke(main, ["show", str(path)])
+    assert said.exit_code == 0, said.output
+    assert f"{sum(part.size for part in fitted.w_.values())} weights in 9 parts" in said.output
+    told = json.loads(CliRunner().invoke(main, ["show", str(path), "--json"]).output)
+    assert [step["violated"] for step in told["curve"]] == fitted.violated_
+
+
+def test_progress_is_told_phase_by_phase(capsys):
+    cl.BoltzmannSegmenter(1, verbose=True, **SIZES).fit(IMAGES[:3], MASKS[:3])
+    said = capsys.readouterr().err
+    assert "shapes, layer 1: 40 of 40 steps" in said
+    assert "margins: 5 of 5 steps" in said

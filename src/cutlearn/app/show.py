@@ -59,7 +59,8 @@ def _linear(estimator: "Segmenter") -> Parts:
     }
     weights = dict(zip(estimator.w_names_, estimator.w_.tolist()))
     curve = [{"step": s.number, "objective": s.best, "lower_bound": s.lower_bound,
-              "gap": s.relative_gap} for s in estimator.steps_]  # fmt: skip
+              "gap": s.relative_gap, "oracle_seconds": s.oracle_seconds,
+              "master_seconds": s.master_seconds} for s in estimator.steps_]  # fmt: skip
     state = "certified" if estimator.converged_ else f"not reached; {percent(estimator.tol)} wanted"
     return (
         fitted,

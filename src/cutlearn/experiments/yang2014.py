@@ -43,7 +43,7 @@ Float32 = NDArray[np.float32]
 VOID = 255
 STARTS = 4
 HIDDEN = (500, 200)
-EPOCHS = {"horses": (1000, 500), "pedestrians": (400, 200)}
+EPOCHS = {"horses": (1000, 500), "pedestrians": (300, 150)}
 JUDGED = 40
 FIGURES = ("accuracy", "balanced", "iou", "full_iou")
 # Rows of the tables: layers, margin, sees_image, pairwise; and the paper's (AP, IoU) by set.

@@ -22,13 +22,13 @@ from cutlearn.metrics import mean_iou
 from cutlearn.model.card import card_of
 from cutlearn.model.parameters import check_boltzmann, seed_of
 from cutlearn.model.prepare import (
-    Shown,
     checkpoint_folder,
     farewell,
     read_samples,
     read_training,
 )
 from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.progress import Phases
 from cutlearn.run.workers import Workers, thread_count
 from cutlearn.shape.cccp import Learning
 from cutlearn.shape.conditional import Conditional
@@ -182,8 +182,9 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
         file = None if folder is None else folder / "shape.safetensors"
         mark = "" if file is None else self._fingerprint(samples, truth, seed)
         try:
-            with Shown(self.verbose, progress, None) as shown:
-                journal = Journal(seed, file, mark, shown.progress)
+            with Phases() as shown:
+                told = shown if progress is None and self.verbose else progress
+                journal = Journal(seed, file, mark, told)
                 describer, views = self._views(samples, seed)
                 model, violated = fit_conditional(views, labels, self._plan(), seed, journal)
         except KeyboardInterrupt:
