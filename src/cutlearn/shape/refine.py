@@ -6,19 +6,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.energy.energy import Energy
-from cutlearn.features.edges import edge_features
+from cutlearn.features.edges import edge_contrast
 from cutlearn.grid import grid_slices
 from cutlearn.metrics import pooled_iou
 
 Float32 = NDArray[np.float32]
 CONNECTIVITY = 8
-CONTRAST = 1  # the column of `edge_features` with exp(-|x_i - x_j|^2 / (2 beta)) / distance
 STRENGTHS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 
 def refinement(logits: Float32, image: Float32, strength: float) -> Energy:
     """E(y) = -sum_i logit_i y_i + strength sum_e [y_i != y_j] contrast_e on the pixels."""
-    contrast = strength * edge_features(image, CONNECTIVITY)[:, CONTRAST].astype(np.float64)
+    contrast = strength * edge_contrast(image, CONNECTIVITY).astype(np.float64)
     weights, start = [], 0
     for first, _ in grid_slices(logits.shape, CONNECTIVITY):
         box = tuple(s.stop - s.start for s in first)
