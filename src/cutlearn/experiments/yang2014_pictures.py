@@ -27,7 +27,7 @@ def draw(
         rows = shape_rows(model, [row["truth"] for row in shown])
         kind = "rbm" if layers == 1 else "shapebm"
         files.append(_saved(output / f"yang2014-{name}-{kind}.png", _tiles(rows)))
-    files.append(_saved(output / f"yang2014-{name}-masks.png", _masks(shown)))
+    files.append(_saved(output / f"yang2014-{name}-masks.jpg", _masks(shown)))
     return files
 
 
@@ -93,6 +93,6 @@ def _masks(shown: Sequence[dict[str, Floats]]) -> Any:
 
 def _saved(path: Path, figure: Any) -> Path:
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=90)
+    figure.savefig(file, format=path.suffix[1:], dpi=70)
     atomic_write(path, file.getvalue())
     return path
