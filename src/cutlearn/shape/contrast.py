@@ -17,6 +17,7 @@ from cutlearn.shape.patches import Patches
 Float32 = NDArray[np.float32]
 State = dict[str, NDArray[Any]]
 BATCH = 100
+NOISE = 2.0  # the largest step times the labels that a unit sees
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,9 @@ class Contrast:
     units : int
         Hidden units of a patch.
     rate : float
-        The first step of the mean gradient of a mini-batch of 100; falls linearly.
+        The first step of the mean gradient of a mini-batch of 100; falls linearly. Where a unit
+        sees more than 100 labels it is at most 2 / labels: the noise of the chains adds up over
+        them, and an RBM of 1024 labels ends in one single shape at 0.02.
     momentum, decay : float
     steps : int
         Steps of Gibbs sampling for the model's part.
@@ -73,7 +76,8 @@ class Contrast:
         away.
         """
         order = rng.permutation(len(data))
-        rate = np.float32(self.rate * (1 - done / total))
+        first = min(self.rate, NOISE / len(state["W"]))
+        rate = np.float32(first * (1 - done / total))
         for start in range(0, len(data), BATCH):
             self._update(state, data[order[start : start + BATCH]], rng, rate)
 
