@@ -33,8 +33,9 @@ lint: setup
 test: lint
 	$(BIN)/python -m pytest -n 2
 
+# OPTIONS=--quick for a few rows in a minute; the whole table takes about a quarter of an hour.
 bench: .venv/.bench
-	$(BIN)/python benchmarks/cuts.py
+	$(BIN)/python benchmarks/cuts.py $(OPTIONS)
 
 .venv/.bench: .venv/.built
 	$(BIN)/python scripts/requirements.py bench > .venv/bench.txt

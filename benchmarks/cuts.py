@@ -1,168 +1,276 @@
-"""One table: our cuts beside PyMaxflow's, on the kinds of energies that segmentation makes.
+"""One table: our cuts beside those of other packages, on the energies that segmentation makes.
 
-Every figure comes from a process of its own, rounds interleaved, CPU time, medians; the values
-must agree to the last bit. `total` is from arrays to labels, `solve` the search alone, `MB` the
-growth of the peak memory in the first call. Run with `make bench`, or
-`python benchmarks/cuts.py --rounds 5 2d4-512-seg ...`.
+    make bench, or python benchmarks/cuts.py [--quick] [--only 2d4-512] [--rounds 5] [--no-peers]
+
+Every figure is the median over rounds of CPU milliseconds from numpy arrays to labels. Each run is
+a process of its own, and the solvers take turns within a round. `ratio` is ours to that of the
+solver, or to that of our own other task, named beside it. `MB` is the growth of the peak memory in
+the call, without its inputs. All values must be equal, to the last bit where numbers are whole,
+and so must the energies of the labels; otherwise the exit status is 1.
+
+A solver over the limit is told as "> limit" and not run again; those that no ratio is over have a
+third of it, and run once where a call takes more than SLOW ms.
 """
 
 import argparse
-import ctypes
+import importlib.util
 import json
 import os
 import statistics
 import subprocess
 import sys
-import time
+import tempfile
+from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 import instances
-import numpy as np
+from peers import MODULES, PEERS, WHOLE_ONLY
+from tasks import FRACTIONS
 
-TARGETS = {"2d": 0.45, "3d": 0.45, "3d6-96-seeds": 0.12, "envelopes": 0.10}
-
-
-def measured(work):
-    """CPU milliseconds and the result."""
-    start = time.process_time()
-    result = work()
-    return 1e3 * (time.process_time() - start), result
+SLOW = 2000
+OURS, REFERENCE, *OTHERS = PEERS
+CELL = Path(__file__).with_name("cell.py")
 
 
-def memory_mb(field):
-    """VmRSS (now) or VmHWM (peak) of this process."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field):
-            return int(line.split()[1]) / 1024
-    raise OSError(f"no {field} on this system")
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: our time on a task over that of `over`, and the ratio to reach."""
+
+    name: str
+    instance: str
+    task: str = "cut"
+    over: str = REFERENCE
+    target: float | None = None
+    figure: str = "ms"
+    others: bool = True
+
+    def cells(self, solvers):
+        """The pairs of solver and task that this row needs."""
+        cells = [(OURS, self.task)] + ([(OURS, self.over)] if self.over not in PEERS else [])
+        if self.task not in ("plain", "new w", "parts"):
+            cells.append((REFERENCE, self.task))
+        if self.task == "cut" and self.others:
+            unable = WHOLE_ONLY if self.instance.endswith("real") else ()
+            cells += [(solver, "cut") for solver in OTHERS if solver not in unable]
+        return [cell for cell in cells if cell[0] in solvers]
 
 
-def watched(work):
-    """The growth of the peak memory while `work` runs, beside its CPU milliseconds and result."""
-    ctypes.CDLL(None).malloc_trim(0)  # what the allocator kept would hide what the work takes
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-    before = memory_mb("VmRSS")
-    spent, result = measured(work)
-    return memory_mb("VmHWM") - before, spent, result
+def grid_rows():
+    for graph, side, kinds in (
+        ("2d4", 512, ("seg", "blur", "seeds")),
+        ("2d4", 1024, ("seg", "blur", "seeds", "real")),
+        ("2d8", 1024, ("seg", "blur")),
+        ("3d6", 96, ("seg", "blur", "seeds")),
+    ):
+        for kind in kinds:
+            name = f"{graph}-{side}-{kind}"
+            yield Row(name, name, target=0.12 if name == "3d6-96-seeds" else 0.45)
+            if name == "2d4-512-blur":
+                # Reach: the best re-solves known, EIBFS's, over PyMaxflow's.
+                for task, target in zip(FRACTIONS, (0.27, 0.29, 0.23)):
+                    yield Row(f"  re-solve {task}", name, task, target=target)
+            if name == "2d4-1024-seg":
+                yield Row("  memory, MB", name, target=80, figure="mb", others=False)
 
 
-def ours(instance):
-    grown, total, cut = watched(lambda: instance.energy().minimize())
-    flow = instance.energy()._terms.flow(np.empty(0, np.int8))
-    solve, _ = measured(flow.solve)
-    return {"total": total, "solve": solve, "value": cut.value, "mb": grown}
+SIDES = {"2d4": (256, 512, 1024, 2048, 4096), "3d6": (64, 96, 128, 192)}
+ROWS = [
+    *grid_rows(),
+    Row("envelopes-64x256", "envelopes-64x256", target=0.10),
+    Row("regions-300", "regions-300", over="plain", target=3.0),
+    Row("  re-solve new w", "regions-300", "new w", over="cut", target=0.5),
+    Row("count-2/N", "count-2/N", over="plain", target=1.3),
+    Row("count", "count", over="plain", target=2.5),
+    Row("count-3-lines", "count-3-lines", over="plain", target=4.0),
+    Row("count-4-regions", "count-4-regions", over="plain"),
+    Row("marginals-100-seg", "2d4-100-seg", "marginals", over="cut", target=4.0),
+    Row("marginals-100-blur", "2d4-100-blur", "marginals", over="cut", target=4.0),
+    Row("marginals-480x640", "2d4-480x640-seg", "marginals", over="cut"),
+    *(
+        Row(f"{graph}-{side}-{kind}", f"{graph}-{side}-{kind}", others=False)
+        for graph, sides in SIDES.items()
+        for side in sides
+        if side not in (512, 1024, 96)  # above
+        for kind in ("seg", "blur")
+    ),
+]
+QUICK = ("2d4-512-blur", "envelopes-64x256", "2d4-100-blur", "2d4-256-seg")
+GROWTH = 1.6
 
 
-def pymaxflow(instance):
-    import maxflow
-
-    u = instance.unary
-    auxiliary = [e.hinges() for e in instance.envelopes]
-
-    def build():
-        graph = maxflow.Graph[float](u.size, 2 * u.size)
-        nodes = graph.add_grid_nodes(u.shape)
-        slices = (
-            instances.cl.grid.grid_offsets(u.ndim, instance.connectivity)
-            if instance.connectivity
-            else []
-        )
-        for offset, weights in zip(slices, instance.weights):
-            structure = np.zeros((3,) * u.ndim)
-            structure[tuple(1 + d for d in offset)] = 1
-            full = np.zeros(u.shape)
-            crop = tuple(slice(max(0, -d), s - max(0, d)) for s, d in zip(u.shape, offset))
-            full[crop] = weights
-            graph.add_grid_edges(nodes, full, structure=structure, symmetric=True)
-        linear = u.copy().ravel()
-        constant = 0.0
-        for e, (slope, b, alpha, beta) in zip(instance.envelopes, auxiliary):
-            linear[e.members] += slope
-            constant += b
-            z = graph.add_nodes(alpha.size)
-            for k in range(alpha.size):
-                graph.add_edges(
-                    np.full(e.members.size, z[k]), e.members,
-                    np.full(e.members.size, alpha[k]), np.zeros(e.members.size),
-                )  # fmt: skip
-                unary = beta[k] - alpha[k] * e.members.size
-                graph.add_tedge(z[k], max(-unary, 0), max(unary, 0))
-                constant += min(unary, 0)
-        linear = linear.reshape(u.shape)
-        graph.add_grid_tedges(nodes, np.maximum(-linear, 0), np.maximum(linear, 0))
-        return graph, nodes, constant + np.minimum(linear, 0).sum()
-
-    solved = []
-
-    def everything():
-        graph, nodes, constant = build()
-        solved.append(measured(graph.maxflow))
-        graph.get_grid_segments(nodes)
-        return constant
-
-    grown, total, constant = watched(everything)
-    (solve, flow) = solved[0]
-    return {"total": total, "solve": solve, "value": constant + flow, "mb": grown}
+def run(file, solver, task, limit):
+    """One cell in a fresh process; a word instead where there is no figure."""
+    command = [sys.executable, CELL, file, solver, task]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        while True:
+            try:
+                out, errors = process.communicate(timeout=1)
+                break
+            except subprocess.TimeoutExpired:
+                # Not RLIMIT_CPU: where it is set, Linux tells CPU time in steps of a tick.
+                if cpu_seconds(process.pid) > limit:
+                    process.kill()
+                    return f"> {limit:.0f} s"
+    if process.returncode and solver == OURS:
+        raise RuntimeError(errors)
+    return "failed" if process.returncode else json.loads(out)
 
 
-PEERS = {"cutlearn": ours, "pymaxflow": pymaxflow}
+def cpu_seconds(pid):
+    user, system = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def one(name, peer, limit):
-    """Run one peer on one instance in a fresh process."""
-    command = [sys.executable, __file__, "--one", name, peer]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=limit)
-    except subprocess.TimeoutExpired:
-        return None
-    return json.loads(done.stdout)
+def measure(name, rows, solvers, options):
+    """All cells of an instance, round by round: {cell: its medians, or a word}, nodes, faults."""
+    cells = list(dict.fromkeys(cell for row in rows for cell in row.cells(solvers)))
+    compared = {(row.over, row.task) for row in rows} | {(OURS, task) for _, task in cells}
+    runs = {cell: [] for cell in cells}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "instance.npz"
+        instance = instances.make(name)
+        instance.save(file)
+        for _ in range(options.rounds):
+            for cell, found in runs.items():
+                if found and isinstance(found[-1], str):
+                    continue
+                if found and cell not in compared and max(found[-1]["times"]) > SLOW:
+                    continue
+                share = 3 if cell[0] in OTHERS else 1
+                found.append(run(file, *cell, options.limit / share))
+    medians, values = {}, {}
+    for cell, found in runs.items():
+        kept = [r for r in found if not isinstance(r, str)]
+        values.setdefault(cell[1], []).extend(r["values"] for r in kept)
+        medians[cell] = {
+            "ms": statistics.median(statistics.median(r["times"]) for r in kept),
+            "mb": statistics.median(r["mb"] for r in kept),
+            "parts": [statistics.median(part) for part in zip(*(r["times"] for r in kept))],
+        } if len(kept) == len(found) else found[-1]  # fmt: skip
+    faults = [f"{name}, {task}" for task in values if differ(name, task, values[task])]
+    return medians, instance.unary.size, faults
 
 
-def row(name, rounds, limit):
-    runs = {peer: [] for peer in PEERS}
-    for _ in range(rounds):
-        for peer, found in runs.items():
-            if found is not None and (not found or found[-1] is not None):
-                found.append(one(name, peer, limit))
-    line = f"{name:18s}"
-    medians = {}
-    for peer, found in runs.items():
-        if None in found:
-            line += f"{'over ' + str(limit) + ' s':>26s}"
-            continue
-        m = {k: statistics.median(r[k] for r in found) for k in ("total", "solve", "mb")}
-        medians[peer] = m["total"]
-        line += f"{m['total']:10.1f}{m['solve']:9.1f}{m['mb']:7.0f}"
-    values = {r["value"] for found in runs.values() for r in found if r}
-    if len(medians) == 2:
-        ratio = medians["cutlearn"] / medians["pymaxflow"]
-        target = TARGETS.get(name) or TARGETS.get(name[:2]) or TARGETS.get(name.split("-")[0])
-        line += f"{ratio:8.2f}" + (f"{target:8.2f}" if target else "       -")
-    if len(values) > 1:
-        line += f"   VALUES DIFFER {sorted(values)}"
-    return line
+def differ(name, task, runs):
+    """Whether solvers or rounds disagree; a cut's last value is the energy of its labels."""
+    if task == "cut":
+        runs = [[value] for found in runs for value in found]
+    room = 1e-9 if name.endswith("real") else 0.0
+    return any(max(v) - min(v) > room * abs(v[0]) for v in zip(*runs))
+
+
+def number(value):
+    if value is None or isinstance(value, str):
+        return value or "-"
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+WIDTHS = (20, 9, 10, 7, 10, 7, 5, 12, 8, 8, 8, 8, 9, 9)
+HEAD = ["instance", "ours", REFERENCE, "ratio", "over", "target", "met", *OTHERS, "MB ours",
+        "MB PyM.", "us/node"]  # fmt: skip
+
+
+def line(fields):
+    first, *rest = fields
+    return f"{first:{WIDTHS[0]}s}" + "".join(f"{f:>{w}s}" for f, w in zip(rest, WIDTHS[1:]))
+
+
+def told(row, medians, nodes):
+    """A row's fields."""
+
+    def of(cell, figure):
+        found = medians.get(cell)
+        return found[figure] if isinstance(found, dict) else found
+
+    ours, peer = of((OURS, row.task), row.figure), of((REFERENCE, row.task), row.figure)
+    base = peer if row.over in PEERS else of((OURS, row.over), row.figure)
+    ended = isinstance(ours, float)  # within the limit
+    bound = isinstance(base, str) and base.startswith(">")  # then the ratio is below ours / limit
+    base = 1e3 * float(base.split()[1]) if bound else base
+    ratio = ours / base if ended and isinstance(base, float) else None
+    judged = ours if row.figure == "mb" else ratio if ended else float("inf")
+    met = "" if None in (judged, row.target) else "yes" if judged <= row.target else "no"
+    met = "?" if bound and met == "no" else met
+    others = [of((o, "cut"), "ms") if row.task == "cut" and row.others else None for o in OTHERS]
+    memory = [of((s, row.task), "mb") for s in (OURS, REFERENCE)]
+    over = "our " + row.over if row.over not in PEERS else row.over
+    each = f"{1e3 * ours / nodes:.4f}" if ended and row.figure == "ms" else "-"
+    figures = [number(ours), number(peer), "<" * bound + number(ratio)]
+    memory = [m if isinstance(m, float) else None for m in memory]
+    return [row.name, *figures, over, number(row.target), met, *map(number, others + memory), each]
+
+
+def growth_lines(each):
+    """How much the time a node grows from the smallest to the largest grid of a kind."""
+    for graph, sides in SIDES.items():
+        for kind in ("seg", "blur"):
+            ends = [each.get(f"{graph}-{side}-{kind}") for side in (sides[0], sides[-1])]
+            if None not in ends:
+                ratio = ends[1] / ends[0]
+                met = "yes" if ratio <= GROWTH else "no"
+                name = f"growth {graph} {kind}"
+                yield line([name, "", "", number(ratio), f"side {sides[0]}", number(GROWTH), met])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", default=[])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--limit", type=int, default=60, help="seconds for one run of one peer")
-    parser.add_argument("--one", nargs=2, metavar=("NAME", "PEER"), help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--only", default="*", help="pattern of rows, or a part of their instances")
+    parser.add_argument("--quick", action="store_true", help="a few small rows, 3 rounds, limit 9")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--parts", action="store_true", help="where our own time goes instead")
+    parser.add_argument("--limit", type=float, help="CPU seconds for one run, by default 30")
     options = parser.parse_args()
-    if options.one:
-        name, peer = options.one
-        print(json.dumps(PEERS[peer](instances.make(name))))
-        return
+    options.rounds = options.rounds or (3 if options.quick else 5)
+    options.limit = options.limit or (9 if options.quick else 30)
+    rows = [r for r in ROWS if fnmatch(r.name, options.only) or options.only in r.instance]
+    rows = [r for r in rows if not options.quick or r.instance in QUICK]
+    sys.exit(parts_table(rows, options) if options.parts else table(rows, options))
+
+
+def told_load(options):
     load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
-    print(f"CPU ms, medians of {options.rounds} rounds; load average {load}")
-    head = f"{'total':>10s}{'solve':>9s}{'MB':>7s}"
-    print(f"{'':18s}{'cutlearn':>26s}{'PyMaxflow':>26s}")
-    print(f"{'instance':18s}{head}{head}{'ratio':>8s}{'target':>8s}")
-    for name in options.names or instances.INSTANCES:
-        print(row(name, options.rounds, options.limit), flush=True)
+    return f"medians of {options.rounds} rounds; load {load} on {os.cpu_count()} processors"
+
+
+def table(rows, options):
+    """Measure and print; 1 if values differ."""
+    asked = [OURS] if options.no_peers else PEERS
+    solvers = [s for s in asked if importlib.util.find_spec(MODULES[s])]
+    missing = [s for s in asked if s not in solvers]
+    print(f"CPU ms, {told_load(options)}; not installed: {', '.join(missing) or 'none'}")
+    print(line(HEAD))
+    each, faults = {}, []
+    for name in dict.fromkeys(row.instance for row in rows):
+        chosen = [row for row in rows if row.instance == name]
+        medians, nodes, found = measure(name, chosen, solvers, options)
+        faults += found
+        for row in chosen:
+            print(line(told(row, medians, nodes)), flush=True)
+            if isinstance(cut := medians.get((OURS, "cut")), dict):
+                each[name] = cut["ms"] / nodes
+    for growth in growth_lines(each):
+        print(growth)
+    print(f"load at the end {os.getloadavg()[0]:.1f}; "
+          + (f"VALUES DIFFER: {'; '.join(faults)}" if faults else "all values equal"))  # fmt: skip
+    return bool(faults)
+
+
+def parts_table(rows, options):
+    """Where our time goes: whole, then making the energy, its solver, and searching apart."""
+    print(f"CPU ms, {told_load(options)}")
+    print(line(["instance", "whole", "energy", "solver", "search"]))
+    for name in dict.fromkeys(row.instance for row in rows):
+        asked = [Row(name, name, others=False), Row(name, name, "parts", others=False)]
+        medians, *_ = measure(name, asked, [OURS], options)
+        whole, apart = (medians[OURS, task] for task in ("cut", "parts"))
+        ended = isinstance(whole, dict) and isinstance(apart, dict)
+        figures = [whole["ms"], *apart["parts"]] if ended else [f"> {options.limit:g} s"]
+        print(line([name, *map(number, figures)]), flush=True)
+    return 0
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
     main()

@@ -17,6 +17,7 @@ using namespace cutlearn;
 
 // Each in the file of its name.
 void bind_oracle(nb::module_& m);
+void bind_ordered(nb::module_& m);
 void bind_trees(nb::module_& m);
 
 namespace {
@@ -32,10 +33,15 @@ std::span<const T> view(const In<T>& a) {
 }
 
 template <class T>
-Out<T> copied(std::span<const T> values, std::vector<std::size_t> shape) {
-  auto* data = new std::vector<T>(values.begin(), values.end());
+Out<T> owned(std::vector<T>&& values, std::vector<std::size_t> shape) {
+  auto* data = new std::vector<T>(std::move(values));
   nb::capsule owner(data, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
   return Out<T>(data->data(), shape.size(), shape.data(), owner);
+}
+
+template <class T>
+Out<T> copied(std::span<const T> values, std::vector<std::size_t> shape) {
+  return owned(std::vector<T>(values.begin(), values.end()), std::move(shape));
 }
 
 // An engine that one thread at a time may use.
@@ -119,11 +125,57 @@ Survey make_survey(double constant, In<double> unary, std::vector<std::int64_t> 
                            regions, fixed));
 }
 
+// Work that writes the min-marginals; they come as an array beside its result.
+template <class F>
+auto with_marginals(Flow& f, F&& work) {
+  std::vector<double> phi;
+  auto result = f.use([&](Engine& e) {
+    phi.resize(2 * e.labels().size());
+    return work(e, phi.data());
+  });
+  const std::size_t nodes = phi.size() / 2;
+  return std::pair(owned(std::move(phi), {nodes, 2}), std::move(result));
+}
+
+Out<double> all_marginals(Flow& f, int threads) {
+  return with_marginals(f, [&](Engine& e, double* phi) {
+           e.min_marginals(phi, threads);
+           return 0;
+         }).first;
+}
+
+std::tuple<Out<double>, Out<double>, Out<double>, Out<double>> argmin_sums(
+    Flow& f, In<double> weights, In<std::uint8_t> truth, In<std::int64_t> region_first,
+    In<Id> members, int threads) {
+  const TallyTask task{view(weights), view(truth), view(region_first), view(members)};
+  auto [phi, sums] = with_marginals(
+      f, [&](Engine& e, double* out) { return e.argmin_sums(out, task, threads); });
+  const auto array = [](std::vector<double>& x) {
+    const std::size_t size = x.size();
+    return owned(std::move(x), {size});
+  };
+  return {phi, array(sums.node), array(sums.edge), array(sums.region)};
+}
+
+// The min-marginals; and the sets one after the other, set i from first[i] to first[i + 1].
+std::tuple<Out<double>, Out<std::int64_t>, Out<std::int64_t>> all_argmins(Flow& f, int threads) {
+  const auto [phi, sets] =
+      with_marginals(f, [&](Engine& e, double* out) { return e.argmins(out, threads); });
+  std::vector<std::int64_t> first{0}, nodes;
+  for (const auto& set : sets) {
+    nodes.insert(nodes.end(), set.begin(), set.end());
+    first.push_back(static_cast<std::int64_t>(nodes.size()));
+  }
+  const std::size_t size = nodes.size();
+  return {phi, owned(std::move(first), {sets.size() + 1}), owned(std::move(nodes), {size})};
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of cutlearn; see cutlearn.graph for the doors to it.";
   bind_oracle(m);
+  bind_ordered(m);
   bind_trees(m);
 
   m.def("forward_offsets", [](int connectivity) {
@@ -143,14 +195,16 @@ NB_MODULE(_core, m) {
       .def_ro("worst_edge", &Survey::worst_edge)
       .def_ro("worst", &Survey::worst);
 
-#define ENERGY_SIGNATURE                                                                       \
-  "(constant: float, unary: numpy.typing.NDArray[numpy.float64], "                              \
+#define ENERGY_PARAMETERS                                                                      \
+  "constant: float, unary: numpy.typing.NDArray[numpy.float64], "                              \
   "shape: collections.abc.Sequence[int], connectivity: int, "                                   \
   "edges: numpy.typing.NDArray[numpy.int32], "                                                  \
   "weights: collections.abc.Sequence[numpy.typing.NDArray[numpy.float64]], "                    \
   "kinds: collections.abc.Sequence[int], "                                                      \
   "regions: tuple[numpy.typing.NDArray[typing.Any], ...], "                                     \
   "fixed: numpy.typing.NDArray[numpy.int8]) -> "
+#define ENERGY_SIGNATURE "(" ENERGY_PARAMETERS
+#define METHOD_SIGNATURE "(self, " ENERGY_PARAMETERS
 #define ENERGY_ARGUMENTS                                                                       \
   nb::arg("constant"), nb::arg("unary").noconvert(), nb::arg("shape"), nb::arg("connectivity"), \
       nb::arg("edges").noconvert(), nb::arg("weights").noconvert(), nb::arg("kinds"),           \
@@ -166,6 +220,7 @@ NB_MODULE(_core, m) {
       .def("changed", [](Flow& f) {
         return f.read([](Engine& e) { return copied(e.changed(), {e.changed().size()}); });
       })
+      .def_prop_ro("resumed", [](Flow& f) { return f.read([](Engine& e) { return e.resumed(); }); })
       .def("residuals", [](Flow& f) {
         return f.read([](Engine& e) {
           const auto [excess, difference] = e.residuals();
@@ -199,16 +254,18 @@ NB_MODULE(_core, m) {
              f.use([&](Engine& e) { e.change_fixed(view(index), view(labels)); });
            },
            nb::arg("index").noconvert(), nb::arg("labels").noconvert())
-      .def("min_marginals",
-           [](Flow& f) {
-             std::vector<double> phi;
-             f.use([&](Engine& e) {
-               phi.resize(2 * e.labels().size());
-               e.min_marginals(phi.data());
-             });
-             return copied(std::span<const double>(phi), {phi.size() / 2, 2});
-           })
-      .def("disproof", [](Flow& f, Flow& pristine) {
-        return f.use([&](Engine& e) { return e.disproof(pristine.engine()); });
-      });
+      .def("min_marginals", &all_marginals, nb::arg("threads"))
+      .def("argmin_sums", &argmin_sums, nb::arg("weights").noconvert(),
+           nb::arg("truth").noconvert(), nb::arg("region_first").noconvert(),
+           nb::arg("members").noconvert(), nb::arg("threads"))
+      .def("argmins", &all_argmins, nb::arg("threads"))
+      .def("disproof",
+           [](Flow& f, double constant, In<double> unary, std::vector<std::int64_t> shape,
+              int connectivity, In<Id> edges, std::vector<In<double>> weights,
+              std::vector<int> kinds, nb::tuple regions, In<std::int8_t> fixed) {
+             const Input input = make_input(constant, unary, std::move(shape), connectivity, edges,
+                                            weights, kinds, regions, fixed);
+             return f.use([&](Engine& e) { return e.disproof(input); });
+           },
+           ENERGY_ARGUMENTS, nb::sig("def disproof" METHOD_SIGNATURE "str"));
 }

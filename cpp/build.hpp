@@ -15,6 +15,7 @@ template <class Net>
 class Builder {
  public:
   static constexpr int D = Net::directions;
+  using R = typename Net::Residual;
 
   Builder(Net& net, const Input& input, const GridShape& grid, Quantiser& quantise)
       : net_(net), input_(input), grid_(grid), q_(quantise) {}
@@ -48,8 +49,7 @@ class Builder {
     }
     for (int k = 0; k < D / 2; ++k) {
       const Weights& w = input_.weights[k];
-      Cap* there = net_.cap[2 * k];
-      Cap* back = net_.cap[2 * k + 1] + net_.offset[2 * k];
+      const Id step = net_.offset[2 * k];
       for_runs(grid_, offsets[k], [&](Id slot, std::size_t e, Id n) {
         if (w.kind == Weights::kPair) {
           for (Id j = 0; j < n; ++j) {
@@ -59,10 +59,11 @@ class Builder {
           }
         } else {  // what rounding left below zero counts as zero
           const double* data = w.kind == Weights::kScalar ? w.data : w.data + e;
-          const Id step = w.kind == Weights::kScalar ? 0 : 1;
+          const Id stride = w.kind == Weights::kScalar ? 0 : 1;
           for (Id j = 0; j < n; ++j) {
-            const Cap c = q_(data[j * step]);
-            there[slot + j] = back[slot + j] = c > 0 ? c : 0;
+            const Cap c = std::max<Cap>(q_(data[j * stride]), 0);
+            net_.at(slot + j, 2 * k) = static_cast<R>(c);
+            net_.at(slot + j + step, 2 * k + 1) = static_cast<R>(c);
           }
         }
       });
@@ -70,19 +71,15 @@ class Builder {
   }
 
   void add_arcs() {
-    const Regions& r = input_.regions;
+    if constexpr (Net::kListed) add_list();
+    if (input_.regions.count()) add_regions();
+  }
+
+  void add_list() {
     const std::size_t edges = input_.edges.size() / 2;
     auto& first = net_.first;
     first.assign(net_.slots + 1, 0);
     for (const Id v : input_.edges) ++first[v + 1];
-    for (std::size_t c = 0; c < r.count(); ++c) {
-      const auto hinges = static_cast<Id>(r.hinge_first[c + 1] - r.hinge_first[c]);
-      const auto members = static_cast<Id>(r.member_first[c + 1] - r.member_first[c]);
-      for (std::int64_t k = r.member_first[c]; k < r.member_first[c + 1]; ++k)
-        first[grid_.slot(r.members[k]) + 1] += hinges;
-      for (Id h = 0; h < hinges; ++h)
-        first[grid_.slots + static_cast<Id>(r.hinge_first[c]) + h + 1] += members;
-    }
     for (Id v = 0; v < net_.slots; ++v) first[v + 1] += first[v];
     net_.head.resize(first[net_.slots]);
     net_.sister.resize(first[net_.slots]);
@@ -95,24 +92,42 @@ class Builder {
       q_.pair(input_.weights[0].p(e), input_.weights[0].q(e), P, Q);
       net_.add_pairwise(input_.edges[2 * e], D + edge_arc.back(), Q, P);
     }
-    for (std::size_t c = 0; c < r.count(); ++c) add_region(c);
     next_ = {};
   }
 
   // min(0, beta - alpha s) = min over z of z (beta - alpha M) + sum_i alpha m_i z (1 - y_i)
-  void add_region(std::size_t c) {
+  void add_regions() {
     const Regions& r = input_.regions;
-    for (std::int64_t k = r.member_first[c]; k < r.member_first[c + 1]; ++k)
-      net_.add_unary(grid_.slot(r.members[k]), q_(r.slope[c] * r.mass[k]));
-    for (std::int64_t h = r.hinge_first[c]; h < r.hinge_first[c + 1]; ++h) {
-      const Id z = grid_.slots + static_cast<Id>(h);
-      Cap all = 0;
-      for (std::int64_t k = r.member_first[c]; k < r.member_first[c + 1]; ++k) {
-        const Cap a = q_(r.alpha[h] * r.mass[k]);
-        net_.arc[join(z, grid_.slot(r.members[k]))] = a;
-        all += a;
+    std::vector<Id> nodes;
+    nodes.reserve(r.members.size());
+    for (const Id i : r.members) nodes.push_back(grid_.slot(i));
+    net_.members.build(nodes, r.member_first, r.hinge_first, grid_.slots, net_.slots);
+    std::vector<R> row;
+    std::vector<Cap> all;
+    for (std::size_t c = 0; c < r.count(); ++c) {
+      const auto hub = static_cast<Id>(r.hinge_first[c]);
+      const auto alpha = r.alpha.subspan(hub, r.hinge_first[c + 1] - hub);
+      all.assign(alpha.size(), 0);
+      double mass = -1;  // rows of equal masses are equal
+      std::int64_t inexact = 0;
+      Cap linear = 0;
+      for (std::int64_t q = r.member_first[c]; q < r.member_first[c + 1]; ++q) {
+        if (r.mass[q] != mass) {
+          mass = r.mass[q];
+          const std::int64_t before = q_.inexact;
+          linear = q_(r.slope[c] * mass);
+          row.clear();
+          for (const double a : alpha) row.push_back(static_cast<R>(q_(a * mass)));
+          inexact = q_.inexact - before;
+        } else {
+          q_.inexact += inexact;
+        }
+        net_.add_unary(nodes[q], linear);
+        net_.members.set_row(c, static_cast<Id>(q - r.member_first[c]), row);
+        for (std::size_t k = 0; k < row.size(); ++k) all[k] += row[k];
       }
-      net_.add_unary(z, q_(r.beta[h]) - all);
+      for (std::size_t k = 0; k < alpha.size(); ++k)
+        net_.add_unary(grid_.slots + hub + static_cast<Id>(k), q_(r.beta[hub + k]) - all[k]);
     }
   }
 
@@ -154,21 +169,29 @@ class Builder {
                       u - (u - left) == left;
   }
 
-  // Most flow travels one edge: source -> v -> w -> sink. Here that needs no search.
+  // Most flow travels one edge: source -> v -> w -> sink. Here that needs no search. A member has
+  // nothing to send to its hubs yet.
   void push_directly() {
     for (Id v = net_.begin(); v < net_.end(); ++v) {
       if (net_.excess[v] <= 0) continue;
-      net_.any_code(v, [&](Id code) {
-        const Id w = net_.neighbour(v, code);
-        if (net_.excess[w] >= 0) return false;
-        const Cap amount = std::min({net_.out(v, code), net_.excess[v], -net_.excess[w]});
-        net_.push(v, code, amount);
-        net_.excess[v] -= amount;
-        net_.excess[w] += amount;
-        net_.K += amount;
+      for (Id d = 0; d < D && net_.excess[v] > 0; ++d)
+        push_directly(v, v + net_.offset[d], net_.at(v, d), net_.at(v + net_.offset[d], d ^ 1));
+      if (!Net::kListed && v < grid_.slots) continue;
+      net_.any_arc(v, 0, [&](Id, Id w, R& out, R& in) {
+        push_directly(v, w, out, in);
         return net_.excess[v] == 0;
       });
     }
+  }
+
+  void push_directly(Id v, Id w, R& out, R& in) {
+    if (net_.excess[w] >= 0) return;
+    const Cap amount = std::min<Cap>({out, net_.excess[v], -net_.excess[w]});
+    out -= static_cast<R>(amount);
+    in += static_cast<R>(amount);
+    net_.excess[v] -= amount;
+    net_.excess[w] += amount;
+    net_.K += amount;
   }
 
   Net& net_;

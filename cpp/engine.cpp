@@ -1,31 +1,14 @@
 #include "engine.hpp"
 
-#include <stdexcept>
-
-#include "live.hpp"
-
 namespace cutlearn {
 
-namespace {
-
-template <int D>
-std::unique_ptr<Engine> grid_engine(const Input& input, const Survey& survey) {
-  if (input.regions.count()) return std::make_unique<Live<Network<D, true>>>(input, survey);
-  return std::make_unique<Live<Network<D, false>>>(input, survey);
-}
-
-}  // namespace
+// Each in a file of its own: these are what takes long to compile.
+std::unique_ptr<Engine> make_narrow(const Input& input, const Survey& survey, double scale);
+std::unique_ptr<Engine> make_wide(const Input& input, const Survey& survey);
 
 std::unique_ptr<Engine> make_engine(const Input& input, const Survey& survey) {
-  switch (input.connectivity) {
-    case 0: return std::make_unique<Live<Network<0, true>>>(input, survey);
-    case 4: return grid_engine<4>(input, survey);
-    case 8: return grid_engine<8>(input, survey);
-    case 6: return grid_engine<6>(input, survey);
-    case 18: return grid_engine<18>(input, survey);
-    case 26: return grid_engine<26>(input, survey);
-    default: throw std::invalid_argument("connectivity must be 0, 4, 8, 6, 18 or 26");
-  }
+  const double scale = narrow_scale(input, survey);
+  return scale > 0 ? make_narrow(input, survey, scale) : make_wide(input, survey);
 }
 
 }  // namespace cutlearn

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "input.hpp"
+#include "tally.hpp"
 
 namespace cutlearn {
 
@@ -22,13 +23,15 @@ class Engine {
   virtual void solve() = 0;
   // Labels of the last solve, one for each node, in the caller's order.
   std::span<const std::uint8_t> labels() const { return labels_; }
-  // Nodes whose label the last solve changed (after the first solve: those with label 1).
+  // Nodes whose label the last solve changed. After the first solve these are the nodes with
+  // label 1, which `labels` tells: none are listed.
   std::span<const std::int64_t> changed() const { return changed_; }
+  virtual bool resumed() const = 0;  // whether the last solve was not the first
 
   // True once a change asks for another scale than that of a cold start: then changes are only
   // stored, and the caller builds anew from what is stored. So warm and cold always agree.
   bool outgrown() const {
-    return stale_ || (!clips_ && scale_for(survey_.total()) != quantise_.scale);
+    return stale_ || (!clips_ && !narrow_ && scale_for(survey_.total()) != quantise_.scale);
   }
   // The minimum of the quantised energy is minimum() / scale + clipped().
   virtual Cap minimum() const = 0;
@@ -50,15 +53,21 @@ class Engine {
                             std::span<const std::int8_t> labels) = 0;
 
   // phi[2 i + k] = least energy with node i at label k, infinite against a fixed label.
-  virtual void min_marginals(double* phi) = 0;
+  // requires a solve after the last change
+  virtual void min_marginals(double* phi, int threads) = 0;
+  // Likewise; and sums over the argmins (tally.hpp).
+  virtual TallySums argmin_sums(double* phi, const TallyTask& task, int threads) = 0;
+  // Likewise; and for every node the nodes that turn with it, in order; none for a fixed node.
+  virtual std::vector<std::vector<std::int64_t>> argmins(double* phi, int threads) = 0;
 
-  // Empty if the flow is a maximum flow of `pristine`, the same energy built anew and never
-  // solved, and the labels are its minimal minimum cut; else the first law that is broken.
-  virtual std::string disproof(Engine& pristine) = 0;
+  // Empty if the flow is a maximum flow of the energy `input`, built anew at the scale in use, and
+  // the labels are its minimal minimum cut; else the first law that is broken.
+  virtual std::string disproof(const Input& input) = 0;
 
  protected:
   Survey survey_;  // of the numbers as they are now
   bool clips_ = false;  // built with clipped unaries: follows no change
+  bool narrow_ = false;  // holds whole numbers of quanta only: other changes make it stale
   bool stale_ = false;
   Quantiser quantise_;
   double clipped_ = 0;

@@ -7,6 +7,8 @@
 // sum of all |x| * scale stays below 2^61. Everything after that is integer arithmetic, so the
 // labels minimise the quantised energy exactly, and that differs from E by at most half a
 // quantum for each number that was not represented exactly (`inexact` counts them).
+// Where every number is a multiple of a coarser quantum and the edges fit into 31 bits of it
+// (`narrow_scale`), that quantum is taken: nothing is rounded, and residuals need 32 bits only.
 // Where unaries dwarf the edges (`clip`), those beyond what their edges can carry are cut to one
 // quantum above it: the label stays forced, no tie arises, and the edges keep their precision.
 #pragma once
@@ -57,6 +59,7 @@ struct Input {
 // What the numbers look like; an index of -1 means that nothing is wrong.
 struct Survey {
   double unary = 0, edges = 0, rest = 0;  // sums of absolute values
+  double widest = 0;                      // the largest p + q, or alpha m, of an arc
   std::int64_t bad_unary = -1;            // first that is not finite
   std::int64_t bad_direction = -1, bad_edge = -1;
   std::int64_t worst_direction = -1, worst_edge = -1;  // the least p + q below rounding
@@ -69,6 +72,15 @@ Survey survey(const Input& input);
 
 // The largest power of two with total * scale < 2^61.
 double scale_for(double total);
+
+// A power of two that makes every number whole and every arc less than 2^30; 0 if there is none.
+double narrow_scale(const Input& input, const Survey& survey);
+// Whether x is a multiple of 1 / scale, of less than 2^51 quanta.
+inline bool is_multiple(double x, double scale) {
+  constexpr double kRounder = 0x1.8p52;  // adding and taking it away rounds to whole numbers
+  const double scaled = x * scale;
+  return (scaled + kRounder) - kRounder == scaled;
+}
 
 // Calls f(slot, e, n) for the runs of n edges, numbered e, e + 1, ..., whose first ends are the
 // slots slot, slot + 1, ...

@@ -13,6 +13,7 @@
 #include "build.hpp"
 #include "certificate.hpp"
 #include "engine.hpp"
+#include "marginals.hpp"
 #include "maxflow.hpp"
 
 namespace cutlearn {
@@ -28,13 +29,15 @@ class Live final : public Engine {
  public:
   static constexpr int D = Net::directions;
 
-  Live(const Input& input, const Survey& survey)
+  // narrow: the scale that makes every number whole, or 0
+  Live(const Input& input, const Survey& survey, double narrow)
       : grid_(grid_shape(input.shape, D > 0)), offsets_(forward_offsets(D)), flow_(net_) {
     survey_ = survey;
-    clips_ = survey.clip();
+    narrow_ = narrow > 0;
+    clips_ = !narrow_ && survey.clip();
     const double rest = survey.edges + survey.rest;
     // Clipped unaries add at most what the edges carry, once at each end.
-    quantise_.scale = scale_for(clips_ ? 3 * rest : survey.total());
+    quantise_.scale = narrow_ ? narrow : scale_for(clips_ ? 3 * rest : survey.total());
     Builder<Net> builder(net_, input, grid_, quantise_);
     builder.build(clips_);
     edge_arc_ = std::move(builder.edge_arc);
@@ -56,12 +59,15 @@ class Live final : public Engine {
   void solve() override {
     flow_.solve();
     changed_.clear();
+    resumed_ = solved_;
     solved_ ? read_touched() : read_all();
     solved_ = true;
     if constexpr (kChecks)
       if (const std::string fault = disproof_from(twin_); !fault.empty())
         throw std::logic_error(fault);
   }
+
+  bool resumed() const override { return resumed_; }
 
   Cap minimum() const override { return net_.K + offset_; }
 
@@ -76,6 +82,7 @@ class Live final : public Engine {
                     double* stored) override {
     for (std::size_t k = 0; k < index.size(); ++k) {
       const double old = std::exchange(stored[index[k]], values[k]);
+      stale_ = stale_ || !holds(values[k]);
       if (!follows(survey_.unary, std::abs(values[k]) - std::abs(old))) continue;
       const Cap before = forget(old);
       const Cap amount = quantise_(values[k]) - before;
@@ -92,8 +99,9 @@ class Live final : public Engine {
       const double p0 = std::exchange(stored[2 * index[k]], pq[2 * k]);
       const double q0 = std::exchange(stored[2 * index[k] + 1], pq[2 * k + 1]);
       const double p = pq[2 * k], q = pq[2 * k + 1];
-      if (!follows(survey_.edges, std::abs(p) + std::abs(q) - std::abs(p0) - std::abs(q0)))
-        continue;
+      const double size = std::abs(p) + std::abs(q);
+      stale_ = stale_ || !holds(p) || !holds(q) || (narrow_ && size * scale() >= 0x1p30);
+      if (!follows(survey_.edges, size - std::abs(p0) - std::abs(q0))) continue;
       Cap P, Q, P0 = forget(p0), Q0 = forget(q0);
       if (P0 + Q0 < 0) Q0 = -P0;
       quantise_.pair(p, q, P, Q);
@@ -115,28 +123,35 @@ class Live final : public Engine {
       force(grid_.slot(static_cast<Id>(index[k])), labels[k]);
   }
 
-  // Each node is forced to its other label in turn, from the last flow.
-  void min_marginals(double* phi) override {
-    flow_.solve();
-    const Cap best = minimum();
-    for (Id i = 0; i < grid_.pixels(); ++i) {
-      const Id v = grid_.slot(i);
-      const bool label = labels_[i];
-      phi[2 * i + label] = energy(best);
-      double& other = phi[2 * i + !label];
-      other = std::numeric_limits<double>::infinity();
-      if (forced_.count(v)) continue;
-      force(v, !label);
-      flow_.solve();
-      other = energy(minimum());
-      if (const auto it = beyond_.find(v); it != beyond_.end()) other += it->second;
-      force(v, -1);
-    }
-    solve();
+  void min_marginals(double* phi, int threads) override {
+    marginals(phi, threads, [](int, Id, double, std::span<const Id>) {});
   }
 
-  std::string disproof(Engine& pristine) override {
-    return disproof_from(dynamic_cast<Live&>(pristine).net_);
+  TallySums argmin_sums(double* phi, const TallyTask& task, int threads) override {
+    const TallyPlan plan(task, labels_);
+    const std::vector<std::uint8_t> on = source_side();
+    std::vector<Tally<Net>> tallies;
+    for (int t = 0; t < threads; ++t) tallies.emplace_back(net_, grid_, on, plan);
+    marginals(phi, threads, [&](int thread, Id i, double rise, std::span<const Id> set) {
+      tallies[thread].add(i, rise, set);
+    });
+    for (int t = 1; t < threads; ++t) tallies[0].add(tallies[t]);
+    return tallies[0].sums(edge_arc_);
+  }
+
+  std::vector<std::vector<std::int64_t>> argmins(double* phi, int threads) override {
+    std::vector<std::vector<std::int64_t>> sets(grid_.pixels());
+    marginals(phi, threads, [&](int, Id i, double, std::span<const Id> set) {
+      for (const Id v : set)
+        if (v < grid_.slots) sets[i].push_back(grid_.pixel(v));
+      std::sort(sets[i].begin(), sets[i].end());
+    });
+    return sets;
+  }
+
+  std::string disproof(const Input& input) override {
+    Live pristine(input, cutlearn::survey(input), narrow_ ? scale() : 0);
+    return disproof_from(pristine.net_);
   }
 
  private:
@@ -151,9 +166,39 @@ class Live final : public Engine {
     if constexpr (kChecks) change(twin_);
   }
 
-  std::string disproof_from(Net& pristine) {
+  std::vector<std::uint8_t> source_side() const {
     std::vector<std::uint8_t> on(net_.slots);
     for (Id v = net_.begin(); v < net_.end(); ++v) on[v] = flow_.on_source_side(v);
+    return on;
+  }
+
+  // Writes phi, and calls visit(thread, i, rise, A_i) for every free node i: its other label costs
+  // `rise` more than the minimum.
+  template <class Visit>
+  void marginals(double* phi, int threads, Visit&& visit) {
+    const Cap best = minimum();
+    const double least = energy(best), quantum = 1 / quantise_.scale;
+    for (Id i = 0; i < grid_.pixels(); ++i) {
+      phi[2 * i + labels_[i]] = least;
+      phi[2 * i + !labels_[i]] = std::numeric_limits<double>::infinity();
+    }
+    const auto skip = [&](Id i) { return !forced_.empty() && forced_.count(grid_.slot(i)); };
+    each_marginal(net_, source_side(), grid_, threads, skip,
+                  [&](int thread, Id i, Cap f, std::span<const Id> set) {
+                    double& other = phi[2 * i + !labels_[i]];
+                    other = static_cast<double>(best + f) * quantum + clipped_;
+                    double rise = static_cast<double>(f) * quantum;
+                    if (!beyond_.empty())
+                      if (const auto it = beyond_.find(grid_.slot(i)); it != beyond_.end()) {
+                        other += it->second;
+                        rise += it->second;
+                      }
+                    visit(thread, i, rise, set);
+                  });
+  }
+
+  std::string disproof_from(Net& pristine) {
+    const std::vector<std::uint8_t> on = source_side();
     for (Id i = 0; i < grid_.pixels(); ++i)
       if (labels_[i] != on[grid_.slot(i)]) return "labels differ from the source side";
     return cutlearn::disproof(net_, pristine, on);
@@ -173,9 +218,12 @@ class Live final : public Engine {
   // Adds to one of the survey's sums; false if the network can no longer follow.
   bool follows(double& sum, double change) {
     sum += change;
-    if (clips_ || survey_.clip() || survey_.total() * quantise_.scale >= 0x1p61) stale_ = true;
+    if (clips_ || (!narrow_ && survey_.clip()) || survey_.total() * quantise_.scale >= 0x1p61)
+      stale_ = true;
     return !stale_;
   }
+
+  bool holds(double x) const { return !narrow_ || is_multiple(x, quantise_.scale); }
 
   // The quantised number, no longer counted among the inexact ones.
   Cap forget(double x) {
@@ -236,8 +284,11 @@ class Live final : public Engine {
   }
 
   void read_all() {
-    for (Id i = 0; i < grid_.pixels(); ++i)
-      if ((labels_[i] = flow_.on_source_side(grid_.slot(i)))) changed_.push_back(i);
+    std::uint8_t* label = labels_.data();
+    for (Id z = 0; z < grid_.size[0]; ++z)
+      for (Id y = 0; y < grid_.size[1]; ++y)
+        for (Id x = 0, v = grid_.slot(z, y, 0); x < grid_.size[2]; ++x, ++v)
+          *label++ = flow_.on_source_side(v);
     flow_.touched().clear();
   }
 
@@ -263,7 +314,7 @@ class Live final : public Engine {
   std::unordered_map<Id, Force> forced_;
   std::unordered_map<Id, double> beyond_;  // what clipping took from the cost of the label not forced
   Cap offset_ = 0;                         // what forcing to label 1 took from K
-  bool solved_ = false;
+  bool solved_ = false, resumed_ = false;
 };
 
 }  // namespace cutlearn

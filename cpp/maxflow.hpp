@@ -19,6 +19,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -35,24 +36,28 @@ class Levels {
     if (static_cast<std::size_t>(depth) >= lists_.size()) lists_.resize(depth + 8);
     lists_[depth].push_back(v);
     if (depth < lowest_) lowest_ = depth;
+    if (depth > highest_) highest_ = depth;
   }
   // The lowest depth with nodes, or -1.
   Id lowest() {
-    const Id n = static_cast<Id>(lists_.size());
-    while (lowest_ < n && lists_[lowest_].empty()) ++lowest_;
-    return lowest_ < n ? lowest_ : -1;
+    while (lowest_ <= highest_ && lists_[lowest_].empty()) ++lowest_;
+    if (lowest_ <= highest_) return lowest_;
+    lowest_ = std::numeric_limits<Id>::max();
+    highest_ = -1;
+    return -1;
   }
   std::vector<Id>& at(Id depth) { return lists_[depth]; }
 
  private:
   std::vector<std::vector<Id>> lists_;
-  Id lowest_ = 0;
+  Id lowest_ = std::numeric_limits<Id>::max(), highest_ = -1;
 };
 
 template <class Net>
 class Maxflow {
  public:
   static constexpr int D = Net::directions;
+  using R = typename Net::Residual;
   using Link = std::conditional_t<Net::has_arcs, Id, std::uint8_t>;
   static constexpr Link kRoot = std::numeric_limits<Link>::max();
   static constexpr Link kOrphan = kRoot - 1;
@@ -79,6 +84,8 @@ class Maxflow {
   // To be called after the excess of v changed.
   void excess_changed(Id v) {
     if (level_.empty()) return;
+    if (net_.excess[v] > 0 && level_[v] < 0) drain<T>(v);
+    if (net_.excess[v] < 0 && level_[v] > 0) drain<S>(v);
     const Cap e = net_.excess[v];
     if (e > 0) {
       make_root<S>(v);
@@ -92,7 +99,7 @@ class Maxflow {
   // To be called after the residuals between v and neighbour(v, code) changed.
   void residual_changed(Id v, Id code) {
     if (level_.empty()) return;
-    const Id w = net_.neighbour(v, code), back = net_.reverse(code);
+    const Id w = net_.neighbour(v, code), back = net_.reverse(v, code);
     drop_saturated(v, code);
     drop_saturated(w, back);
     if (net_.out(v, code) > 0) wake(v, w);
@@ -105,11 +112,11 @@ class Maxflow {
 
   // Residual along which `side` grows from v over code, and that which links v to a parent.
   template <Side side>
-  Cap& grow_cap(Id v, Id code) {
+  auto& grow_cap(Id v, Id code) {
     return side == S ? net_.out(v, code) : net_.in(v, code);
   }
   template <Side side>
-  Cap& link_cap(Id v, Id code) {
+  auto& link_cap(Id v, Id code) {
     return side == S ? net_.in(v, code) : net_.out(v, code);
   }
 
@@ -117,7 +124,7 @@ class Maxflow {
     level_.assign(net_.slots, 0);
     parent_.assign(net_.slots, kNone);
     sunk_.assign(net_.slots, 0);
-    if constexpr (Net::has_arcs) current_.assign(net_.first.begin(), net_.first.end() - 1);
+    if constexpr (Net::has_arcs) current_.assign(net_.slots, 0);
     for (Id v = net_.begin(); v < net_.end(); ++v) {
       const Cap e = net_.excess[v];
       if (e == 0) continue;
@@ -147,25 +154,51 @@ class Maxflow {
   // Looks along every arc of u; false if u left its depth on the way.
   template <Side side>
   bool scan(Id u, Id depth) {
-    return !net_.any_code(u, [&](Id code) {
-      while (grow_cap<side>(u, code) > 0) {
-        const Id v = net_.neighbour(u, code);
-        const Id there = level_[v] * sign<side>;
-        if (there > 0) return false;
-        if (there == 0) {
-          level_[v] = sign<side> * (depth + 1);
-          parent_[v] = static_cast<Link>(net_.reverse(code));
-          active_[side].add(v, depth + 1);
-          if (side == S && track_) touched_.push_back(v);
-          return false;
-        }
-        side == S ? augment(u, code) : augment(v, net_.reverse(code));
-        adopt<S>();
-        adopt<T>();
-        if (level_[u] != sign<side> * depth) return true;
-      }
-      return false;
+    // Which directions lead out of the tree is asked without branches: mostly none does.
+    auto open = mask([&](Id d) {
+      return (grow_cap<side>(u, d) > 0) & (level_[u + net_.offset[d]] * sign<side> <= 0);
     });
+    for (; open; open &= open - 1)
+      if (!look<side>(u, std::countr_zero(open), depth)) return false;
+    return !net_.any_arc(u, 0, [&](Id code, Id v, R& out, R& in) {
+      if ((side == S ? out : in) <= 0 || level_[v] * sign<side> > 0) return false;
+      return !look<side>(u, code, depth);
+    });
+  }
+
+  template <Side side>
+  bool look(Id u, Id code, Id depth) {
+    while (grow_cap<side>(u, code) > 0) {
+      const Id v = net_.neighbour(u, code);
+      const Id there = level_[v] * sign<side>;
+      if (there > 0) return true;
+      if (there == 0) {
+        level_[v] = sign<side> * (depth + 1);
+        parent_[v] = static_cast<Link>(net_.reverse(u, code));
+        active_[side].add(v, depth + 1);
+        if (side == S && track_) touched_.push_back(v);
+        return true;
+      }
+      side == S ? augment(u, code) : augment(v, net_.reverse(u, code));
+      adopt<S>();
+      adopt<T>();
+      if (level_[u] != sign<side> * depth) return false;
+    }
+    return true;
+  }
+
+  // Whether v, over the arc of this code, is the parent of its neighbour u.
+  bool is_parent(Id v, Id code, Id u) const {
+    return parent_[u] == static_cast<Link>(net_.reverse(v, code));
+  }
+
+  // One bit for each direction of the grid where f holds.
+  template <class F>
+  static std::uint32_t mask(F&& f) {
+    std::uint32_t bits = 0;
+#pragma GCC unroll 32
+    for (Id d = 0; d < D; ++d) bits |= static_cast<std::uint32_t>(f(d)) << d;
+    return bits;
   }
 
   // Pushes what the path root(S) .. u -> neighbour .. root(T) can carry.
@@ -184,7 +217,7 @@ class Maxflow {
   template <Side side>
   Id bottleneck(Id v, Cap& amount) {
     while (parent_[v] != kRoot) {
-      amount = std::min(amount, link_cap<side>(v, parent_[v]));
+      amount = std::min<Cap>(amount, link_cap<side>(v, parent_[v]));
       v = net_.neighbour(v, parent_[v]);
     }
     amount = std::min(amount, side == S ? net_.excess[v] : -net_.excess[v]);
@@ -196,7 +229,7 @@ class Maxflow {
     while (parent_[v] != kRoot) {
       const Link link = parent_[v];
       const Id p = net_.neighbour(v, link);
-      Cap& left = link_cap<side>(v, link);
+      auto& left = link_cap<side>(v, link);
       left -= amount;
       grow_cap<side>(v, link) += amount;
       if (left == 0) make_orphan<side>(v);
@@ -216,7 +249,7 @@ class Maxflow {
   void adopt() {
     Levels& waiting = orphans_[side];
     if (waiting.lowest() < 0) return;
-    phase_ += kPatience + 2;
+    phase_ = static_cast<std::uint8_t>(phase_ + kPatience + 2);
     for (Id depth; (depth = waiting.lowest()) >= 0;) {
       for (std::size_t k = 0; k < waiting.at(depth).size(); ++k) {
         const Id v = waiting.at(depth)[k];
@@ -228,18 +261,18 @@ class Maxflow {
 
   template <Side side>
   void settle(Id v, Id depth) {
-    if (find_parent<side>(v, depth)) return;
+    Id nearest = top_[side];
+    if (find_parent<side>(v, depth, nearest)) return;
     // No parent at a smaller depth: sink to just below the nearest neighbour, or go free. The
     // children's depths are no longer above v's, so they look again, after v in order.
-    Id nearest = top_[side];
-    net_.any_code(v, [&](Id code) {
-      const Id u = net_.neighbour(v, code);
+    auto children = mask([&](Id d) { return parent_[v + net_.offset[d]] == (d ^ 1); });
+    for (; children; children &= children - 1)
+      make_orphan<side>(v + net_.offset[std::countr_zero(children)]);
+    net_.any_arc(v, 0, [&](Id code, Id u, R& out, R& in) {
       const Id at = level_[u] * sign<side>;
       if (at <= 0) return false;
-      if (parent_[u] == static_cast<Link>(net_.reverse(code))) {
-        make_orphan<side>(u);
-      }
-      if (at < nearest && link_cap<side>(v, code) > 0) nearest = at;
+      if (is_parent(v, code, u)) make_orphan<side>(u);
+      if (at < nearest && (side == S ? in : out) > 0) nearest = at;
       return false;
     });
     if (nearest < top_[side] && patient(v)) {
@@ -252,16 +285,18 @@ class Maxflow {
       if (side == S && track_) touched_.push_back(v);
       if (nearest < top_[side]) wake_around<side>(v);
     }
-    if constexpr (Net::has_arcs) current_[v] = net_.first[v];
+    if constexpr (Net::has_arcs) current_[v] = 0;
   }
 
   // A set of nodes cut off from its roots would climb level by level, each one taking another for
   // its parent, up to the top. After a few steps a node goes free instead: if it is still reached,
   // its neighbours find it again.
   bool patient(Id v) {
-    // sunk_[v] - phase_ counts the steps of this call of adopt; anything else is an older count.
-    if (sunk_[v] - phase_ > kPatience) sunk_[v] = phase_;
-    return sunk_[v]++ - phase_ < kPatience;
+    // sunk_[v] - phase_ counts the steps of this call of adopt. Other differences are older counts;
+    // one that looks recent because bytes wrap only makes a node impatient.
+    const auto count = static_cast<std::uint8_t>(sunk_[v] - phase_);
+    sunk_[v] = static_cast<std::uint8_t>(phase_ + (count > kPatience ? 1 : count + 1));
+    return count != kPatience;
   }
 
   // v left its tree: nodes there that reach it must look at it again (T2).
@@ -275,27 +310,63 @@ class Maxflow {
     });
   }
 
+  // Else `nearest` is the least depth among the neighbours in the grid that could be a parent.
   template <Side side>
-  bool find_parent(Id v, Id depth) {
-    const auto fits = [&](Id code) {
-      if (link_cap<side>(v, code) <= 0) return false;
-      const Id at = level_[net_.neighbour(v, code)] * sign<side>;
-      if (at <= 0 || at >= depth) return false;
-      parent_[v] = static_cast<Link>(code);
-      return true;
-    };
-    for (Id d = 0; d < D; ++d)
-      if (fits(d)) return true;
+  bool find_parent(Id v, Id depth, Id& nearest) {
+    if constexpr (D > 0) {
+      // Depth and direction in one number, the least of all: no branch until it is known.
+      std::uint32_t best = static_cast<std::uint32_t>(nearest) << 5;
+#pragma GCC unroll 32
+      for (Id d = 0; d < D; ++d) {
+        const Id at = level_[v + net_.offset[d]] * sign<side>;
+        const bool fits = (at > 0) & (link_cap<side>(v, d) > 0);
+        const std::uint32_t key = fits ? static_cast<std::uint32_t>(at) << 5 | d : ~0u;
+        best = key < best ? key : best;
+      }
+      nearest = static_cast<Id>(best >> 5);
+      if (nearest < depth) {
+        parent_[v] = static_cast<Link>(best & 31);
+        return true;
+      }
+    }
     if constexpr (Net::has_arcs) {
       // Arcs before current_ were found useless for this depth: a node with very many arcs must
       // not look at all of them each time it loses its parent.
-      for (Id& a = current_[v]; a < net_.first[v + 1]; ++a)
-        if (fits(D + a)) return true;
+      return net_.any_arc(v, current_[v], [&](Id code, Id u, R& out, R& in) {
+        const Id at = level_[u] * sign<side>;
+        if (at > 0 && at < depth && (side == S ? in : out) > 0) {
+          parent_[v] = static_cast<Link>(code);
+          return true;
+        }
+        ++current_[v];
+        return false;
+      });
     }
     return false;
   }
 
   // --- changes from outside, between solves ---
+
+  // An excess that arises at a node of T leaves through its path to the root, as far as that has
+  // room; likewise a deficit in S. Mostly the trees stay as they are.
+  template <Side side>
+  void drain(Id v) {
+    if (parent_[v] == kRoot) return;
+    Cap amount = net_.excess[v] < 0 ? -net_.excess[v] : net_.excess[v];
+    Id root = v;
+    while (parent_[root] != kRoot) {
+      if (parent_[root] == kOrphan) return;
+      amount = std::min<Cap>(amount, link_cap<side>(root, parent_[root]));
+      root = net_.neighbour(root, parent_[root]);
+    }
+    amount = std::min(amount, net_.excess[root] < 0 ? -net_.excess[root] : net_.excess[root]);
+    if (amount == 0) return;  // the root changed sign and is about to say so
+    push_up<side>(v, amount);
+    net_.excess[v] += sign<side> * amount;
+    net_.excess[root] -= sign<side> * amount;
+    net_.K += amount;
+    if (net_.excess[root] == 0) make_orphan<side>(root);
+  }
 
   template <Side side>
   void make_root(Id v) {
@@ -315,7 +386,7 @@ class Maxflow {
     const bool s = level_[v] > 0;
     net_.any_code(v, [&](Id code) {
       const Id u = net_.neighbour(v, code);
-      if (parent_[u] == static_cast<Link>(net_.reverse(code)))
+      if (is_parent(v, code, u))
         s ? make_orphan<S>(u) : make_orphan<T>(u);
       return false;
     });
@@ -340,9 +411,9 @@ class Maxflow {
   std::array<Levels, 2> active_, orphans_;
   std::array<Id, 2> top_{1, 1};
   std::vector<Id> scan_, touched_;
-  static constexpr std::uint32_t kPatience = 2;  // measured: 1 to 4 are alike
-  std::vector<std::uint32_t> sunk_;
-  std::uint32_t phase_ = 0;
+  static constexpr std::uint8_t kPatience = 2;  // measured: 1 to 4 are alike
+  std::vector<std::uint8_t> sunk_;
+  std::uint8_t phase_ = 0;
   bool track_ = false;  // the first solve touches everything: not worth listing
 };
 

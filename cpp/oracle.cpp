@@ -1,14 +1,12 @@
 #include "oracle.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <mutex>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
-#include <thread>
 
 #include "engine.hpp"
+#include "scan.hpp"
 
 namespace cutlearn {
 
@@ -75,15 +73,26 @@ void add_edge_difference(const OracleTask& task, std::span<const std::uint8_t> y
   });
 }
 
+// constant_k + unary_k . y
+double piece(const OracleTask& task, std::size_t k, std::span<const std::uint8_t> y) {
+  const double* unary = task.unary.data() + k * y.size();
+  double sum = task.constant[k];
+  for (std::size_t i = 0; i < y.size(); ++i)
+    if (y[i]) sum += unary[i];
+  return sum;
+}
+
+std::int64_t count(const OracleTask& task, std::span<const std::uint8_t> y) {
+  std::int64_t s = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) s += y[i] && task.counted[i];
+  return s;
+}
+
 double loss(const OracleTask& task, std::span<const std::uint8_t> y) {
-  double least = 0;
-  for (std::size_t k = 0; k < task.constant.size(); ++k) {
-    const double* unary = task.unary.data() + k * y.size();
-    double sum = task.constant[k];
-    for (std::size_t i = 0; i < y.size(); ++i)
-      if (y[i]) sum += unary[i];
-    least = k ? std::min(least, sum) : sum;
-  }
+  double least = piece(task, 0, y);
+  for (std::size_t k = 1; k < task.constant.size(); ++k) least = std::min(least, piece(task, k, y));
+  least += counted_regions(task.regions, y);
+  if (!task.table.empty()) least -= task.table[count(task, y)];
   return -least;
 }
 
@@ -91,9 +100,10 @@ void write_plane(const OracleTask& task, std::span<const std::uint8_t> y, std::s
   std::fill(plane.begin(), plane.end(), 0.0);
   double* a = plane.data() + 1;
   task.node.single ? add_difference<float>(task, y, a) : add_difference<double>(task, y, a);
-  double* edge = a + task.node.columns;
-  task.edge.single ? add_edge_difference<float>(task, y, edge)
-                   : add_edge_difference<double>(task, y, edge);
+  a += task.node.columns;
+  task.edge.single ? add_edge_difference<float>(task, y, a)
+                   : add_edge_difference<double>(task, y, a);
+  add_region_difference(task.regions, task.truth, y, a + task.edge.columns);
   for (double& x : plane) x *= task.energy_scale;
   plane[0] = task.loss_scale * loss(task, y);
 }
@@ -102,9 +112,11 @@ double height(std::span<const double> plane, std::span<const double> w) {
   return std::inner_product(w.begin(), w.end(), plane.begin() + 1, plane[0]);
 }
 
-Input make_input(const OracleTask& task, const OracleScratch& scratch) {
+Input make_input(const OracleTask& task, std::span<const double> unary, const Regions& regions,
+                 const OracleScratch& scratch) {
   Input input;
-  input.unary = scratch.shifted;
+  input.unary = unary;
+  input.regions = regions;
   input.shape = task.shape;
   input.connectivity = task.connectivity;
   input.edges = task.ends;
@@ -126,67 +138,98 @@ Input make_input(const OracleTask& task, const OracleScratch& scratch) {
   return input;
 }
 
-std::unique_ptr<Engine> build(const OracleTask& task, const OracleScratch& scratch) {
-  const Input input = make_input(task, scratch);
+// The labels that minimise the energy with these unaries.
+std::vector<std::uint8_t> best_labels(const OracleTask& task, std::span<const double> unary,
+                                      const Regions& regions, const OracleScratch& scratch) {
+  const Input input = make_input(task, unary, regions, scratch);
   Survey s = survey(input);
   // Unaries that dwarf the edges are not clipped: planes compare sums over the whole image, so a
   // quantum of the total is fine enough, and weights w_edge = 0 are common in training.
   s.rest += s.unary;
   if (s.bad_unary >= 0 || s.bad_edge >= 0 || !std::isfinite(s.total()))
     throw std::overflow_error("w makes energies beyond the range of floating point");
-  return make_engine(input, s);
+  const auto engine = make_engine(input, s);
+  engine->solve();
+  return {engine->labels().begin(), engine->labels().end()};
+}
+
+// Scans the hull of the count for the piece in scratch.shifted; see(y) gives the plane's a . w of a
+// labelling, and keeps the labelling when it is the best. `best` is the greatest height so far.
+template <class See>
+void scan(const OracleTask& task, std::size_t k, const Regions& regions, OracleScratch& scratch,
+          const double& best, See&& see) {
+  const std::size_t n = task.truth.size();
+  const double ratio = task.loss_scale / task.energy_scale;
+  double lowest = 0;  // best as a value of E - F
+  const auto vertex = [&](std::span<const std::uint8_t> y, double mu) -> Vertex {
+    const double energy = -see(y) / task.energy_scale +
+                          ratio * (piece(task, k, y) + counted_regions(task.regions, y));
+    lowest = -best / task.energy_scale;
+    return {count(task, y), energy, mu};
+  };
+  const auto solve = [&](double mu) {
+    scratch.tilted = scratch.shifted;
+    for (std::size_t i = 0; i < n; ++i)
+      if (task.counted[i]) scratch.tilted[i] += mu;
+    return vertex(best_labels(task, scratch.tilted, regions, scratch), mu);
+  };
+  const auto convex = [&](double s) {
+    const auto at = std::min(static_cast<std::size_t>(s), task.table.size() - 2);
+    const double part = s - static_cast<double>(at);
+    return ratio * ((1 - part) * task.table[at] + part * task.table[at + 1]);
+  };
+  std::vector<std::uint8_t> y(n);
+  const auto all = [&](std::uint8_t label, double mu) {
+    for (std::size_t i = 0; i < n; ++i)
+      y[i] = task.fixed.empty() || task.fixed[i] < 0 ? label
+                                                     : static_cast<std::uint8_t>(task.fixed[i]);
+    return vertex(y, mu);
+  };
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Vertex none = all(0, infinity), every = all(1, -infinity);
+  scan_hull(none, every, lowest, convex, solve);
 }
 
 }  // namespace
 
 void highest_plane(const OracleTask& task, std::span<const double> w, std::span<double> plane,
                    OracleScratch& scratch) {
-  multiply(task.node, w.first(task.node.columns), scratch.unary);
-  multiply(task.edge, w.subspan(task.node.columns), scratch.weights);
-  const std::size_t n = scratch.unary.size();
+  const std::size_t nodes = task.node.columns, edges = task.edge.columns;
+  multiply(task.node, w.first(nodes), scratch.unary);
+  multiply(task.edge, w.subspan(nodes, edges), scratch.weights);
   const double ratio = task.loss_scale / task.energy_scale;
+  const Regions regions =
+      region_terms(task.regions, w.subspan(nodes + edges), ratio, scratch.hinges);
+  const std::size_t n = scratch.unary.size();
   scratch.shifted.resize(n);
   scratch.row.resize(plane.size());
+  double best = -std::numeric_limits<double>::infinity();
+  // Keeps the plane of y if it is the highest so far (ties: the first); gives its a . w.
+  const auto see = [&](std::span<const std::uint8_t> y) {
+    write_plane(task, y, scratch.row);
+    const double slope = height(scratch.row, w) - scratch.row[0];
+    if (scratch.row[0] + slope > best) {
+      best = scratch.row[0] + slope;
+      std::copy(scratch.row.begin(), scratch.row.end(), plane.begin());
+    }
+    return slope;
+  };
   for (std::size_t k = 0; k < task.constant.size(); ++k) {
     const double* piece = task.unary.data() + k * n;
     for (std::size_t i = 0; i < n; ++i) scratch.shifted[i] = scratch.unary[i] + ratio * piece[i];
-    const auto engine = build(task, scratch);
-    engine->solve();
-    // Ties between pieces: the lowest index.
-    if (k == 0) {
-      write_plane(task, engine->labels(), plane);
-      continue;
-    }
-    write_plane(task, engine->labels(), scratch.row);
-    if (height(scratch.row, w) > height(plane, w))
-      std::copy(scratch.row.begin(), scratch.row.end(), plane.begin());
+    if (task.table.empty())
+      see(best_labels(task, scratch.shifted, regions, scratch));
+    else
+      scan(task, k, regions, scratch, best, see);
   }
 }
 
 void oracle_round(std::span<const OracleTask* const> tasks, std::span<const double> w,
                   double* planes, int threads) {
   const std::size_t size = 1 + w.size();
-  std::atomic<std::size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex lock;
-  const auto work = [&] {
-    OracleScratch scratch;
-    for (std::size_t i; (i = next++) < tasks.size();) {
-      try {
-        highest_plane(*tasks[i], w, {planes + i * size, size}, scratch);
-      } catch (...) {
-        const std::lock_guard guard(lock);
-        if (!failure) failure = std::current_exception();
-        next = tasks.size();
-      }
-    }
-  };
-  std::vector<std::thread> others;
-  const auto wanted = std::min<std::size_t>(static_cast<std::size_t>(threads), tasks.size());
-  for (std::size_t t = 1; t < wanted; ++t) others.emplace_back(work);
-  work();
-  for (std::thread& other : others) other.join();
-  if (failure) std::rethrow_exception(failure);
+  run_round<OracleScratch>(tasks.size(), threads, [&](std::size_t i, OracleScratch& scratch) {
+    highest_plane(*tasks[i], w, {planes + i * size, size}, scratch);
+  });
 }
 
 }  // namespace cutlearn

@@ -1,11 +1,13 @@
 // The oracle of one image: weights w in, the highest plane of its risk at w out.
 //
-// What     E(y; w) = sum_i y_i (w_node . f_i) + sum_e [y_i != y_j] (w_edge . g_e). The loss is given
-//          as pieces, -Delta(y) = min_k (constant_k + unary_k . y), so
+// What     E(y; w) = sum_i y_i (w_node . f_i) + sum_e [y_i != y_j] (w_edge . g_e) + envelopes of
+//          regions (oracle_regions.hpp). The loss is given as
+//            -Delta(y) = min_k (constant_k + unary_k . y) + sum_c psi_c(s_c) - f(s),
+//          psi_c concave in a region's count, f convex in the image's. So
 //            max_y  r Delta(y) - s (E(y; w) - E(y_n; w))
-//          is the best of one cut for each piece, with unaries s w_node . f_i + r unary_ki, divided
-//          by s. The plane of the labelling found is b + a . w, b = r Delta(y), a = s (psi(y_n) -
-//          psi(y)); psi sums f over the ones and g over the edges whose ends differ.
+//          is the best of one cut for each piece k, with unaries w_node . f_i + r/s unary_ki and the
+//          psi_c beside the envelopes, or of several where there is an f (scan.hpp). The plane of the
+//          labelling found is b + a . w, b = r Delta(y), a = s (psi(y_n) - psi(y)).
 // Sums     a is summed over the nodes and edges where y and y_n disagree, in their order: short near
 //          the optimum, without cancellation, and a function of y alone.
 // State    None: every round builds its network anew and resumes only from piece to piece. When w
@@ -19,6 +21,8 @@
 #include <vector>
 
 #include "input.hpp"
+#include "oracle_regions.hpp"
+#include "rounds.hpp"
 
 namespace cutlearn {
 
@@ -39,21 +43,28 @@ struct OracleTask {
   std::span<const std::uint8_t> truth;
   std::span<const double> constant;  // K
   std::span<const double> unary;     // K x n
+  OracleRegions regions;
+  std::span<const double> table;          // empty, or f(0) .. f(number of counted nodes)
+  std::span<const std::uint8_t> counted;  // empty, or 1 where the table counts a node
+
+  std::size_t weights() const { return node.columns + edge.columns + regions.weights(); }
   double loss_scale = 1, energy_scale = 1;
 };
 
 // Memory that a thread uses again from image to image.
 struct OracleScratch {
-  std::vector<double> unary, shifted, weights, row;
+  std::vector<double> unary, shifted, tilted, weights, row;
+  Hinges hinges;
 };
 
 // Writes b, a_1 .. a_d to `plane`.
-// requires w_edge >= 0, plane.size() == 1 + w.size(), w.size() == node + edge features
+// requires w_edge >= 0, plane.size() == 1 + w.size(), w.size() == task.weights()
 // throws std::overflow_error when w makes energies beyond the range of doubles
 void highest_plane(const OracleTask& task, std::span<const double> w, std::span<double> plane,
                    OracleScratch& scratch);
 
 // One round: planes[i] for every task, on so many threads.
+// throws OracleFailure
 void oracle_round(std::span<const OracleTask* const> tasks, std::span<const double> w,
                   double* planes, int threads);
 

@@ -3,17 +3,22 @@
 import numpy as np
 
 from cutlearn.energy.energy import Energy
-from cutlearn.energy.linear import psi, unary_of, weights_of
+from cutlearn.energy.envelope import Envelope
+from cutlearn.energy.linear import envelopes_of, psi, unary_of, weights_of
 from cutlearn.learn.oracle import Plane
 
 
 class SlowOracle:
-    """As `cutlearn.learn.oracle.Oracle`, on one live handle over a list of edges."""
+    """As `cutlearn.learn.oracle.Oracle`, over a list of edges.
+
+    One live handle serves all w, unless there are regions, whose hinges change with w.
+    """
 
     def __init__(self, task):
         self.task = task
         problem = task.problem
-        self.truth = psi(problem, task.labels)
+        self.specs = task.layout.specs or None
+        self.truth = psi(problem, task.labels, self.specs)
         energy = Energy(np.zeros(problem.n_nodes), problem.edge_ends(), np.zeros(problem.n_edges))
         self.solver = energy.solver(problem.fixed)
 
@@ -26,12 +31,22 @@ class SlowOracle:
         ratio = task.loss_scale / task.energy_scale
         best = None
         for piece in task.loss.unary:
-            self.solver.set_unary(np.arange(problem.n_nodes), unary + ratio * piece)
-            labels = self.solver.minimize().labels
+            labels = self._labels(w, unary + ratio * piece, ratio)
             plane = Plane(
                 task.loss_scale * task.loss.value(labels),
-                task.energy_scale * (self.truth - psi(problem, labels)),
+                task.energy_scale * (self.truth - psi(problem, labels, self.specs)),
             )
             if best is None or plane.value(w) > best.value(w):
                 best = plane
         return best
+
+    def _labels(self, w, unary, ratio):
+        problem, counts = self.task.problem, self.task.loss.counts
+        if not (self.specs or counts):
+            self.solver.set_unary(np.arange(problem.n_nodes), unary)
+            return self.solver.minimize().labels
+        envelopes = envelopes_of(problem, w, self.specs) + [
+            Envelope(e.members, ratio * e.slopes, ratio * e.intercepts, e.weights) for e in counts
+        ]
+        energy = Energy(unary, problem.edge_ends(), weights_of(problem, w), envelopes)
+        return energy.minimize(problem.fixed).labels

@@ -264,11 +264,11 @@ def test_works_in_grid_search(model):
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("potentials", ("unary", "envelope"), "no others exist so far"),
-        ("potentials", "unary", "no others exist so far"),
-        ("labels", "ordered", "'binary'; no other labels exist"),
+        ("potentials", ("contrast", "envelope"), "and 'envelope' behind"),
+        ("potentials", "unary", "and 'envelope' behind"),
+        ("labels", "surrogate", "'ordered'.; no others exist"),
         ("loss", "iou", "one of"),
-        ("learner", "accpm", "no others exist so far"),
+        ("learner", "likelihood", "no others exist so far"),
         ("C", -1.0, "'auto' or a finite number > 0"),
         ("C", True, "'auto' or"),
         ("tol", 0, "a finite number > 0"),

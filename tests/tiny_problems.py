@@ -1,10 +1,13 @@
 """Problems small enough to enumerate, and what enumeration says about them."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import piqp
+from scipy.optimize import linprog
 
+from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.linear import constraints_of, psi
 from cutlearn.features.problem import Problem
 
@@ -57,22 +60,43 @@ def count(labels, truth, side="both", tolerance=0.0):
     return max(0.0, signed - tolerance)
 
 
-def planes(problem, truth, delta, normalize):
+def regional_count(labels, truth, regions, side="both", tolerance=0.0):
+    """The count loss of each region, summed."""
+    return sum(count(labels[r], truth[r], side, tolerance) for r in regions)
+
+
+def random_regions(rng, n):
+    """Some overlapping sets of the n nodes."""
+    sizes = rng.integers(1, n + 1, rng.integers(1, 4))
+    return [np.sort(rng.permutation(n)[:size]) for size in sizes]
+
+
+def with_regions(problem, regions):
+    """The problem with these regions."""
+    return replace(problem, regions=regions)
+
+
+def random_vector(rng, spec):
+    """A random concave envelope in the spec's form."""
+    steps = np.sort(rng.normal(size=spec.lines))[::-1]
+    return EnvelopeSpec(spec.lines, "slopes").convert(np.append(rng.normal(), steps), spec.form)
+
+
+def planes(problem, truth, delta, normalize, envelope=None):
     """All planes (b, a) of a problem without void nodes, one for each labelling."""
     n = problem.n_nodes
     loss_scale = 1.0 if normalize == "none" else 1.0 / n
     energy_scale = 1.0 / n if normalize == "pixels" else 1.0
     every = labellings(n)
     b = np.array([loss_scale * delta(y, truth) for y in every])
-    target = psi(problem, truth)
-    a = np.array([energy_scale * (target - psi(problem, y)) for y in every])
+    target = psi(problem, truth, envelope)
+    a = np.array([energy_scale * (target - psi(problem, y, envelope)) for y in every])
     return b, a
 
 
 def full_optimum(plane_lists, lam, rows, least):
-    """The optimum of the QP with every plane of every image, by piqp: objective and w."""
+    """The optimum with every plane of every image, by piqp, or HiGHS at lam = 0: objective, w."""
     d, k = plane_lists[0][1].shape[1], len(plane_lists)
-    quadratic = np.diag([lam] * d + [0.0] * k)
     linear = np.array([0.0] * d + [1.0 / k] * k)
     matrix, bound = [], []
     for image, (b, a) in enumerate(plane_lists):
@@ -83,16 +107,25 @@ def full_optimum(plane_lists, lam, rows, least):
     matrix.append(np.concatenate([-rows, np.zeros((len(rows), k))], axis=1))
     bound.append(-least)
     matrix, bound = np.concatenate(matrix), np.concatenate(bound)
-    solver = piqp.DenseSolver()
-    solver.settings.eps_abs = 1e-11
-    solver.settings.eps_rel = 1e-11
-    solver.setup(quadratic, linear, None, None, matrix, None, bound, None, None)
-    status = solver.solve()
-    assert status == piqp.PIQP_SOLVED
-    w = np.array(solver.result.x)[:d]
+    if lam == 0:
+        found = linprog(linear, matrix, bound, bounds=(None, None), method="highs")
+        assert found.status == 0
+        w = found.x[:d]
+    else:
+        w = _quadratic(np.diag([lam] * d + [0.0] * k), linear, matrix, bound)[:d]
     # The objective at the solver's w, all planes looked at: an upper bound of the optimum.
     risk = np.mean([(b + a @ w).max() for b, a in plane_lists])
     return 0.5 * lam * float(w @ w) + float(risk), w
+
+
+def _quadratic(hessian, linear, matrix, bound):
+    solver = piqp.DenseSolver()
+    solver.settings.eps_abs = 1e-11
+    solver.settings.eps_rel = 1e-11
+    solver.setup(hessian, linear, None, None, matrix, None, bound, None, None)
+    status = solver.solve()
+    assert status == piqp.PIQP_SOLVED
+    return np.array(solver.result.x)
 
 
 def tiny_set(rng, grid=False, images=None):

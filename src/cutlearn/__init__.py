@@ -2,16 +2,18 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cutlearn.energy import Energy, Envelope, EnvelopeSpec
+from cutlearn.energy import Energy, Envelope, EnvelopeSpec, Moved, OrderedEnergy, expand, swap
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph import Cut, MaxFlow, Solver, max_flow
-from cutlearn.grid import grid_edges
+from cutlearn.grid import direction_features, grid_edges
 
 if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
+    from cutlearn.features.regions import superpixels
     from cutlearn.images import Sample
-    from cutlearn.learn.losses import Count, Hamming
+    from cutlearn.learn.losses import Absolute, Count, CountFunction, Hamming, LabelCount
+    from cutlearn.learn.order import choose_order
     from cutlearn.learn.train import train
     from cutlearn.model.boltzmann import BoltzmannSegmenter
     from cutlearn.model.files import load
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Absolute",
     "Boltzmann",
     "BoltzmannSegmenter",
     "ConvergenceWarning",
     "Count",
+    "CountFunction",
     "Cut",
     "Energy",
     "Envelope",
@@ -32,15 +36,23 @@ __all__ = [
     "Featurizer",
     "Hamming",
     "InputError",
+    "LabelCount",
     "MaxFlow",
+    "Moved",
+    "OrderedEnergy",
     "Problem",
     "Sample",
     "Segmenter",
     "Solver",
     "__version__",
+    "choose_order",
+    "direction_features",
+    "expand",
     "grid_edges",
     "load",
     "max_flow",
+    "superpixels",
+    "swap",
     "train",
 ]
 
@@ -49,12 +61,17 @@ __all__ = [
 _LATER = {
     "Boltzmann": "cutlearn.shape.boltzmann",
     "BoltzmannSegmenter": "cutlearn.model.boltzmann",
+    "choose_order": "cutlearn.learn.order",
+    "Absolute": "cutlearn.learn.losses",
+    "LabelCount": "cutlearn.learn.losses",
     "Count": "cutlearn.learn.losses",
+    "CountFunction": "cutlearn.learn.losses",
     "Featurizer": "cutlearn.features.featurizer",
     "Hamming": "cutlearn.learn.losses",
     "Sample": "cutlearn.images",
     "Segmenter": "cutlearn.model.segmenter",
     "load": "cutlearn.model.files",
+    "superpixels": "cutlearn.features.regions",
     "train": "cutlearn.learn.train",
 }
 

@@ -79,14 +79,42 @@ def fixed_labels(fixed: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.
 
 def label_array(name: str, labels: ArrayLike, lowest: int = 0) -> NDArray[np.int8]:
     """C-ordered int8 array of labels, lowest <= labels <= 1."""
+    return np.asarray(_ranged(name, labels, lowest, 1), dtype=np.int8, order="C")
+
+
+def ordered_labels(name: str, labels: ArrayLike, lowest: int, highest: int) -> NDArray[np.int16]:
+    """C-ordered int16 array of labels, lowest <= labels <= highest."""
+    return np.asarray(_ranged(name, labels, lowest, highest), dtype=np.int16, order="C")
+
+
+def edge_array(edges: ArrayLike | None, n: int) -> NDArray[np.int64]:
+    """(m, 2) array of pairs of different nodes below n."""
+    if edges is None:
+        return np.empty((0, 2), np.int64)
+    pairs = index_array("edges", edges, n)
+    if pairs.size == 0:
+        pairs = pairs.reshape(0, 2)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise InputError(f"edges: shape {pairs.shape} found; (m, 2) wanted, two nodes an edge.")
+    loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
+    if loops.size:
+        raise InputError(
+            f"edges[{loops[0]}]: joins node {pairs[loops[0], 0]} to itself; two nodes are needed. "
+            "Add its cost to the unary."
+        )
+    return pairs
+
+
+def _ranged(name: str, labels: ArrayLike, lowest: int, highest: int) -> NDArray[Any]:
     array = _array(name, labels)
     if array.dtype.kind not in "iub":
         raise InputError(f"{name}: dtype {array.dtype} found; integer labels are needed.")
-    if array.size and (array.min() < lowest or array.max() > 1):
-        wrong = array.max() if array.max() > 1 else array.min()
-        allowed = "-1 (free), 0 or 1" if lowest < 0 else "0 or 1"
-        raise InputError(f"{name}: {int(wrong)} found; {allowed} wanted.")
-    return np.asarray(array, dtype=np.int8, order="C")
+    if array.size and (array.min() < lowest or array.max() > highest):
+        wrong = array.max() if array.max() > highest else array.min()
+        allowed = "0 or 1" if highest == 1 else f"0 to {highest}"
+        free = "-1 (free), " if lowest < 0 else ""
+        raise InputError(f"{name}: {int(wrong)} found; {free}{allowed} wanted.")
+    return array
 
 
 def _array(name: str, values: ArrayLike) -> NDArray[Any]:

@@ -70,3 +70,17 @@ def edge_ends(
     corner = [max(0, -d) for d in offset]
     tail = tuple(int(c + i) for c, i in zip(corner, np.unravel_index(edge, box)))
     return tail, tuple(t + d for t, d in zip(tail, offset))
+
+
+def direction_features(shape: tuple[int, ...], connectivity: int) -> list[NDArray[np.float32]]:
+    """Edge features that tell the directions of a grid apart: one indicator each.
+
+    Examples
+    --------
+    >>> import cutlearn as cl
+    >>> [f.tolist() for f in cl.direction_features((1, 3), 4)]
+    [[[1.0, 0.0], [1.0, 0.0]], []]
+    """
+    counts = grid_edge_counts(shape, connectivity)
+    every = np.eye(len(counts), dtype=np.float32)
+    return [np.repeat(row[None], count, axis=0) for row, count in zip(every, counts)]

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from cutlearn.energy.energy import Energy
+from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.linear import constraints_of, energy_of, layout_of, psi, unary_of, weights_of
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.grid import grid_edge_counts
-from tiny_problems import labellings, random_problem
+from tiny_problems import labellings, random_problem, random_vector, with_regions
 
 
 @pytest.mark.parametrize("grid", [False, True])
@@ -75,3 +76,77 @@ def test_weights_that_do_not_fit(w):
 def test_labels_that_do_not_fit():
     with pytest.raises(InputError, match="labels: 3 found for 2 nodes"):
         psi(Problem(np.ones((2, 3))), [0, 1, 1])
+
+
+FORMS = ["samples", "slopes", "curvatures"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("grid", [False, True])
+def test_energy_with_envelopes_is_w_times_psi(form, grid):
+    rng = np.random.default_rng(len(form) + grid)
+    bare = random_problem(rng, grid=grid)
+    fine, coarse = [[0], np.arange(bare.n_nodes)], [np.arange(bare.n_nodes)[::2]]
+    p = with_regions(bare, [fine, coarse])
+    specs = (EnvelopeSpec(4, form), EnvelopeSpec(2, form, "node"))
+    vectors = [random_vector(rng, spec) for spec in specs]
+    w = np.concatenate([rng.normal(size=3), rng.uniform(0, 2, 2), *vectors])
+    e = Energy.of(p, w, specs)
+    plain = energy_of(bare, w[:5])
+    for y in labellings(p.n_nodes):
+        by_hand = plain.value(y.reshape(plain.shape))
+        for regions, spec, vector in zip((fine, coarse), specs, vectors):
+            samples = spec.convert(vector, "samples")
+            for members in regions:
+                at = np.linspace(0, 1, spec.lines + 1)
+                size = len(members) if spec.per == "node" else 1
+                by_hand += size * np.interp(y[members].mean(), at, samples)
+        assert w @ psi(p, y, specs) == pytest.approx(by_hand, rel=1e-11, abs=1e-11)
+        assert e.value(y.reshape(e.shape)) == pytest.approx(by_hand, rel=1e-11, abs=1e-11)
+
+
+def test_named_slices_of_families():
+    p = Problem(np.ones((2, 3)), [[0, 1]], np.ones((1, 2)), regions=[[[0, 1]], [[0], [1]]])
+    parts = layout_of(p, [EnvelopeSpec(2), EnvelopeSpec(1)]).split(np.arange(10))
+    assert [(name, part.tolist()) for name, part in parts.items()] == [
+        ("node", [0, 1, 2]), ("edge", [3, 4]), ("envelope0", [5, 6, 7]), ("envelope1", [8, 9]),
+    ]  # fmt: skip
+    one = layout_of(Problem(np.ones((2, 1)), regions=[[0, 1]]), EnvelopeSpec(2))
+    assert one.split([1, 2, 3, 4])["envelope"].tolist() == [2, 3, 4]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_weights_that_left_the_cone_by_rounding_come_back(form, size):
+    rng = np.random.default_rng(3)
+    for lines in (1, 2, 7, 30):
+        spec = EnvelopeSpec(lines, form)
+        vector = random_vector(rng, spec)
+        at = rng.integers(0, lines)
+        straight = spec.convert(vector, "slopes")
+        straight[1 + at // 2 : 2 + at] = straight[1 + at]
+        inner = EnvelopeSpec(lines, "slopes").convert(straight, form) * size
+        moved = inner * (1 + 1e-11 * rng.normal(size=lines + 1))
+        back = spec.inside(moved)
+        assert (spec.constraints() @ back >= 0).all()
+        assert np.abs(back - moved).max() <= 1e-9 * np.abs(moved).max()
+        again = spec.inside(back)
+        assert np.abs(again - back).max() <= 1e-12 * np.abs(back).max()
+
+
+P = Problem(np.ones((2, 1)), regions=[[[0, 1]], [[0], [1]]])
+SPEC = EnvelopeSpec(3)
+BAD = {
+    "not a spec": lambda: layout_of(P, 3),
+    "one spec too few": lambda: layout_of(P, [SPEC]),
+    "something among them": lambda: psi(P, [0, 1], [SPEC, 3]),
+    "no regions": lambda: constraints_of(Problem(np.ones((2, 1))), SPEC),
+    "w too short": lambda: energy_of(P, np.ones(5), SPEC),
+    "convex": lambda: energy_of(P, [1.0, 0, 1, 1, 0, 0, 1, -1, -1], SPEC),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_envelopes_that_do_not_fit(case):
+    with pytest.raises(InputError, match=r" found| wanted"):
+        BAD[case]()

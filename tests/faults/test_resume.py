@@ -1,5 +1,6 @@
 """Killed, interrupted or resumed: the same bits as an undisturbed run."""
 
+import math
 import signal
 import subprocess
 import sys
@@ -76,8 +77,9 @@ def test_killed_then_resumed_is_as_if_never_killed(tiny, tmp_path, loss, last, e
 
 @pytest.mark.parametrize("stop", [1, 2, 5])
 @pytest.mark.parametrize("groups", [1, 2])
-def test_interrupted_then_resumed(tiny, tmp_path, stop, groups):
-    settings = {**SETTINGS, "groups": groups}
+@pytest.mark.parametrize(("learner", "C"), [("bundle", 30.0), ("accpm", 30.0), ("accpm", math.inf)])
+def test_interrupted_then_resumed(tiny, tmp_path, stop, groups, learner, C):
+    settings = {**SETTINGS, "groups": groups, "learner": learner, "C": C}
 
     def interrupt(step):
         if step.number == stop:
@@ -130,6 +132,7 @@ def test_a_checkpoint_of_another_run_is_refused(tiny, tmp_path):
     for other in (
         lambda: train(problems, truth, "count", **SETTINGS, checkpoint=file),
         lambda: train(problems, truth, **{**SETTINGS, "C": 1.0}, checkpoint=file),
+        lambda: train(problems, truth, learner="accpm", **SETTINGS, checkpoint=file),
         lambda: train(problems, [1 - y for y in truth], **SETTINGS, checkpoint=file),
     ):
         with pytest.raises(InputError, match="other data or settings"):

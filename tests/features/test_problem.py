@@ -67,10 +67,40 @@ def test_grid_features_a_direction_each():
 
 
 def test_regions_from_a_map_and_from_lists():
-    by_map = Problem(np.ones((4, 1)), regions=np.array([1, 0, -1, 1])).regions
-    assert [r.tolist() for r in by_map] == [[1], [0, 3]]
-    by_list = Problem(np.ones((4, 1)), regions=[[1], [0, 3]]).regions
-    assert [r.tolist() for r in by_list] == [[1], [0, 3]]
+    two = [[1], [0, 3]]
+    by_map = np.array([1, 0, -1, 1])
+    for given in (by_map, by_map.reshape(2, 2), two, [np.array(r) for r in two]):
+        (family,) = Problem(np.ones((4, 1)), regions=given).regions
+        assert [r.tolist() for r in family] == two
+    assert Problem(np.ones((4, 1))).regions == ()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [np.array([0, 0, 1, 1]), np.array([0, 0, 0, -1])],
+        np.array([[[5, 5], [7, 7]], [[1, 1], [1, -3]]]),
+        [[[0, 1], [2, 3]], np.array([[2, 2], [2, -1]])],
+        [[np.array([0, 1]), np.array([2, 3])], [[0, 1, 2]]],
+    ],
+)
+def test_families_of_regions(given):
+    fine, coarse = Problem(np.ones((4, 1)), regions=given).regions
+    assert [r.tolist() for r in fine] == [[0, 1], [2, 3]]
+    assert [r.tolist() for r in coarse] == [[0, 1, 2]]
+    assert fine.counts(np.array([1, 0, 1, 1], bool)).tolist() == [1, 2]
+    assert coarse[-1].tolist() == [0, 1, 2]
+
+
+def test_a_region_of_all_nodes_is_no_map():
+    (family,) = Problem(np.ones((3, 1)), regions=[np.arange(3)]).regions
+    assert [r.tolist() for r in family] == [[0, 1, 2]]
+
+
+def test_a_family_may_lose_all_its_regions():
+    p = Problem(np.ones((3, 1)), regions=[[[0], [0, 1]], [[2]]])
+    kept, _ = p.training([255, 255, 1])
+    assert [len(family) for family in kept.regions] == [0, 1]
 
 
 ONE = np.ones((2, 1))
@@ -96,7 +126,8 @@ BAD = {
     "region twice": lambda: Problem(ONE, regions=[[1, 1]]),
     "region map of another size": lambda: Problem(ONE, regions=np.zeros(3, int)),
     "fixed of another size": lambda: Problem(ONE, fixed=[0]),
-    "fixed to 2": lambda: Problem(ONE, fixed=[0, 2]),
+    "fixed to -2": lambda: Problem(ONE, fixed=[0, -2]),
+    "fixed to 2 of 2": lambda: Problem(ONE, fixed=[0, 2]).training([0, 1]),
     "labels of another size": lambda: Problem(ONE).training([0]),
     "labels unknown": lambda: Problem(ONE).training([0, 7]),
     "all void": lambda: Problem(ONE).training([255, 255]),
@@ -130,7 +161,7 @@ def test_void_nodes_leave_with_edges_and_memberships(seed, grid):
                 p.connectivity)  # fmt: skip
     truth = np.where(void, 255, rng.integers(0, 2, n))
     kept, labels = p.training(truth)
-    assert kept.regions[0].size == (~void).sum()
+    assert kept.regions[0].sizes.tolist() == [(~void).sum()]
     assert labels[~void if grid else slice(None)].tolist() == truth[~void].tolist()
     ends = p.edge_ends()
     for y in labellings(n)[rng.integers(0, 2**n, 8)]:

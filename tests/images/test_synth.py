@@ -7,7 +7,7 @@ import pytest
 from scipy import ndimage
 
 from cutlearn.errors import InputError
-from cutlearn.images import cells, checkerboard, synth
+from cutlearn.images import cells, checkerboard, pasture, synth
 from cutlearn.metrics import iou
 
 
@@ -86,3 +86,29 @@ def test_cells_of_every_size_are_seen(shape):
         inside, outside = (world.image[world.labels == k].mean() for k in (1, 0))
         assert outside < 0.35  # dark, neither black nor burnt out
         assert inside > outside + 0.02
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pastures_have_three_labels_that_colours_do_not_tell(seed):
+    world = pasture(seed)
+    assert world.image.shape == (107, 160, 3)
+    assert world.image.dtype == np.float32
+    assert 0 <= world.image.min() <= world.image.max() <= 1
+    assert world.labels.dtype == np.uint8
+    counts = np.bincount(world.labels.ravel(), minlength=3) / world.labels.size
+    assert counts.shape == (3,)
+    assert counts.min() > 0.005
+    # Sky over grass: never the other way round beside each other.
+    above, below = world.labels[:-1], world.labels[1:]
+    assert not ((above == 0) & (below == 2)).any()
+    # The nearest mean colour is right often, but far from always.
+    means = np.array([world.image[world.labels == k].mean(axis=0) for k in range(3)])
+    nearest = ((world.image[:, :, None] - means) ** 2).sum(axis=-1).argmin(axis=-1)
+    assert 0.55 < np.mean(nearest == world.labels) < 0.95
+
+
+def test_pastures_refuse_no_room_and_repeat_their_bits():
+    with pytest.raises(InputError, match="at least 16 x 16"):
+        pasture(0, (8, 90))
+    assert pasture(3).image.tobytes() == pasture(3).image.tobytes()
+    assert pasture(3).image.tobytes() != pasture(4).image.tobytes()

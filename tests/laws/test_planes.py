@@ -12,6 +12,7 @@ from cutlearn.learn.train import train
 from tiny_problems import count, hamming, planes, tiny_set
 
 LOSSES = {"hamming": hamming, "count": count}
+MASTERS = ("bundle", "nslack", "accpm")
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -29,11 +30,11 @@ def test_a_plane_touches_the_risk_and_never_exceeds_it(seed, loss, grid):
 
 
 @settings(max_examples=40, deadline=None)
-@given(seeds, st.sampled_from(sorted(LOSSES)), st.floats(-3, 4))
-def test_the_lower_bound_never_falls_and_never_passes_the_objective(seed, loss, power):
+@given(seeds, st.sampled_from(sorted(LOSSES)), st.floats(-3, 4), st.sampled_from(MASTERS))
+def test_the_lower_bound_never_falls_and_never_passes_the_objective(seed, loss, power, learner):
     rng = np.random.default_rng(seed)
     problems, truth, _ = tiny_set(rng)
-    r = train(problems, truth, loss, C=10.0**power, tol=1e-5, groups=1)
+    r = train(problems, truth, loss, learner, C=10.0**power, tol=1e-5)
     bounds = [step.lower_bound for step in r.steps]
     assert all(low <= high for low, high in pairwise(bounds))
     best = [step.best for step in r.steps]

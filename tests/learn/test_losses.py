@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cutlearn.errors import InputError
-from cutlearn.learn.losses import Count, Hamming, loss_of
-from tiny_problems import count, hamming, labellings
+from cutlearn.learn.losses import Count, CountFunction, Hamming, loss_of
+from tiny_problems import count, hamming, labellings, regional_count
 
 
 def bound(loss, truth, image=0):
@@ -51,7 +51,8 @@ def test_count(truth, side, tolerance):
 
 def test_count_needs_no_useless_cut():
     assert len(bound(Count(), [0, 1, 1]).constant) == 2
-    assert len(bound(Count(), [0, 0, 0]).constant) == 2  # zero, and too many
+    assert len(bound(Count(), [0, 0, 0]).constant) == 1  # too many, or just right
+    assert len(bound(Count(tolerance=1), [0, 0, 0]).constant) == 2
     assert len(bound(Count(tolerance=1), [0, 0, 1, 1, 1]).constant) == 3
     assert len(bound(Count(side="under"), [0, 0]).constant) == 1
 
@@ -59,6 +60,38 @@ def test_count_needs_no_useless_cut():
 def test_count_with_areas():
     image = bound(Count(weights=[[2.0, 3.0, 5.0]]), [1, 0, 0])
     assert [image.value(y) for y in ([1, 0, 0], [0, 1, 0], [1, 1, 1])] == [0, 1, 8]
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("side", ["both", "over", "under"])
+@pytest.mark.parametrize("tolerance", [0, 0.5])
+def test_counts_of_regions(many, side, tolerance):
+    truth = np.array([0, 1, 1, 0, 1, 255, 0, 1])
+    regions = [[0, 1, 2], [2, 3, 4, 5], *([[6, 7], [0, 7], [1, 4, 6]] if many else [])]
+    image = bound(Count(side=side, tolerance=tolerance, regions=[regions]), truth)
+    values = []
+    for y in labellings(8):
+        plain = regional_count(y, truth, regions, side, tolerance)
+        assert image.value(y) == pytest.approx(plain, abs=1e-12)
+        values.append(plain)
+    assert max(values) <= image.largest <= max(values) + 4
+    assert bool(image.counts) == (many or (side == "both" and tolerance > 0))
+
+
+def test_pure_regions_need_neither_cuts_nor_auxiliary_nodes():
+    truth = np.repeat([0, 1, 1, 0], 5)
+    image = bound(Count(regions=[np.repeat([0, 1, 2, 3], 5).astype(int)]), truth)
+    assert image.counts == ()
+    assert len(image.constant) == 1
+    assert image.value(1 - truth) == 20
+
+
+def test_functions_of_the_count():
+    truth = np.array([0, 1, 255, 0, 1])
+    image = bound(CountFunction(lambda d: d**2.0) + 2 * CountFunction(np.abs) + Hamming(), truth)
+    for y in labellings(5):
+        off = int(y[truth != 255].sum()) - 2
+        assert image.value(y) == off**2 + 2 * abs(off) + hamming(y, truth)
 
 
 def test_sums():
@@ -80,11 +113,20 @@ def test_sums_of_many_counts_are_refused():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Hamming((1.0,)),
+        lambda: bound(Hamming((1.0,)), [0, 1]),
+        lambda: Hamming(((1.0,),)),
         lambda: Hamming((1.0, -1.0)),
         lambda: Count(side="left"),
         lambda: Count(tolerance=-1),
-        lambda: Count(regions=[[0]]),
+        lambda: bound(Count(regions=[[[0]]]), [0, 1], image=1),
+        lambda: bound(Count(regions=[[[0, 5]]]), [0, 1]),
+        lambda: bound(Count(regions=[[[[0]], [[1]]]]), [0, 1]),
+        lambda: CountFunction("square"),
+        lambda: bound(CountFunction(np.cos), [0, 1]),
+        lambda: bound(CountFunction(lambda d: -np.square(d)), [0, 1]),
+        lambda: bound(CountFunction(lambda d: np.sqrt(np.abs(d))), [0, 1, 0, 0]),
+        lambda: bound(CountFunction(lambda d: 3.0), [0, 1]),
+        lambda: bound(CountFunction(lambda d: np.where(d == 0, 0, np.inf)), [0, 1]),
         lambda: -1 * Hamming(),
         lambda: loss_of("hinge"),
         lambda: bound(Hamming(pixel_weights=[[1.0]]), [0, 1]),
@@ -107,3 +149,6 @@ def test_repr_tells_losses_apart():
     assert repr(same) == repr(Hamming(pixel_weights=[np.array([1, 2])]))
     assert repr(same) != repr(Hamming(pixel_weights=[[1.0, 3.0]]))
     assert repr(Count()) != repr(Count(side="over"))
+    assert repr(Count(regions=[[[0]]])) != repr(Count(regions=[[[1]]]))
+    assert repr(CountFunction(lambda d: d**2)) == repr(CountFunction(lambda d: d * d))
+    assert repr(CountFunction(np.square)) != repr(CountFunction(np.abs))

@@ -69,10 +69,11 @@ def test_one_image_one_node_without_edges():
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-def test_a_path_of_c_gives_what_single_runs_give_with_fewer_cuts(tiny, groups):
-    Cs = [0.1, 1.0, 10.0, 100.0]
-    alone = [train(*tiny, C=C, tol=1e-4, groups=groups) for C in Cs]
-    along = path(*tiny, Cs, tol=1e-4, groups=groups)
+@pytest.mark.parametrize(("learner", "last"), [("bundle", 100.0), ("accpm", math.inf)])
+def test_a_path_of_c_gives_what_single_runs_give_with_fewer_cuts(tiny, groups, learner, last):
+    Cs = [0.1, 1.0, 10.0, last]
+    alone = [train(*tiny, C=C, tol=1e-4, groups=groups, learner=learner) for C in Cs]
+    along = path(*tiny, Cs, tol=1e-4, groups=groups, learner=learner)
     for a, b in zip(alone, along):
         assert a.objective == pytest.approx(b.objective, rel=2e-4)
     assert sum(len(r.steps) for r in along) < sum(len(r.steps) for r in alone)
@@ -100,8 +101,9 @@ def test_a_pool_of_something_else_is_refused():
         train(problems[:2], truth[:2], "count", pool=pool)
 
 
-def test_threads_give_the_same_bits(tiny):
-    one, two = (train(*tiny, C=10.0, tol=1e-6, n_jobs=n) for n in (1, 2))
+@pytest.mark.parametrize("learner", ["bundle", "accpm"])
+def test_threads_give_the_same_bits(tiny, learner):
+    one, two = (train(*tiny, learner=learner, C=10.0, tol=1e-6, n_jobs=n) for n in (1, 2))
     assert one.w.tobytes() == two.w.tobytes()
     assert [s.objective for s in one.steps] == [s.objective for s in two.steps]
 
@@ -114,6 +116,8 @@ REFUSED = {
     "C zero": lambda: train([P], [Y], C=0),
     "C NaN": lambda: train([P], [Y], C=math.nan),
     "C infinite": lambda: train([P], [Y], C=math.inf),
+    "C infinite, nslack": lambda: train([P], [Y], learner="nslack", C=math.inf),
+    "max_steps": lambda: train([P], [Y], max_steps=0),
     "tol": lambda: train([P], [Y], tol=0),
     "learner": lambda: train([P], [Y], learner="sgd"),
     "loss": lambda: train([P], [Y], loss="iou"),
@@ -131,6 +135,42 @@ def test_refusals(case):
         REFUSED[case]()
     if "image" in case:
         assert str(caught.value).startswith("image 1: labels: values 2, 3 found")
+
+
+def test_no_regulariser_is_refused_with_the_learner_that_can():
+    with pytest.raises(InputError, match=r"learner='bundle'.*Choose learner='accpm'"):
+        train([P], [Y], C=math.inf)
+    assert train([P], [Y], learner="accpm", C=math.inf).objective == 0.0
+
+
+@pytest.mark.parametrize(("learner", "C"), [("bundle", 1.0), ("accpm", 1.0), ("accpm", math.inf)])
+def test_constraints_without_a_solution_are_refused_before_any_cut(tiny, learner, C, monkeypatch):
+    monkeypatch.setattr(Pool, "ask", None)
+    rows = np.array([[1.0, 0, 0, 1.0, 0], [-1.0, 0, 0, 0, 0], [0, 0, 0, 0, 1.0]])
+    for more, least in (
+        (rows[[0, 1, 2]] * [[1], [1], [-1]], [0.0, 0.0, 0.1]),  # w_4 <= -0.1, an edge weight
+        (rows[[1, 1]] * [[1], [-1]], [1.0, -0.9]),  # -w_0 >= 1 and w_0 >= -0.9
+        (0 * rows[:1], [1.0]),
+    ):
+        with pytest.raises(InputError, match="constraints: no weights satisfy"):
+            train(*tiny, learner=learner, C=C, constraints=(more, least))
+
+
+def test_equalities_are_for_the_bundle(tiny):
+    rows = np.array([[1.0, 1.0, 0, 0, 0], [-1.0, -1.0, 0, 0, 0]])
+    fixed = (rows, [0.5, -0.5])
+    r = train(*tiny, C=10.0, tol=1e-4, constraints=fixed)
+    assert r.w[:2].sum() == pytest.approx(0.5, abs=1e-6)
+    with pytest.raises(InputError, match="Choose learner='bundle'"):
+        train(*tiny, C=10.0, learner="accpm", constraints=fixed)
+
+
+@pytest.mark.parametrize("learner", ["bundle", "accpm"])
+def test_a_model_that_the_oracle_confirms_ends_the_run(learner):
+    """max(0, 1 + 2 w): two planes tell all, so no gap takes more than a few rounds."""
+    r = train([Problem([[2.0]])], [[1]], learner=learner, C=100.0, tol=1e-8)
+    assert r.converged
+    assert len(r.steps) <= 5
 
 
 def test_an_interrupt_is_told_as_such(tiny):

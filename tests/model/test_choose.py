@@ -5,10 +5,12 @@ import pytest
 
 import cutlearn as cl
 import cutlearn.images
+from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.features.problem import Problem
 from cutlearn.learn.losses import Count, Hamming
 from cutlearn.metrics import confusions, pooled_iou
 from cutlearn.model.choose import PATH, Plan, _clearly_best, best_shift, choose, predict_all
+from tiny_problems import with_regions
 
 
 def rare(n=6, shape=(30, 40), share=0.07, seed=0, noise=1.5):
@@ -30,14 +32,14 @@ def plan(**changed):
 
 
 def tables(problems, masks, w):
-    return {0.0: confusions(masks, predict_all(problems, w, 1))}
+    return {0.0: confusions(masks, predict_all(problems, w, plan()))}
 
 
 def test_rare_labels_are_not_wiped_out():
     problems, masks = rare(12)  # so weak that training alone gives label 1 to no pixel
     served = choose(problems, masks, plan())
     plain = choose(problems, masks, plan(loss=Hamming()))
-    iou = [pooled_iou(masks, predict_all(problems, c.w, 1)) for c in (served, plain)]
+    iou = [pooled_iou(masks, predict_all(problems, c.w, plan())) for c in (served, plain)]
     assert iou[1] < 0.05
     score = np.concatenate([p.node_features[:, 1] for p in problems])
     truth = np.concatenate([m.ravel() for m in masks])
@@ -69,7 +71,7 @@ def test_groups_are_held_out_together():
 def test_another_loss_is_its_own_judge():
     problems, masks = rare(4)
     chosen = choose(problems, masks, plan(loss=Count(), C="auto"))
-    found = predict_all(problems, chosen.w, 1)
+    found = predict_all(problems, chosen.w, plan())
     off = [abs(int(f.sum()) - int(m.sum())) / m.size for f, m in zip(found, masks)]
     assert chosen.judged["training"] == pytest.approx(-np.mean(off), rel=1e-12)
 
@@ -95,11 +97,32 @@ def test_segmenter_tells_how_it_was_judged():
 def test_no_shift_where_it_gains_nothing():
     problems, masks = rare(3, noise=0.2)
     w = choose(problems, masks, plan()).result.w
-    moved, shift = best_shift(problems, masks, w, tables(problems, masks, w), 1)
+
+    def predict(w):
+        return predict_all(problems, w, plan())
+
+    moved, shift = best_shift(problems, masks, w, tables(problems, masks, w), predict)
     assert shift == 0
     assert np.array_equal(moved, w)
     off = w.copy()
     off[0] += 3 * w[0]
-    back, shift = best_shift(problems, masks, off, tables(problems, masks, off), 1)
+    back, shift = best_shift(problems, masks, off, tables(problems, masks, off), predict)
     assert shift < 0
     assert back[0] == off[0] + shift
+
+
+def test_the_shift_counts_what_envelopes_add_to_a_pixel():
+    """Envelopes of one line over single pixels are a bias: the same masks, the same shift."""
+    problems, masks = rare(3, noise=0.2)
+    spec = EnvelopeSpec(1, per="node")
+    single = [with_regions(p, np.arange(p.n_nodes)) for p in problems]
+    w = choose(problems, masks, plan()).result.w
+    biased = w.copy()
+    biased[0] += 3 * w[0]
+    leaning = np.concatenate([w, [0.0, 3 * w[0]]])
+    plain = best_shift(problems, masks, biased, tables(problems, masks, biased),
+                       lambda v: predict_all(problems, v, plan()))  # fmt: skip
+    found = best_shift(single, masks, leaning, tables(problems, masks, biased),
+                       lambda v: predict_all(single, v, plan(envelope=spec)), spec)  # fmt: skip
+    assert plain[1] < 0
+    assert found[1] == pytest.approx(plain[1], rel=1e-9)

@@ -1,4 +1,7 @@
-"""The bundle reaches the optimum of the full QP, every labelling enumerated, second solver."""
+"""Every master reaches the optimum with every labelling enumerated, found by another solver."""
+
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -8,37 +11,79 @@ from cutlearn.learn.train import train
 from tiny_problems import count, full_optimum, hamming, planes, tiny_set
 
 LOSSES = {"hamming": hamming, "count": count}
+TOL = 1e-5
+
+
+class World(NamedTuple):
+    """A small training set beside all its planes."""
+
+    problems: list
+    labels: list
+    every: list  # (b, a) of each image: all its labellings
+    rows: np.ndarray
+    least: np.ndarray
+    options: dict[str, Any]  # what `train` needs to know of this kind of problem
+
+
+def binary(rng, loss, normalize):
+    """Unary and pairwise terms, on graphs and grids."""
+    problems, labels, (rows, least) = tiny_set(rng, grid=bool(rng.integers(2)))
+    every = [planes(p, y, LOSSES[loss], normalize) for p, y in zip(problems, labels)]
+    return World(problems, labels, every, rows, least, {"loss": loss})
+
+
+# Kinds of problems: each a name and a function (rng, loss, normalize) -> World.
+WORLDS = {"binary": binary}
+MASTERS = [("bundle", "one"), ("bundle", "all"), ("accpm", "one"), ("accpm", "all")]
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("seed", range(50))
-def test_bundle_reaches_the_enumerated_optimum(seed, loss):
-    rng = np.random.default_rng([seed, len(loss)])
-    problems, truth, (rows, least) = tiny_set(rng, grid=seed % 2 == 1)
+@pytest.mark.parametrize("kind", WORLDS)
+@pytest.mark.parametrize("seed", range(30))
+def test_masters_reach_the_enumerated_optimum(seed, kind, loss):
+    rng = np.random.default_rng([seed, len(loss), len(kind)])
     normalize = ("pixels", "loss", "none")[seed % 3]
-    C = 10.0 ** rng.uniform(-2, 3)
-    every = [planes(p, y, LOSSES[loss], normalize) for p, y in zip(problems, truth)]
-    wanted, _ = full_optimum(every, 1.0 / C, rows, least)
-    groups = int(rng.integers(1, len(problems) + 1))
-    r = train(problems, truth, loss, C=C, tol=1e-6, normalize=normalize, groups=groups)
+    world = WORLDS[kind](rng, loss, normalize)
+    for C in (10.0 ** rng.uniform(-2, 3), math.inf):
+        wanted, _ = full_optimum(world.every, 1.0 / C, world.rows, world.least)
+        for learner, groups in MASTERS:
+            if math.inf == C and learner == "bundle":
+                continue
+            r = train(
+                world.problems,
+                world.labels,
+                learner=learner,
+                C=C,
+                tol=TOL,
+                normalize=normalize,
+                groups=1 if groups == "one" else len(world.problems),
+                **world.options,
+            )
+            reached(world, C, wanted, r)
+
+
+def reached(world, C, wanted, r):
     assert r.converged
     assert r.certified
-    assert r.objective == pytest.approx(wanted, rel=1e-4)
+    # Separable at C = inf: the optimum is 0, and a gap below the floor is all that was asked for.
+    largest = np.mean([b.max() for b, _ in world.every])
+    assert r.objective == pytest.approx(wanted, rel=1e-4, abs=1e-3 * TOL * largest)
     assert r.lower_bound <= wanted * (1 + 1e-9)
     # The objective that is reported is the objective at the weights that are reported.
-    risk = np.mean([(b + a @ r.w).max() for b, a in every])
-    assert r.objective == pytest.approx(r.w @ r.w / (2 * C) + risk, rel=1e-12)
-    assert (rows @ r.w >= least).all()
+    risk = np.mean([(b + a @ r.w).max() for b, a in world.every])
+    assert r.objective == pytest.approx(r.w @ r.w / (2 * C) + risk, rel=1e-9, abs=1e-12 * largest)
+    assert (world.rows @ r.w >= world.least).all()
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("groups", [1, 4, 9])
-def test_beginning_on_some_of_the_images_leads_to_the_same_optimum(loss, groups):
+@pytest.mark.parametrize("learner", ["bundle", "accpm"])
+def test_beginning_on_some_of_the_images_leads_to_the_same_optimum(loss, groups, learner):
     rng = np.random.default_rng(groups)
     problems, truth, (rows, least) = tiny_set(rng, images=9)
     every = [planes(p, y, LOSSES[loss], "pixels") for p, y in zip(problems, truth)]
     wanted, _ = full_optimum(every, 0.1, rows, least)
-    r = train(problems, truth, loss, C=10.0, tol=1e-6, groups=groups)
+    r = train(problems, truth, loss, learner, C=10.0, tol=1e-6, groups=groups)
     assert r.steps[0].calls > 9, "a quarter of the images was asked before the first step"
     assert r.objective == pytest.approx(wanted, rel=1e-4)
     assert r.lower_bound <= wanted * (1 + 1e-9)
@@ -46,13 +91,14 @@ def test_beginning_on_some_of_the_images_leads_to_the_same_optimum(loss, groups)
 
 @pytest.mark.parametrize("power", [-9, -6, 6, 9])
 @pytest.mark.parametrize("scale", [1e-4, 1e4])
-def test_extreme_regularisation_and_units(power, scale):
+@pytest.mark.parametrize("learner", ["bundle", "accpm"])
+def test_extreme_regularisation_and_units(power, scale, learner):
     """A nearly linear program, or nearly no risk at all, in features of odd size."""
     rng = np.random.default_rng(3)
     problems, truth, _ = tiny_set(rng)
     problems = [Problem(scale * p.node_features, p.edges, p.edge_features) for p in problems]
     every = [planes(p, y, hamming, "pixels") for p, y in zip(problems, truth)]
-    r = train(problems, truth, C=10.0**power, tol=1e-5)
+    r = train(problems, truth, learner=learner, C=10.0**power, tol=1e-5)
     assert r.converged
     risk = np.mean([(b + a @ r.w).max() for b, a in every])
     assert r.objective == pytest.approx(r.w @ r.w / (2 * 10.0**power) + risk, rel=1e-9)
@@ -64,7 +110,8 @@ def test_extreme_regularisation_and_units(power, scale):
         assert w @ w / (2 * 10.0**power) + risk >= r.lower_bound * (1 - 1e-9)
 
 
-def test_tiny_optima_are_found_too():
+@pytest.mark.parametrize("learner", ["bundle", "accpm"])
+def test_tiny_optima_are_found_too(learner):
     rng = np.random.default_rng(5)
     problems, truth, (rows, least) = tiny_set(rng)
     # Separable features: the objective is about lambda / 2 |w|^2, far below the loss.
@@ -79,18 +126,36 @@ def test_tiny_optima_are_found_too():
     C = 1e7
     every = [planes(p, y, hamming, "pixels") for p, y in zip(problems, truth)]
     wanted, _ = full_optimum(every, 1.0 / C, rows, least)
-    r = train(problems, truth, C=C, tol=1e-9)
+    r = train(problems, truth, learner=learner, C=C, tol=1e-9)
     assert wanted < 1e-6
     assert r.objective == pytest.approx(wanted, rel=1e-4)
 
 
-def test_constraints_that_zero_violates():
+@pytest.mark.parametrize(("learner", "C"), [("bundle", 1.0), ("accpm", 1.0), ("accpm", math.inf)])
+def test_constraints_that_zero_violates(learner, C):
     rng = np.random.default_rng(6)
     problems, truth, (rows, least) = tiny_set(rng)
     more, bound = rng.normal(size=(2, 5)), np.array([0.3, 0.1])
     every = [planes(p, y, hamming, "pixels") for p, y in zip(problems, truth)]
     rows, least = np.concatenate([rows, more]), np.concatenate([least, bound])
-    wanted, _ = full_optimum(every, 1.0, rows, least)
-    r = train(problems, truth, C=1.0, tol=1e-6, constraints=(more, bound))
+    wanted, _ = full_optimum(every, 1.0 / C, rows, least)
+    r = train(problems, truth, learner=learner, C=C, tol=1e-6, constraints=(more, bound))
     assert r.objective == pytest.approx(wanted, rel=1e-4)
     assert (rows @ r.w >= least - 1e-9).all()
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1e-3, 1e5])
+def test_the_box_of_an_unregularised_run_grows_as_far_as_needed(scale):
+    """Weights of the optimum far beyond the first box, or far within it."""
+    rng = np.random.default_rng(12)
+    problems, truth, (rows, least) = tiny_set(rng)
+    problems = [Problem(scale * p.node_features, p.edges, p.edge_features) for p in problems]
+    every = [planes(p, y, hamming, "pixels") for p, y in zip(problems, truth)]
+    plain = [(b, a / np.array([scale] * 3 + [1.0] * 2)) for b, a in every]
+    wanted, w = full_optimum(plain, 0.0, rows, least)
+    r = train(problems, truth, learner="accpm", C=math.inf, tol=1e-5)
+    assert r.converged
+    assert r.objective == pytest.approx(wanted, rel=1e-4)
+    assert r.lower_bound <= wanted * (1 + 1e-9)
+    assert wanted > 0.01, "not separable: the optimum has a size of its own"
+    assert np.abs(w[:3]).max() / scale > 1e3 or scale > 1e-4

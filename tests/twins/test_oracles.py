@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.features.problem import Problem
 from cutlearn.grid import grid_edge_counts
 from cutlearn.learn.losses import Count, Hamming
 from cutlearn.learn.oracle import Oracle, ask, task_of
 from slow_oracle import SlowOracle
+from tiny_problems import random_vector, with_regions
 
 LOSSES = [Hamming(), Hamming((1.0, 5.0)), Count(), Count(tolerance=10) + 0.5 * Hamming()]
 
@@ -54,6 +56,30 @@ def test_core_and_twin_find_the_same_planes(kind, loss):
         found, wanted = fast(w), slow(w)
         assert found.b == pytest.approx(wanted.b, rel=1e-12)
         np.testing.assert_allclose(found.a, wanted.a, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["samples", "slopes", "curvatures"])
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("loss", ["hamming", "count", "regions"])
+def test_core_and_twin_agree_with_envelopes(form, listed, loss):
+    rng = np.random.default_rng([len(form), listed, len(loss)])
+    shape = (24, 30)
+    bare, labels = noisy(rng, shape, 8, listed=listed, held=True)
+    rows, columns = np.indices(shape)
+    fine, coarse = rows // 6 * 10 + columns // 6, (columns + rows) // 14 - 1
+    p = with_regions(bare, [fine, coarse])
+    counted = Count(weights=[rng.uniform(0, 2, 720)], regions=[fine], tolerance=2)
+    specs = (EnvelopeSpec(10, form, "node"), EnvelopeSpec(4, form))
+    bound = {"hamming": Hamming(), "count": Count(), "regions": counted + 0.1 * Hamming()}[loss]
+    task = task_of(p, labels, bound, envelope=specs)
+    fast, slow = Oracle(task), SlowOracle(task)
+    for size in (1e-2, 0.3, 3.0):
+        vectors = [random_vector(rng, spec) for spec in specs]
+        w = size * np.concatenate([rng.normal(size=3), rng.uniform(0, 1, 2), *vectors])
+        found, wanted = fast(w), slow(w)
+        assert found.value(w) == pytest.approx(wanted.value(w), rel=1e-9, abs=1e-12)
+        assert found.b == pytest.approx(wanted.b, rel=1e-9)
+        np.testing.assert_allclose(found.a, wanted.a, rtol=1e-9, atol=1e-11)
 
 
 def test_a_grid_without_edges_is_a_threshold():

@@ -1,4 +1,4 @@
-"""The command line: `cutlearn fit`, `predict`, `evaluate`, `show` and `demo`.
+"""The command line: `cutlearn fit`, `predict`, `evaluate`, `show`, `demo` and `reproduce`.
 
 Only the words of the commands are here, so that `cutlearn --help` answers at once; what a command
 does is imported when it runs.
@@ -215,3 +215,20 @@ def demo(**options: Any) -> int:
     from cutlearn.app.demo import demo_command
 
     return demo_command(**options)
+
+
+@main.command(short_help="Run a paper's experiment again.")
+@click.argument("paper", type=click.Choice(["gould2011", "yang2014", "all"]))
+@click.option("--data", type=FOLDER, help="Folder of the data sets, for papers that need any.")
+@click.option("-o", "--output", type=FOLDER, required=True, help="Folder for tables and pictures.")
+@_machines
+def reproduce(**options: Any) -> int:
+    """Run the experiment of PAPER again: a table beside the paper's figures, and pictures.
+
+    gould2011: envelopes over the squares of a noisy checkerboard; about a minute.
+
+    yang2014: learned shapes on horses and pedestrians (--data); about half an hour.
+    """
+    from cutlearn.app.reproduce import reproduce_command
+
+    return reproduce_command(**options)

@@ -22,7 +22,8 @@ from cutlearn.app.watch import Watch
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.synth import Cells, cells
-from cutlearn.learn.losses import Count, Hamming, Loss
+from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.losses import Count, Hamming
 from cutlearn.report.displays import AreaDisplay, MasksDisplay, TrainingDisplay
 from cutlearn.report.evaluate import Evaluation, evaluate
 from cutlearn.run.progress import clock

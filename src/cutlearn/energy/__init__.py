@@ -3,5 +3,7 @@
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.envelope import Envelope
 from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.moves import Moved, expand, swap
+from cutlearn.energy.ordered import OrderedEnergy
 
-__all__ = ["Energy", "Envelope", "EnvelopeSpec"]
+__all__ = ["Energy", "Envelope", "EnvelopeSpec", "Moved", "OrderedEnergy", "expand", "swap"]

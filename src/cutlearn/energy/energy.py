@@ -13,21 +13,23 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn import _core
 from cutlearn.checks import (
     MOST_NODES,
+    edge_array,
     finite,
     fixed_labels,
     float_array,
-    index_array,
     label_array,
     shape_of,
 )
 from cutlearn.energy.envelope import Envelope
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.forms import Envelopes
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
-from cutlearn.graph.solver import PAIR, SCALAR, SYMMETRIC, Solver, Terms, minimize
+from cutlearn.graph.marginals import Argmins, ArgminSums, argmin_sums, argmins, min_marginals
+from cutlearn.graph.solver import PAIR, SCALAR, SYMMETRIC, Solver, Terms, minimize, solved
 from cutlearn.grid import grid_slices
 
 Floats = NDArray[np.float64]
@@ -65,7 +67,7 @@ class Energy:
         envelopes: Sequence[Envelope] = (),
     ) -> None:
         u, constant = _unary(unary)
-        pairs = _edges(edges, u.size)
+        pairs = edge_array(edges, u.size)
         if weights is None and len(pairs):
             raise InputError(f"weights: none found; one for each of {len(pairs)} edges wanted.")
         w = float_array("weights", 0.0 if weights is None else weights)
@@ -136,19 +138,17 @@ class Energy:
         return self
 
     @classmethod
-    def of(cls, problem: Problem, w: ArrayLike, envelope: EnvelopeSpec | None = None) -> "Energy":
-        """The energy of a problem under weights w, in the order node, edge.
+    def of(cls, problem: Problem, w: ArrayLike, envelope: Envelopes = None) -> "Energy":
+        """The energy of a problem under weights w, in the order node, edge, envelope.
 
         E(y; w) = sum_i y_i (w_node . f_i) + sum_e [y_i != y_j] (w_edge . g_e)
+                  + sum_c envelope(fraction of c at 1)
+
+        `envelope` is an EnvelopeSpec, or one for each family of the problem's regions.
         """
         from cutlearn.energy.linear import energy_of
 
-        if envelope is not None:
-            raise InputError(
-                "envelope: learned envelopes asked for; unary and pairwise terms exist so far. "
-                "Pass Envelope objects to Energy, or leave out envelope."
-            )
-        return energy_of(problem, float_array("w", w))
+        return energy_of(problem, float_array("w", w), envelope)
 
     def value(self, labels: ArrayLike) -> float:
         """E of a labelling, evaluated term by term."""
@@ -175,13 +175,49 @@ class Energy:
         """
         return minimize(self._terms, fixed_labels(fixed, self.shape))
 
-    def min_marginals(self, fixed: ArrayLike | None = None) -> Floats:
-        """Phi[..., k] = the least energy with that node at label k; inf against `fixed`."""
-        return self.solver(fixed).min_marginals()
+    def min_marginals(self, fixed: ArrayLike | None = None, threads: int = 1) -> Floats:
+        """Phi[..., k] = the least energy with that node at label k; inf against `fixed`.
+
+        The result does not depend on the number of threads.
+        """
+        return min_marginals(self._solved(fixed), self.shape, threads)
+
+    def argmins(self, fixed: ArrayLike | None = None, threads: int = 1) -> Argmins:
+        """Min-marginals, and the nodes that change their label when one node is forced to.
+
+        For node d they are A_d: where the labelling of least energy among those with d at its other
+        label (among equals the one nearest to the cut) differs from the cut.
+        """
+        return argmins(self._solved(fixed), self.shape, threads)
+
+    def argmin_sums(
+        self,
+        weights: ArrayLike | None = None,
+        truth: ArrayLike | None = None,
+        regions: Sequence[ArrayLike] = (),
+        fixed: ArrayLike | None = None,
+        threads: int = 1,
+    ) -> ArgminSums:
+        """Min-marginals, and sums over all argmins in one pass, without making any of them.
+
+        Parameters
+        ----------
+        weights : array in the labels' shape
+            c_d, one for each node. Either this or `truth`.
+        truth : labels, 255 is void
+            Takes the weights of the gradient of sum_d log q_d(truth_d), q_d = softmax(-Phi_d):
+            c_d = q_d(1 - y_d) - [truth_d != y_d] with the cut y; 0 for void nodes.
+        regions : index arrays
+            Regions whose numbers of ones are to be summed; see `ArgminSums.region`.
+        """
+        return argmin_sums(self._solved(fixed), self.shape, weights, truth, regions, threads)
 
     def solver(self, fixed: ArrayLike | None = None) -> Solver:
         """A live handle on a copy of this energy, to change and solve again."""
         return Solver(self._terms, fixed)
+
+    def _solved(self, fixed: ArrayLike | None) -> _core.Flow:
+        return solved(self._terms, fixed_labels(fixed, self.shape))
 
     def _edge_labels(
         self, on: NDArray[np.bool_]
@@ -207,23 +243,6 @@ def _unary(unary: ArrayLike) -> tuple[Floats, float]:
     if u.size > MOST_NODES:
         raise InputError(f"unary: {u.size} nodes found; at most {MOST_NODES} are possible.")
     return u, 0.0
-
-
-def _edges(edges: ArrayLike | None, n: int) -> NDArray[np.int64]:
-    if edges is None:
-        return np.empty((0, 2), np.int64)
-    pairs = index_array("edges", edges, n)
-    if pairs.size == 0:
-        pairs = pairs.reshape(0, 2)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise InputError(f"edges: shape {pairs.shape} found; (m, 2) wanted, two nodes an edge.")
-    loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
-    if loops.size:
-        raise InputError(
-            f"edges[{loops[0]}]: joins node {pairs[loops[0], 0]} to itself; two nodes are needed. "
-            "Add its cost to the unary."
-        )
-    return pairs
 
 
 def _flat(weights: Floats, shape: tuple[int, ...], name: str) -> tuple[Floats, int]:

@@ -11,8 +11,9 @@ psi(p) = vector . features(p) in each. Concavity is G vector >= 0; in the curvat
 signs. p, not s, is used so that regions of all sizes share one vector.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -78,6 +79,29 @@ class EnvelopeSpec:
             G[row, row + 2] = -1.0
         return G
 
+    def inside(self, vector: ArrayLike) -> Floats:
+        """The vector moved into the concave cone, for one that left it by a solver's rounding.
+
+        G inside >= 0 holds exactly, without rounding: samples are put on a grid of 2^-44 of their
+        size, on which second differences are exact.
+        """
+        v = self._vector(vector).copy()
+        if self.form == "curvatures":
+            v[2:] = np.minimum(v[2:], 0.0)
+        elif self.form == "slopes":
+            v[1:] = np.minimum.accumulate(v[1:])
+        elif v.any():
+            grain = np.ldexp(1.0, int(np.frexp(np.abs(v).max())[1]) - 44)
+            steps = np.minimum.accumulate(np.diff(v))
+            v = np.cumsum(np.rint(np.concatenate([v[:1], steps]) / grain)) * grain
+        return v
+
+    def is_concave(self, vector: ArrayLike) -> bool:
+        """Whether G vector >= 0, up to rounding of 1e-9 of the vector's size."""
+        v = self._vector(vector)
+        bends = self.constraints() @ v
+        return bool((bends >= -1e-9 * np.abs(v).max(initial=0.0)).all())
+
     def to_samples(self) -> Floats:
         """The (K + 1, K + 1) matrix that turns this form into samples."""
         return self.features(np.arange(self.lines + 1) / self.lines)
@@ -130,3 +154,28 @@ class EnvelopeSpec:
         if v.shape != (self.lines + 1,):
             raise InputError(f"vector: shape {v.shape} found; ({self.lines + 1},) wanted: K + 1.")
         return v
+
+
+Envelopes = EnvelopeSpec | Sequence[EnvelopeSpec] | None
+
+
+def specs_of(envelope: Envelopes, families: int) -> tuple[EnvelopeSpec, ...]:
+    """Give one spec for each family of regions; a single one serves all, None is none."""
+    if envelope is None:
+        return ()
+    if families == 0:
+        raise InputError(
+            "envelope: given for a problem without regions; regions wanted. Give the Problem "
+            "regions, or leave out envelope."
+        )
+    specs: Any = (envelope,) * families if isinstance(envelope, EnvelopeSpec) else envelope
+    if not isinstance(specs, Sequence) or not all(isinstance(s, EnvelopeSpec) for s in specs):
+        raise InputError(
+            f"envelope: {envelope!r} found; an EnvelopeSpec, or a sequence of them wanted."
+        )
+    if len(specs) != families:
+        raise InputError(
+            f"envelope: {len(specs)} specs found for {families} families of regions; one each "
+            "wanted, or a single one for all."
+        )
+    return tuple(specs)

@@ -84,6 +84,7 @@ def run(output: Path, data: Path | None, tell: Tell, splits: int = 3) -> Reprodu
             "data: none given; the folder of weizmann_horses and penn_fudan wanted. "
             "Name it with --data."
         )
+    output.mkdir(parents=True, exist_ok=True)
     figures: dict[str, list[dict[str, Any]]] = {}
     files: list[Path] = []
     for name, (read, _) in SETS.items():

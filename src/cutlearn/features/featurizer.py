@@ -20,6 +20,7 @@ from cutlearn.features.describe import Bank, Image, is_grey
 from cutlearn.features.edges import edge_features, edge_names
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import VOID, read_image, read_training
+from cutlearn.features.regions import SIZE, checked_families, superpixels
 from cutlearn.features.trees import Trees
 
 MODES = ("boosted", "linear", "given")
@@ -59,12 +60,14 @@ class Featurizer:
         None is 0: the same images always give the same features.
     n_jobs : int, optional
         Threads; None or -1: all usable cores. Results do not depend on it.
+    superpixels : sequence of (kind, size)
+        Families of regions for envelopes: kind "slic" or "felzenszwalb", size in pixels.
 
     Attributes
     ----------
     bank_ : Bank
         The chosen recipe of the bank.
-    node_names_, edge_names_ : list of str
+    node_names_, edge_names_, region_names_ : list of str
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Featurizer:
         per_direction: bool = False,
         random_state: int | None = None,
         n_jobs: int | None = None,
+        superpixels: Sequence[tuple[str, float]] = (("slic", SIZE),),
     ) -> None:
         self.features = features
         self.kind = kind
@@ -86,6 +90,7 @@ class Featurizer:
         self.per_direction = per_direction
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.superpixels = superpixels
         self._fitted: _Fitted | None = None
 
     # -- fitting ---------------------------------------------------------------------------
@@ -118,6 +123,7 @@ class Featurizer:
             Out of fold: the logits come from trees that never saw the image or its group.
         """
         mode = self._mode()
+        checked_families(self.superpixels)
         pairs, labels = read_training(images, masks, extra)
         pictures = [image for image, _ in pairs]
         bank = Bank.choose(pictures, self.kind, self.position)
@@ -179,6 +185,13 @@ class Featurizer:
         values = picture[..., :1] if picture.ndim == 3 and is_grey(picture) else picture
         return edge_features(values, self.connectivity, self.per_direction)
 
+    def regions(self, image: Any) -> list[npt.NDArray[np.int32]]:
+        """Superpixels of an image, a label map (h, w) for each family; they need no fit."""
+        picture, _ = read_image(image, None, "image")
+        return [
+            superpixels(picture, kind, size) for kind, size in checked_families(self.superpixels)
+        ]
+
     def logit(self, node_features: Float32) -> Float32 | None:
         """The last boosted logit (n,), taken back out of standardised node features, or None."""
         fitted = self._need()
@@ -198,6 +211,10 @@ class Featurizer:
     @property
     def edge_names_(self) -> list[str]:
         return edge_names(2, self.connectivity, self.per_direction)
+
+    @property
+    def region_names_(self) -> list[str]:
+        return [f"{kind}{size:g}" for kind, size in checked_families(self.superpixels)]
 
     # -- storing ---------------------------------------------------------------------------
 
@@ -219,6 +236,7 @@ class Featurizer:
             "connectivity": self.connectivity,
             "per_direction": self.per_direction,
             "random_state": self._seed(),
+            "superpixels": [list(family) for family in checked_families(self.superpixels)],
         }
         return arrays, described
 
@@ -251,6 +269,8 @@ class Featurizer:
                 bool(described["per_direction"]),
                 int(described["random_state"]),
                 n_jobs,
+                # Files from before there were regions do not tell.
+                [tuple(family) for family in described.get("superpixels", [("slic", SIZE)])],
             )
             boosted = _read_stages(arrays, int(described["stages"]), bank, recipe)
             made._fitted = _Fitted(

@@ -1,12 +1,12 @@
 """One image as arrays, free of weights: what learning and prediction start from.
 
 A `Problem` holds node features f_i, edges with features g_e >= 0, and optional regions, so that
-weights w give the energy E(y; w) = sum_i y_i (w_node . f_i) + sum_e [y_i != y_j] (w_edge . g_e).
+weights w give the energy E(y; w) = sum_i y_i (w_node . f_i) + sum_e [y_i != y_j] (w_edge . g_e),
+and an envelope of the fraction of ones in every region beside it.
 On a grid (`shape` and `connectivity`) no edge list is stored: edges go direction by direction,
 row-major by their first end. Void nodes leave the training problem with all their edges.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.errors import InputError
+from cutlearn.features.regions import checked_indices, families_of
 from cutlearn.grid import grid_edge_counts, grid_edges
 
 VOID = 255
@@ -34,8 +35,9 @@ class Problem:
     edge_features : (m, G) array >= 0, optional
         For a grid: (m, G), or a list with one array for each direction. Without it every edge
         has the one feature 1, and a grid without it has no edges.
-    regions : sequence of index arrays, or a map of n region numbers (negative: in no region)
-        Sets of nodes for higher-order terms.
+    regions : family, or sequence of families
+        Sets of nodes for envelopes. A family is a map of n region numbers (negative: in no region)
+        or a sequence of index arrays; regions may overlap. Kept as a tuple of `Family`.
     fixed : (n,) int array, optional
         -1 where a node is free, else its label.
     shape, connectivity : optional
@@ -78,7 +80,7 @@ class Problem:
             put(self, "edges", _frozen(_checked_edges(self.edges, n)))
             features = _checked_edge_features(self.edge_features, len(self._edges))
         put(self, "edge_features", _frozen(features))
-        put(self, "regions", _checked_regions(self.regions, n))
+        put(self, "regions", families_of(self.regions, n))
         if self.fixed is not None:
             put(self, "fixed", _frozen(_checked_fixed(self.fixed, n)))
 
@@ -114,7 +116,7 @@ class Problem:
 
     @property
     def n_weights(self) -> int:
-        """Length of w: F + G."""
+        """Length of w without envelopes: F + G."""
         return self.n_node_features + self.n_edge_features
 
     def edge_ends(self) -> NDArray[np.int32]:
@@ -125,7 +127,7 @@ class Problem:
             return np.zeros((0, 2), np.int32)
         return np.concatenate(grid_edges(self.shape, int(self.connectivity or 0)), dtype=np.int32)
 
-    def training(self, labels: ArrayLike) -> "tuple[Problem, NDArray[np.uint8]]":
+    def training(self, labels: ArrayLike, n_labels: int = 2) -> "tuple[Problem, NDArray[np.uint8]]":
         """Give the problem of the labelled nodes only, and their labels.
 
         Void nodes (255) are removed with their edges and region memberships. A grid stays a grid:
@@ -135,9 +137,10 @@ class Problem:
         Parameters
         ----------
         labels : (n,) array, or in the grid's shape
-            0, 1 or 255.
+            0 to n_labels - 1, or 255.
+        n_labels : int
         """
-        given = checked_labels(self, labels)
+        given = checked_labels(self, labels, n_labels)
         void = given == VOID
         if not void.any():
             return self, given
@@ -160,8 +163,7 @@ class Problem:
             dead = void[ends[:, 0]] | void[ends[:, 1]]
             features = np.where(dead[:, None], 0, features).astype(features.dtype, copy=False)
         fixed = None if self.fixed is None else np.where(void, -1, self.fixed).astype(np.int8)
-        regions = tuple(members[~void[members]] for members in self.regions)
-        regions = tuple(members for members in regions if len(members))
+        regions = tuple(family.kept(~void) for family in self.regions)
         problem = replace(
             self, node_features=nodes, edge_features=features, fixed=fixed, regions=regions
         )
@@ -173,19 +175,18 @@ class Problem:
         keep = ~void
         number = np.cumsum(keep) - 1
         alive = keep[self._edges].all(axis=1)
-        regions = [number[members[keep[members]]] for members in self.regions]
         problem = Problem(
             self.node_features[keep],
             number[self._edges[alive]].astype(np.int32),
             self._edge_features[alive],
-            [members for members in regions if len(members)],
+            tuple(family.kept(keep, number) for family in self.regions),
             None if self.fixed is None else self.fixed[keep],
         )
         return problem, labels[keep]
 
 
-def checked_labels(problem: Problem, labels: ArrayLike) -> NDArray[np.uint8]:
-    """Check labels (0, 1 or 255 for void) against a problem and give them flat, as uint8."""
+def checked_labels(problem: Problem, labels: ArrayLike, n_labels: int = 2) -> NDArray[np.uint8]:
+    """Check labels (0 to n_labels - 1, or 255 for void) and give them flat, as uint8."""
     given = np.asarray(labels)
     if given.size != problem.n_nodes:
         raise InputError(
@@ -193,14 +194,19 @@ def checked_labels(problem: Problem, labels: ArrayLike) -> NDArray[np.uint8]:
             "wanted. Use the mask of this image."
         )
     flat = given.reshape(-1)
-    odd = (flat != 0) & (flat != 1) & (flat != VOID)
+    odd = ~np.isin(flat, [*range(n_labels), VOID])
+    wanted = "0, 1" if n_labels == 2 else f"0 to {n_labels - 1}"
     if odd.any():
         found = ", ".join(str(v) for v in np.unique(flat[odd])[:5])
         raise InputError(
-            f"labels: values {found} found; 0, 1 and 255 (void) wanted. Convert the mask first."
+            f"labels: values {found} found; {wanted} and 255 (void) wanted. Convert the mask first."
         )
     out = flat.astype(np.uint8)
     if problem.fixed is not None:
+        if problem.fixed.max() >= n_labels:
+            raise InputError(
+                f"fixed: {problem.fixed.max()} found; -1 (free) and labels {wanted} wanted."
+            )
         wrong = (problem.fixed >= 0) & (out != VOID) & (problem.fixed != out)
         if wrong.any():
             raise InputError(
@@ -247,25 +253,10 @@ def _checked_nodes(value: ArrayLike, shape: Shape | None) -> NDArray[Any]:
     return array
 
 
-def _indices(name: str, value: ArrayLike, n: int) -> NDArray[np.int32]:
-    array = np.asarray(value)
-    if array.size == 0:
-        return array.astype(np.int32)
-    if array.dtype.kind not in "iu":
-        raise InputError(f"{name}: {array.dtype} values found; integers wanted. Convert them.")
-    low, high = int(array.min()), int(array.max())
-    if low < 0 or high >= n:
-        raise InputError(
-            f"{name}: index {low if low < 0 else high} found with {n} nodes; 0 to {n - 1} wanted. "
-            "Correct the indices."
-        )
-    return array.astype(np.int32, copy=False)
-
-
 def _checked_edges(value: ArrayLike | None, n: int) -> NDArray[np.int32]:
     if value is None:
         return np.zeros((0, 2), np.int32)
-    array = _indices("edges", value, n)
+    array = checked_indices("edges", value, n)
     if array.size == 0:
         return np.zeros((0, 2), np.int32)
     if array.ndim != 2 or array.shape[1] != 2:
@@ -313,37 +304,11 @@ def _checked_grid_features(value: Any, counts: list[int]) -> NDArray[Any]:
     return _checked_edge_features(value, sum(counts))
 
 
-def _checked_regions(value: Any, n: int) -> tuple[NDArray[np.int32], ...]:
-    if isinstance(value, np.ndarray):
-        if value.size != n or value.dtype.kind not in "iu":
-            raise InputError(
-                f"regions: a map of shape {value.shape} and type {value.dtype} found; {n} integer "
-                "region numbers wanted. Give one a node, or a list of index arrays."
-            )
-        flat = value.reshape(-1)
-        order = np.argsort(flat, kind="stable").astype(np.int32)
-        ordered = flat[order]
-        parts = np.split(order, np.flatnonzero(np.diff(ordered)) + 1)
-        return tuple(_frozen(part) for part in parts if flat[part[0]] >= 0)
-    if not isinstance(value, Sequence):
-        raise InputError("regions: neither a sequence nor a map found; one of these wanted.")
-    out = []
-    for number, part in enumerate(value):
-        members = _indices(f"regions[{number}]", part, n).reshape(-1)
-        if len(members) == 0 or len(np.unique(members)) != len(members):
-            raise InputError(
-                f"regions[{number}]: an empty region or a node named twice found; distinct nodes "
-                "wanted. Correct the region."
-            )
-        out.append(_frozen(members))
-    return tuple(out)
-
-
 def _checked_fixed(value: ArrayLike, n: int) -> NDArray[np.int8]:
     array = np.asarray(value).reshape(-1)
-    if array.size != n or not np.isin(array, (-1, 0, 1)).all():
+    if array.size != n or not np.isin(array, np.arange(-1, 127)).all():
         raise InputError(
-            f"fixed: {array.size} values found for {n} nodes, each to be -1 (free), 0 or 1; "
+            f"fixed: {array.size} values found for {n} nodes, each to be -1 (free) or a label; "
             "one a node wanted. Give -1 where nothing is known."
         )
     return array.astype(np.int8)

@@ -13,20 +13,23 @@ class Cut:
     Attributes
     ----------
     labels : uint8 array in the shape of the labels
-        1 on the source side. Among all minimisers the one with the fewest ones, so that it does
-        not depend on the way it was found.
+        1 on the source side; 0 to L - 1 of an ordered energy. Among all minimisers the one with
+        the lowest labels, so that it does not depend on the way it was found.
     value : float
         The minimum.
     lower_bound : float
         No labelling has a smaller energy. Equal to `value` where all the numbers were represented
         exactly (integers and dyadic fractions with room), else below it by a quantum for each one
         that was rounded.
-    changed : (k,) int64 array
-        Flat indices of the nodes whose label differs from the previous solve of the same solver;
-        after the first solve, those with label 1.
     """
 
     labels: NDArray[np.uint8]
     value: float
     lower_bound: float
-    changed: NDArray[np.int64]
+    _changed: NDArray[np.int64] | None = None  # None after a first solve
+
+    @property
+    def changed(self) -> NDArray[np.int64]:
+        """Flat indices of the nodes whose label differs from the previous solve of the same solver;
+        after the first solve, those with label 1."""
+        return np.flatnonzero(self.labels) if self._changed is None else self._changed

@@ -6,7 +6,7 @@ that were checked; the numbers in them are surveyed by the core on the way in.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from cutlearn import _core
 from cutlearn.checks import finite, fixed_labels, float_array, index_array, label_array, spread
 from cutlearn.errors import InputError
 from cutlearn.graph.cut import Cut
+from cutlearn.graph.marginals import min_marginals
 from cutlearn.grid import edge_ends, grid_edge_counts
 
 SCALAR, SYMMETRIC, PAIR = range(3)  # Weights::Kind of the core
@@ -49,12 +50,15 @@ class Terms:
 
     def flow(self, fixed: NDArray[np.int8]) -> _core.Flow:
         """The network of these terms in the core; refuses faulty numbers by name."""
-        arguments = (self.constant, self.unary, self._core_shape(), self.connectivity, self.edges)
-        rest = (list(self.weights), list(self.kinds), self.regions, fixed)
-        flow = _core.flow(*arguments, *rest)
+        flow = _core.flow(*self.numbers(fixed))
         if flow is None:
-            self._refuse(_core.survey(*arguments, *rest))
+            self._refuse(_core.survey(*self.numbers(fixed)))
         return flow
+
+    def numbers(self, fixed: NDArray[np.int8]) -> tuple[Any, ...]:
+        """The arguments of the core's functions."""
+        arguments = (self.constant, self.unary, self._core_shape(), self.connectivity, self.edges)
+        return (*arguments, list(self.weights), list(self.kinds), self.regions, fixed)
 
     def with_pairs(self) -> "Terms":
         """The same terms on arrays of their own, every weight as a pair p, q."""
@@ -162,12 +166,12 @@ class Solver:
         cut = read_cut(self._flow, self._terms)
         if before is None:
             return cut
-        return replace(cut, changed=np.flatnonzero(cut.labels.ravel() != before))
+        return replace(cut, _changed=np.flatnonzero(cut.labels.ravel() != before))
 
-    def min_marginals(self) -> Floats:
+    def min_marginals(self, threads: int = 1) -> Floats:
         """Least energy with each node at label 0 and 1, in the labels' shape + (2,)."""
         self.minimize()
-        return self._flow.min_marginals().reshape(*self._terms.shape, 2)
+        return min_marginals(self._flow, self._terms.shape, threads)
 
     def prove(self) -> None:
         """Check that the last cut is one: raises AssertionError with the law that is broken.
@@ -176,7 +180,7 @@ class Solver:
         labels are all that the source reaches, and the energy of the labels is the flow's value,
         in exact integer arithmetic.
         """
-        fault = self._flow.disproof(self._terms.flow(self._fixed))
+        fault = self._flow.disproof(*self._terms.numbers(self._fixed))
         if fault:
             raise AssertionError(fault)
 
@@ -194,19 +198,46 @@ class Solver:
 
 def minimize(terms: Terms, fixed: NDArray[np.int8]) -> Cut:
     """Build, solve, read: the cut without a handle."""
+    return read_cut(solved(terms, fixed), terms)
+
+
+def solved(terms: Terms, fixed: NDArray[np.int8]) -> _core.Flow:
+    """A network of these terms, solved."""
     flow = terms.flow(fixed)
     flow.solve()
-    return read_cut(flow, terms)
+    return flow
 
 
 def read_cut(flow: _core.Flow, terms: Terms) -> Cut:
     """The answer of a solved network, with its certified lower bound."""
+    value, bound = certified(flow, terms.slack)
+    changed = flow.changed() if flow.resumed else None
+    return Cut(flow.labels(list(terms.shape)), value, bound, changed)
+
+
+class Solved(Protocol):
+    """A solved network of the core: its minimum is minimum / scale + clipped."""
+
+    @property
+    def minimum(self) -> int: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def inexact(self) -> int: ...
+    @property
+    def clipped(self) -> float: ...
+    @property
+    def clipped_exactly(self) -> bool: ...
+
+
+def certified(flow: Solved, slack: float = 0.0) -> tuple[float, float]:
+    """The value of a solved network and its lower bound; slack: what the preparation rounded."""
     least = flow.minimum / flow.scale
     value = least + flow.clipped
     # A quantum for each rounded number, what the preparation rounded, and the last digits of
     # `value` itself where a float does not hold them.
-    bound = flow.inexact / flow.scale + terms.slack
+    bound = flow.inexact / flow.scale + slack
     exact = int(float(flow.minimum)) == flow.minimum and flow.clipped_exactly
     if not (exact and value - least == flow.clipped and value - flow.clipped == least):
         bound += 2.0**-50 * (abs(value) + abs(flow.clipped))
-    return Cut(flow.labels(list(terms.shape)), value, value - bound, flow.changed())
+    return value, value - bound

@@ -3,18 +3,20 @@
 from cutlearn.images.folder import Coding, Folder, read_folder, write_mask, write_probability
 from cutlearn.images.read import as_image, read_image, read_values
 from cutlearn.images.sample import Sample, as_sample
-from cutlearn.images.synth import Cells, Checkerboard, cells, checkerboard
+from cutlearn.images.synth import Cells, Checkerboard, Pasture, cells, checkerboard, pasture
 
 __all__ = [
     "Cells",
     "Checkerboard",
     "Coding",
     "Folder",
+    "Pasture",
     "Sample",
     "as_image",
     "as_sample",
     "cells",
     "checkerboard",
+    "pasture",
     "read_folder",
     "read_image",
     "read_values",

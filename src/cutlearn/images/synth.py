@@ -3,7 +3,8 @@
 `checkerboard` is the synthetic experiment of gould2011, section 5: unaries of noise that only
 the squares can resolve. `cells` is a fluorescence microscope: light = lamp x (cells + haze +
 debris), blurred by the lens, counted as photons: image = (Poisson(gain x light) / gain + read
-noise). One seed gives the same bits on every call.
+noise). `pasture` has three labels with an order: grass, animals, sky. One seed gives the same bits
+on every call.
 """
 
 from typing import NamedTuple
@@ -44,6 +45,20 @@ class Cells(NamedTuple):
     image : (h, w) float32 array in [0, 1]
     labels : (h, w) uint8 array
         1 on cells, 0 elsewhere.
+    """
+
+    image: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.uint8]
+
+
+class Pasture(NamedTuple):
+    """A picture of animals between grass and sky, and its true labels.
+
+    Parameters
+    ----------
+    image : (h, w, 3) float32 array in [0, 1]
+    labels : (h, w) uint8 array
+        0 on grass, 1 on animals, 2 on sky.
     """
 
     image: npt.NDArray[np.float32]
@@ -154,6 +169,53 @@ def _colony(rng: np.random.Generator, shape: tuple[int, int]) -> tuple[Mask, Flo
         mask[window] |= body
         placed.append((row, column, radius))
     return mask, light
+
+
+def pasture(seed: int, shape: tuple[int, int] = (107, 160)) -> Pasture:
+    """Make a picture of three ordered labels, in the manner of antoniuk2012's cows.
+
+    Sky lies over grass, animals stand before both. Every label has colours of its own that
+    overlap with the others' under changing light and noise, so single pixels are often wrong; and
+    which label lies over which tells more than that two neighbours differ.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of everything in the world.
+    shape : pair of int, at least 16 x 16
+
+    Returns
+    -------
+    Pasture
+        image and labels.
+
+    Examples
+    --------
+    >>> from cutlearn.images import pasture
+    >>> world = pasture(0, (64, 96))
+    >>> world.image.shape, sorted(set(world.labels.ravel().tolist()))
+    ((64, 96, 3), [0, 1, 2])
+    """
+    if min(shape) < 16:
+        raise InputError(f"shape: {shape} found; at least 16 x 16 wanted, for animals to fit.")
+    rng = np.random.default_rng(seed)
+    h, w = shape
+    bend = ndimage.gaussian_filter1d(rng.normal(size=w), w / 6, mode="nearest")
+    horizon = h * (rng.uniform(0.3, 0.55) + 0.1 * bend / max(float(np.abs(bend).max()), 1e-9))
+    labels = np.where(np.arange(h)[:, None] < horizon, 2, 0).astype(np.uint8)
+    for _ in range(rng.integers(1, 4)):
+        radius = rng.uniform(0.1, 0.2) * min(shape)
+        column = rng.uniform(0.1, 0.9) * w
+        row = horizon[int(column)] + rng.uniform(-0.3, 1.5) * radius
+        window, body = _blob(rng, shape, (row, column), radius)
+        labels[window][body] = 1
+    means = np.array([[0.35, 0.50, 0.25], [0.45, 0.38, 0.30], [0.55, 0.60, 0.70]])
+    means = means + rng.normal(0, 0.03, means.shape)
+    light = ndimage.gaussian_filter(rng.normal(size=shape), 12, mode="nearest")
+    light /= max(float(light.std()), 1e-9)
+    noise = rng.normal(size=(h, w, 3)) + rng.normal(size=(h, w, 1))
+    image = means[labels] * (1 + 0.12 * light[..., None]) + 0.09 * noise
+    return Pasture(np.clip(image, 0, 1).astype(np.float32), labels)
 
 
 def _place(

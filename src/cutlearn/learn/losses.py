@@ -1,106 +1,24 @@
-"""What a wrong labelling costs in training: Hamming, count, and non-negative sums of them.
+"""What a wrong labelling costs in training: Hamming, counts of the image or of regions.
 
-A loss bound to one image gives Delta(y) and the form that the oracle needs: -Delta(y) is the
-lowest of a few functions that are linear in y, -Delta(y) = min_k (constant_k + unary_k . y), so
-min_y [E(y) - Delta(y)] is the least of K cuts with shifted unaries. Hamming has one piece; a count
-is a convex function of s = sum_i m_i y_i, hence two or three (pletscher2012, section 4).
+Sums and non-negative multiples of these are losses too; `image_loss` says how the oracle sees one.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.energy.envelope import Envelope, lower_lines
 from cutlearn.errors import InputError
+from cutlearn.features.regions import families_of
+from cutlearn.learn.image_loss import ImageLoss, LabelLoss, Loss, digest_of, image_weights
 
 Vector = NDArray[np.float64]
 
-MOST_PIECES = 16
+# Cuts up to which counted regions are conditioned on rather than joined to auxiliary nodes.
+MOST_CONDITIONED = 4
 SIDES = ("both", "over", "under")
-
-
-@dataclass(frozen=True, eq=False)
-class ImageLoss:
-    """A loss bound to one image: Delta(y) = -min_k (constant_k + unary_k . y).
-
-    Attributes
-    ----------
-    constant : (K,) float64
-    unary : (K, n) float64
-    largest : float
-        No labelling costs more.
-    """
-
-    constant: Vector
-    unary: NDArray[np.float64]
-    largest: float
-
-    def value(self, labels: ArrayLike) -> float:
-        """Give Delta(y) of a labelling of the image's nodes."""
-        y = np.asarray(labels).reshape(-1).astype(bool)
-        return float(-np.min(self.constant + self.unary[:, y].sum(axis=1)))
-
-
-class Loss(ABC):
-    """The cost of a labelling in training. Sums and non-negative multiples are losses too."""
-
-    @abstractmethod
-    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
-        """Bind the loss to one image.
-
-        Parameters
-        ----------
-        image : int
-            Number of the image, for weights given image by image.
-        labels : (n,) uint8
-            True labels, 0 or 1, void ones set to 0.
-        counted : (n,) bool
-            False where the true label is void: such a node costs nothing.
-        """
-
-    def __add__(self, other: "Loss") -> "Loss":
-        if not isinstance(other, Loss):
-            return NotImplemented
-        return LossSum(_parts(self) + _parts(other))
-
-    def __mul__(self, factor: float) -> "Loss":
-        if isinstance(factor, bool) or not isinstance(factor, int | float | np.number):
-            return NotImplemented
-        if not 0 <= float(factor) < np.inf:
-            raise InputError(
-                f"loss: factor {factor} found; a finite number >= 0 wanted, so that the oracle "
-                "stays exact. Use a non-negative factor."
-            )
-        return LossSum(tuple((float(factor) * f, loss) for f, loss in _parts(self)))
-
-    __rmul__ = __mul__
-
-
-@dataclass(frozen=True)
-class LossSum(Loss):
-    """A non-negative sum of losses, made by `2 * a + b`."""
-
-    parts: tuple[tuple[float, Loss], ...]
-
-    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
-        """Bind every part; the pieces of the sum are all sums of the parts' pieces."""
-        constant, unary, largest = np.zeros(1), np.zeros((1, labels.size)), 0.0
-        for factor, loss in self.parts:
-            if factor == 0:
-                continue
-            part = loss.bind(image, labels, counted)
-            constant = (constant[:, None] + factor * part.constant).reshape(-1)
-            if len(constant) > MOST_PIECES:
-                raise InputError(
-                    f"loss: a sum that needs {len(constant)} or more cuts an image found; at most "
-                    f"{MOST_PIECES} wanted. Use fewer count losses."
-                )
-            unary = (unary[:, None] + factor * part.unary[None]).reshape(len(constant), -1)
-            largest += factor * part.largest
-        return ImageLoss(constant, unary, largest)
 
 
 class Hamming(Loss):
@@ -108,8 +26,8 @@ class Hamming(Loss):
 
     Parameters
     ----------
-    label_weights : pair of numbers >= 0, optional
-        Weight l of a mistake where the truth is 0 and where it is 1.
+    label_weights : numbers >= 0, one a label, optional
+        Weight l of a mistake where the truth is that label.
     pixel_weights : sequence of arrays >= 0, optional
         Weights p, one array for each image, in the order of the images.
     """
@@ -123,30 +41,82 @@ class Hamming(Loss):
         self.pixel_weights = pixel_weights
         if label_weights is not None:
             given = np.asarray(label_weights, dtype=np.float64)
-            if given.shape != (2,) or not (np.isfinite(given).all() and (given >= 0).all()):
+            if given.ndim != 1 or not (np.isfinite(given).all() and (given >= 0).all()):
                 raise InputError(
-                    f"label_weights: {label_weights} found; two finite numbers >= 0 wanted, for "
-                    "truth 0 and truth 1. Correct the pair."
+                    f"label_weights: {label_weights} found; finite numbers >= 0 wanted, one for "
+                    "each true label. Correct them."
                 )
 
     def __repr__(self) -> str:
-        return f"Hamming({self.label_weights!r}, {_digest(self.pixel_weights)})"
+        return f"Hamming({self.label_weights!r}, {digest_of(self.pixel_weights)})"
 
     def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
         """Bind to one image: one piece, +weight where the truth is 1 and -weight where it is 0."""
-        weight = _image_weights("pixel_weights", self.pixel_weights, image, counted)
-        if self.label_weights is not None:
-            weight = weight * np.asarray(self.label_weights, dtype=np.float64)[labels]
+        weight = self._weight(image, labels, counted, 2)
         ones = labels == 1
         unary = np.where(ones, weight, -weight)
         total = float(weight[ones].sum())
         return ImageLoss(np.array([-total]), unary[None], float(weight.sum()))
 
+    def bind_labels(
+        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
+    ) -> LabelLoss:
+        """Bind to one image: one piece, -weight at every wrong label."""
+        weight = self._weight(image, labels, counted, n_labels)
+        wrong = np.arange(n_labels) != labels[:, None]
+        return LabelLoss(np.zeros(1), -(weight[:, None] * wrong)[None], float(weight.sum()))
+
+    def _weight(
+        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
+    ) -> Vector:
+        weight = image_weights("pixel_weights", self.pixel_weights, image, counted)
+        if self.label_weights is None:
+            return weight
+        given = np.asarray(self.label_weights, dtype=np.float64)
+        if given.size != n_labels:
+            raise InputError(
+                f"label_weights: {given.size} found for {n_labels} labels; one for each true label "
+                "wanted. Correct them."
+            )
+        return weight * given[labels]
+
+
+class Absolute(Loss):
+    """How far ordered labels are off: Delta(y) = sum_i p_i |y_i - y*_i|.
+
+    Parameters
+    ----------
+    pixel_weights : sequence of arrays >= 0, optional
+        Weights p, one array for each image, in the order of the images.
+    """
+
+    needs_order = True
+
+    def __init__(self, pixel_weights: Sequence[ArrayLike] | None = None) -> None:
+        self.pixel_weights = pixel_weights
+
+    def __repr__(self) -> str:
+        return f"Absolute({digest_of(self.pixel_weights)})"
+
+    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
+        """Bind to one image of two labels, where it is the Hamming loss."""
+        return Hamming(pixel_weights=self.pixel_weights).bind(image, labels, counted)
+
+    def bind_labels(
+        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
+    ) -> LabelLoss:
+        """Bind to one image: one piece."""
+        weight = image_weights("pixel_weights", self.pixel_weights, image, counted)
+        off = weight[:, None] * np.abs(np.arange(n_labels) - labels[:, None].astype(float))
+        return LabelLoss(np.zeros(1), -off[None], float(off.max(axis=1).sum()))
+
 
 class Count(Loss):
     """How far the (weighted) number of ones is off: Delta(y) = max(0, |s - s*| - tolerance).
 
-    s = sum_i m_i y_i over the image's labelled nodes, s* the same of the true labels.
+    s = sum_i m_i y_i over the image's labelled nodes, s* the same of the true labels; or the sum
+    of this over regions. With ordered labels, the sum over thresholds k = 1 .. L - 1 of this for
+    the number of nodes at k or above: the earth mover's distance between the counts of labels.
 
     Parameters
     ----------
@@ -155,17 +125,19 @@ class Count(Loss):
     side : "both", "over" or "under"
         Count too many and too few, only too many, or only too few.
     tolerance : float >= 0
-        Differences up to this cost nothing.
-    regions : None
-        Counts of regions are not available yet.
+        Differences up to this cost nothing, in each region.
+    regions : sequence, optional
+        For each image a label map or a list of index arrays: each region is counted by itself.
     """
+
+    needs_order = True
 
     def __init__(
         self,
         weights: Sequence[ArrayLike] | None = None,
         side: str = "both",
         tolerance: float = 0,
-        regions: Any = None,
+        regions: Sequence[Any] | None = None,
     ) -> None:
         if side not in SIDES:
             raise InputError(
@@ -176,37 +148,215 @@ class Count(Loss):
                 f"The 'tolerance' parameter of Count must be a finite number >= 0. "
                 f"Got {tolerance!r} instead."
             )
-        if regions is not None:
-            raise InputError(
-                "regions: a count loss on regions asked for; only the whole image is counted so "
-                "far. Leave out regions."
-            )
         self.weights = weights
         self.side = side
         self.tolerance = tolerance
+        self.regions = regions
 
     def __repr__(self) -> str:
-        return f"Count({_digest(self.weights)}, {self.side!r}, {self.tolerance!r})"
+        parts = f"{digest_of(self.weights)}, {self.side!r}, {self.tolerance!r}"
+        if self.regions is None:
+            return f"Count({parts})"
+        flat = [row for image in self.regions for row in image]
+        return f"Count({parts}, {digest_of(flat)} of {len(self.regions)} images)"
 
     def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
-        """Bind to one image: a piece for each line of -Delta that is lowest somewhere."""
-        m = _image_weights("weights", self.weights, image, counted)
-        truth, total = float(m[labels == 1].sum()), float(m.sum())
+        """Bind to one image.
+
+        A region in which one line is always lowest is linear. Of the others, few enough for
+        MOST_CONDITIONED cuts become pieces, and more become envelopes: cuts multiply, auxiliary
+        nodes do not.
+        """
+        m = image_weights("weights", self.weights, image, counted)
+        constant, unary, largest = np.zeros(1), np.zeros((1, labels.size)), 0.0
+        bent: list[Envelope] = []
+        for members in self._regions(image, labels.size):
+            members = members[counted[members]]
+            mass, ones = m[members], labels[members] == 1
+            slopes, intercepts, most = self._lines(float(mass[ones].sum()), float(mass.sum()))
+            largest += most
+            if len(slopes) == 1:
+                constant += intercepts
+                unary[:, members] += slopes[0] * mass
+            else:
+                bent.append(Envelope(members, slopes, intercepts, mass))
+        cuts = int(np.prod([len(e.slopes) for e in bent], dtype=float))
+        if cuts > MOST_CONDITIONED:
+            return ImageLoss(constant, unary, largest, tuple(bent))
+        for e in bent:
+            lines = np.zeros((len(e.slopes), labels.size))
+            lines[:, e.members] = e.slopes[:, None] * e.weights
+            constant = (constant[:, None] + e.intercepts).reshape(-1)
+            unary = (unary[:, None] + lines[None]).reshape(len(constant), -1)
+        return ImageLoss(constant, unary, largest)
+
+    def bind_labels(
+        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
+    ) -> LabelLoss:
+        """Bind to one image: the pieces of every threshold, conditioned on."""
+        every = np.arange(n_labels)
+        return self._bind_sets(image, labels, counted, [every >= k for k in every[1:]])
+
+    def _bind_sets(
+        self,
+        image: int,
+        labels: NDArray[np.uint8],
+        counted: NDArray[np.bool_],
+        sets: Sequence[NDArray[np.bool_]],
+    ) -> LabelLoss:
+        """Sum the loss over sets of labels, each a mask of the labels that are counted."""
+        if self.regions is not None:
+            raise InputError(
+                "regions: counts of regions found with several labels; counts of the image wanted. "
+                "Leave out regions."
+            )
+        m = image_weights("weights", self.weights, image, counted)
+        total = LabelLoss(np.zeros(1), np.zeros((1, labels.size, sets[0].size)), 0.0)
+        for among in sets:
+            lines = self._lines(float(m[among[labels]].sum()), float(m.sum()))
+            cost = lines[0][:, None, None] * (m[:, None] * among)
+            total = total.plus(LabelLoss(lines[1], cost, lines[2]))
+        return total
+
+    def _regions(self, image: int, n: int) -> Any:
+        if self.regions is None:
+            return [np.arange(n)]
+        if image >= len(self.regions):
+            raise InputError(
+                f"regions: those of {len(self.regions)} images found, none for image {image}; some "
+                "for each wanted. Give them in the order of the images."
+            )
+        families = families_of(self.regions[image], n)
+        if len(families) != 1:
+            raise InputError(
+                f"regions[{image}]: {len(families)} families found; one label map or list of index "
+                "arrays wanted. Add up one Count for each family."
+            )
+        return families[0]
+
+    def _lines(self, truth: float, total: float) -> tuple[Vector, Vector, float]:
+        """Give slopes and intercepts of the lines of -Delta that are lowest on [0, total]."""
         over, under = truth + self.tolerance, truth - self.tolerance
-        lines = []
-        # s - s* > tolerance happens only below the total, s* - s > tolerance only above zero;
-        # a line that is never alone the lowest would only cost a cut.
-        has_over = self.side != "under" and over < total
-        has_under = self.side != "over" and under > 0
-        if has_under:
+        lines = [(0.0, 0.0)]
+        if self.side != "over":
             lines.append((1.0, -under))
-        if not (has_over and has_under and over == under):
-            lines.append((0.0, 0.0))
-        if has_over:
+        if self.side != "under":
             lines.append((-1.0, over))
-        slope = np.array([a for a, _ in lines])
-        largest = max(0.0, total - over if has_over else 0.0, under if has_under else 0.0)
-        return ImageLoss(np.array([b for _, b in lines]), slope[:, None] * m, largest)
+        slopes, intercepts = (np.array(column) for column in zip(*lines))
+        kept = sorted(lower_lines(slopes.tolist(), intercepts.tolist(), total))
+        ends = [0.0, total]
+        largest = max(0.0, *(-min(a * s + b for a, b in lines) for s in ends))
+        return slopes[kept], intercepts[kept], largest
+
+
+class LabelCount(Count):
+    """How far the number of nodes with certain labels is off: Count for several labels.
+
+    Delta(y) = max(0, |s - s*| - tolerance), s = sum_i m_i [y_i in labels].
+
+    Parameters
+    ----------
+    labels : int or sequence of int
+        Which labels are counted: one label, or those from a threshold on, or any others.
+    weights, side, tolerance
+        As for `Count`.
+    """
+
+    needs_order = False
+
+    def __init__(
+        self,
+        labels: int | Sequence[int],
+        weights: Sequence[ArrayLike] | None = None,
+        side: str = "both",
+        tolerance: float = 0,
+    ) -> None:
+        super().__init__(weights, side, tolerance)
+        self.labels = np.unique(np.atleast_1d(labels)).tolist()
+
+    def __repr__(self) -> str:
+        return f"Label{super().__repr__()[:-1]}, {self.labels})"
+
+    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
+        """Refuse two labels."""
+        raise InputError("loss: LabelCount found with binary labels; Count wanted. Use Count.")
+
+    def bind_labels(
+        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
+    ) -> LabelLoss:
+        """Bind to one image: a piece for each line of -Delta that is lowest somewhere."""
+        among = np.isin(np.arange(n_labels), self.labels)
+        if among.sum() != len(self.labels):
+            raise InputError(
+                f"labels: {self.labels} counted; labels from 0 to {n_labels - 1} wanted."
+            )
+        return self._bind_sets(image, labels, counted, [among])
+
+
+class CountFunction(Loss):
+    """Any convex function of how far the number of ones is off: Delta(y) = f(s - s*).
+
+    s is the number of ones among the image's labelled nodes. -f is concave, so E(y) - f is least
+    at a vertex of the lower hull of (s, min E): the oracle scans these by nested cuts, and leaves
+    out those that a bound excludes. It is exact for every convex f.
+
+    Parameters
+    ----------
+    function : callable
+        f of an array of whole numbers; convex, >= 0, and 0 at 0. Checked for every image.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import cutlearn as cl
+    >>> squared = cl.CountFunction(np.square)
+    >>> bound = squared.bind(0, np.array([0, 1, 1], np.uint8), np.ones(3, bool))
+    >>> [bound.value(y) for y in ([0, 1, 1], [1, 1, 1], [0, 0, 0])]
+    [0.0, 1.0, 4.0]
+    """
+
+    def __init__(self, function: Callable[[NDArray[np.int64]], ArrayLike]) -> None:
+        if not callable(function):
+            raise InputError(
+                f"function: {type(function).__name__} found; a function of an array of whole "
+                "numbers wanted, such as numpy.square."
+            )
+        self.function = function
+
+    def __repr__(self) -> str:
+        # Checkpoints compare it: what the function does on small counts tells it from others.
+        seen = digest_of([self._values(np.arange(-64, 65))])
+        return f"CountFunction({getattr(self.function, '__name__', 'f')} {seen})"
+
+    def _values(self, off: NDArray[np.int64]) -> Vector:
+        values = np.asarray(self.function(off), np.float64)
+        if values.shape != off.shape or not np.isfinite(values).all():
+            raise InputError(
+                f"function: shape {values.shape} found for {off.shape} counts, or values that are "
+                "not finite; one finite number for each count wanted. Write it for arrays."
+            )
+        return values
+
+    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
+        """Bind to one image: the table of f at every count."""
+        truth = int(np.count_nonzero(labels[counted]))
+        off = np.arange(int(counted.sum()) + 1) - truth
+        values = self._values(off)
+        bends, size = np.diff(values, 2), 1e-12 * float(np.abs(values).max())
+        if values[truth] != 0 or values.min() < 0:
+            raise InputError(
+                f"function: f(0) = {values[truth]:g} and a least value of {values.min():g} found; "
+                "0 and no less wanted: the true labels cost nothing. Shift the function."
+            )
+        if bends.size and bends.min() < -size:
+            k = int(bends.argmin()) + 1
+            raise InputError(
+                f"function: f({off[k]}) = {values[k]:g} above the mean of its neighbours found; a "
+                "convex function wanted, or the cut is not exact. Use another."
+            )
+        n = labels.size
+        largest = float(max(values[0], values[-1]))
+        return ImageLoss(np.zeros(1), np.zeros((1, n)), largest, (), values, counted)
 
 
 NAMED: dict[str, type[Hamming] | type[Count]] = {"hamming": Hamming, "count": Count}
@@ -221,41 +371,3 @@ def loss_of(loss: str | Loss) -> Loss:
     raise InputError(
         f"The 'loss' parameter must be one of {tuple(NAMED)} or a Loss. Got {loss!r} instead."
     )
-
-
-def _parts(loss: Loss) -> tuple[tuple[float, Loss], ...]:
-    return loss.parts if isinstance(loss, LossSum) else ((1.0, loss),)
-
-
-def _digest(weights: Sequence[ArrayLike] | None) -> str:
-    """Name the weights in a repr that differs whenever they differ (checkpoints compare it)."""
-    if weights is None:
-        return "None"
-    import hashlib
-
-    digest = hashlib.blake2b(digest_size=8)
-    for part in weights:
-        digest.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
-    return f"<{len(weights)} arrays {digest.hexdigest()}>"
-
-
-def _image_weights(
-    name: str,
-    weights: Sequence[ArrayLike] | None,
-    image: int,
-    counted: NDArray[np.bool_],
-) -> Vector:
-    if weights is None:
-        return counted.astype(np.float64)
-    if image >= len(weights):
-        raise InputError(
-            f"{name}: {len(weights)} arrays found, none for image {image}; one for each image "
-            "wanted. Give them in the order of the images."
-        )
-    array = np.asarray(weights[image], dtype=np.float64).reshape(-1)
-    if array.size != counted.size or not np.isfinite(array).all() or (array < 0).any():
-        raise InputError(
-            f"{name}[{image}]: {array.size} values found for {counted.size} nodes; one finite "
-            "number >= 0 a node wanted. Correct the array."
-        )
-    return np.where(counted, array, 0.0)

@@ -1,7 +1,7 @@
 """The oracle: weights in, the plane of one image out.
 
 For image n and weights w it finds the labelling y_hat that maximises
-r_n Delta_n(y) - s_n (E_n(y; w) - E_n(y_n; w)), with one warm cut for each piece of the loss, and
+r_n Delta_n(y) - s_n (E_n(y; w) - E_n(y_n; w)), with one cut for each piece of the loss, and
 gives the plane b + a . w, b = r_n Delta_n(y_hat), a = s_n (psi_n(y_n) - psi_n(y_hat)). It never
 exceeds the image's risk and touches it at w. r_n and s_n are 1/pixels ("pixels"), 1/pixels and 1
 ("loss"), or 1 ("none").
@@ -9,19 +9,22 @@ exceeds the image's risk and touches it at w. r_n and s_n are 1/pixels ("pixels"
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
-from cutlearn.energy.linear import checked_weights
+from cutlearn.energy.forms import Envelopes, Form
+from cutlearn.energy.linear import Layout, checked_weights, layout_of
 from cutlearn.errors import InputError
 from cutlearn.features.problem import VOID, Problem, checked_labels
-from cutlearn.learn.losses import ImageLoss, Loss
+from cutlearn.learn.image_loss import ImageLoss, Loss
 
 Vector = NDArray[np.float64]
 
 NORMALIZE = ("pixels", "loss", "none")
+FORMS = get_args(Form)  # in the order of the core's
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,10 @@ class Task:
     loss : ImageLoss
     loss_scale, energy_scale : float
         The factors r_n and s_n of the normalisation.
+    layout : Layout
+        Of w.
+    image : int
+        Number of the image, for messages.
     """
 
     problem: Problem
@@ -55,35 +62,54 @@ class Task:
     loss: ImageLoss
     loss_scale: float
     energy_scale: float
+    layout: Layout
+    image: int = 0
 
     @property
     def largest(self) -> float:
         """The largest possible loss of the image, normalised."""
         return self.loss_scale * self.loss.largest
 
+    def arrays(self) -> list[NDArray[Any] | None]:
+        """What a fingerprint of the task must see."""
+        problem, loss = self.problem, self.loss
+        out = [problem.node_features, problem.edge_features, problem.edges, problem.fixed]
+        out += [self.labels, loss.unary, loss.constant, loss.table]
+        for family in problem.regions if self.layout.specs else ():
+            out += [family.first, family.members]
+        for e in loss.counts:
+            out += [e.members, e.weights, e.slopes, e.intercepts]
+        return out
+
 
 def task_of(
-    problem: Problem, labels: ArrayLike, loss: Loss, image: int = 0, normalize: str = "pixels"
+    problem: Problem,
+    labels: ArrayLike,
+    loss: Loss,
+    image: int = 0,
+    normalize: str = "pixels",
+    envelope: Envelopes = None,
 ) -> Task:
-    """Bind a problem, its labels (255: void) and a loss."""
-    if normalize not in NORMALIZE:
-        raise InputError(
-            f"The 'normalize' parameter must be one of {NORMALIZE}. Got {normalize!r} instead."
-        )
+    """Bind a problem, its labels (255: void), a loss and the forms of the envelopes."""
     given = checked_labels(problem, labels)
     counted = given != VOID
     bound = loss.bind(image, np.where(counted, given, 0).astype(np.uint8), counted)
     kept, truth = problem.training(given)
     if kept.n_nodes != problem.n_nodes:
-        bound = ImageLoss(bound.constant, bound.unary[:, counted], bound.largest)
-    share = 1.0 / int(counted.sum())
+        bound = bound.take(counted)
     return Task(
-        kept,
-        truth,
-        bound,
-        1.0 if normalize == "none" else share,
-        share if normalize == "pixels" else 1.0,
+        kept, truth, bound, *shares(counted, normalize), layout_of(problem, envelope), image
     )
+
+
+def shares(counted: NDArray[np.bool_], normalize: str) -> tuple[float, float]:
+    """Give r_n and s_n of an image with these labelled nodes."""
+    if normalize not in NORMALIZE:
+        raise InputError(
+            f"The 'normalize' parameter must be one of {NORMALIZE}. Got {normalize!r} instead."
+        )
+    share = 1.0 / int(counted.sum())
+    return 1.0 if normalize == "none" else share, share if normalize == "pixels" else 1.0
 
 
 class Oracle:
@@ -113,6 +139,10 @@ class Oracle:
             task.loss_scale,
             task.energy_scale,
         )
+        if task.layout.specs or loss.counts:
+            self.core.set_regions(*_regions(task))
+        if loss.table.size:
+            self.core.set_table(loss.table, loss.counted.astype(np.uint8))
 
     def __call__(self, w: Vector) -> Plane:
         """Give the highest plane of the image at w."""
@@ -129,11 +159,45 @@ def ask(oracles: Sequence[Oracle], w: Vector, threads: int = 1) -> NDArray[np.fl
         b, a of each image's highest plane.
     """
     for oracle in oracles[:1]:
-        checked_weights(w, oracle.task.problem.n_weights)
+        checked_weights(w, oracle.task.layout.size)
     try:
         return _core.oracle_round([oracle.core for oracle in oracles], w, threads)
-    except OverflowError as error:
-        raise InputError(
-            f"w: weights up to {np.abs(w).max():g} found; energies within the range of floating "
-            "point wanted. Scale the features, or choose a smaller C."
-        ) from error
+    except (OverflowError, RuntimeError, MemoryError) as error:
+        raise failed(error, [oracle.task.image for oracle in oracles], w) from error
+
+
+def failed(error: Exception, images: Sequence[int], w: Vector) -> Exception:
+    """Say which image's oracle failed, and why; an energy out of range is the input's fault."""
+    number, what = error.args
+    if not isinstance(error, OverflowError):
+        return type(error)(f"image {images[number]}: the oracle failed, {what}")
+    return InputError(
+        f"image {images[number]}: {what}, with weights up to {np.abs(w).max():g}; an energy that "
+        "can be minimised wanted. Scale its features, or choose a smaller C."
+    )
+
+
+def _regions(task: Task) -> tuple[Any, ...]:
+    """The regions of the envelopes, then those that the loss counts, as the core wants them."""
+    families = list(zip(task.problem.regions, task.layout.specs))
+    counts = task.loss.counts
+    hinges = [e.hinges() for e in counts]
+    members = [family.members for family, _ in families] + [e.members for e in counts]
+    sizes = [family.sizes for family, _ in families] + [[e.members.size] for e in counts]
+    enveloped = sum(family.members.size for family, _ in families)
+    return (
+        [(FORMS.index(spec.form), spec.lines, len(family), spec.per == "node")
+         for family, spec in families],
+        _offsets(np.concatenate(sizes)),
+        np.concatenate(members).astype(np.int32),
+        np.concatenate([np.ones(enveloped), *(e.weights for e in counts)]),
+        np.array([slope for slope, *_ in hinges]),
+        _offsets([alpha.size for _, _, alpha, _ in hinges]),
+        np.concatenate([np.zeros(0), *(alpha for _, _, alpha, _ in hinges)]),
+        np.concatenate([np.zeros(0), *(beta for *_, beta in hinges)]),
+        float(sum(constant for _, constant, *_ in hinges)),
+    )  # fmt: skip
+
+
+def _offsets(sizes: ArrayLike) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -10,10 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.energy.forms import Envelopes
+from cutlearn.energy.linear import Layout
+from cutlearn.energy.linear_labels import LabelLayout
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
-from cutlearn.learn.losses import Loss, loss_of
-from cutlearn.learn.oracle import Oracle, Task, ask, task_of
+from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.kinds import AnyTask, kind_of
+from cutlearn.learn.losses import loss_of
 from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
@@ -89,11 +93,15 @@ class Pool:
     ----------
     problems : sequence of Problem
     labels : sequence of arrays
-        0, 1 or 255 (void), one array for each problem.
+        0 to L - 1, or 255 (void), one array for each problem.
     loss : str or Loss
     normalize : "pixels", "loss" or "none"
     n_jobs : int, optional
         Threads that prepare the images.
+    envelope : EnvelopeSpec, or one for each family of regions, optional
+    kind : "binary", "ordered" or "unordered"
+    n_labels : int, optional
+        L; by default one more than the largest label found.
     """
 
     def __init__(
@@ -103,38 +111,54 @@ class Pool:
         loss: str | Loss = "hamming",
         normalize: str = "pixels",
         n_jobs: int | None = None,
+        envelope: Envelopes = None,
+        kind: str = "binary",
+        n_labels: int | None = None,
     ) -> None:
-        _check_alike(problems, labels)
-        bound = loss_of(loss)
-        self.settings = _settings(loss, normalize)
+        _check_alike(problems, labels, envelope)
+        self.kind = kind_of(kind, n_labels, loss_of(loss), normalize, envelope, labels)
+        self.settings = _settings(loss, normalize, envelope, kind)
 
-        def bind(image: int) -> Task:
+        def bind(image: int) -> AnyTask:
             try:
-                return task_of(problems[image], labels[image], bound, image, normalize)
+                return self.kind.task(problems[image], labels[image], image)
             except InputError as error:
                 raise InputError(f"image {image}: {error}") from error
 
         large = sum(problem.n_nodes for problem in problems) > WORTH_THREADS
         with Workers(n_jobs if large else None) as workers:
             self.tasks = workers.map(bind, range(len(problems)))
-        self.oracles = [Oracle(task) for task in self.tasks]
-        self.planes = [PlaneSet(problems[0].n_weights) for _ in problems]
+        self.oracles = [self.kind.oracle(task) for task in self.tasks]
+        self.planes = [PlaneSet(self.n_weights) for _ in problems]
 
     def __len__(self) -> int:
         return len(self.tasks)
 
-    def check(self, problems: Sequence[Problem], loss: str | Loss, normalize: str) -> None:
-        """Refuse to serve another number of problems, another loss or normalisation."""
-        if len(problems) != len(self) or _settings(loss, normalize) != self.settings:
+    def check(
+        self,
+        problems: Sequence[Problem],
+        loss: str | Loss,
+        normalize: str,
+        envelope: Envelopes = None,
+        kind: str = "binary",
+    ) -> None:
+        """Refuse to serve other problems, another loss, normalisation, envelope or kind."""
+        wanted = _settings(loss, normalize, envelope, kind)
+        if len(problems) != len(self) or wanted != self.settings:
             raise InputError(
                 f"pool: {len(self)} images with {self.settings} found; {len(problems)} with "
-                f"{_settings(loss, normalize)} wanted. Make a pool for these, or take a part."
+                f"{wanted} wanted. Make a pool for these, or take a part."
             )
+
+    @property
+    def layout(self) -> Layout | LabelLayout:
+        """The named slices of w."""
+        return self.tasks[0].layout
 
     @property
     def n_weights(self) -> int:
         """Length of w."""
-        return self.tasks[0].problem.n_weights
+        return self.layout.size
 
     @property
     def largest(self) -> float:
@@ -144,7 +168,7 @@ class Pool:
     def take(self, images: Sequence[int]) -> "Pool":
         """Give the pool of some of the images; oracles and planes are shared."""
         part = object.__new__(Pool)
-        part.settings = self.settings
+        part.kind, part.settings = self.kind, self.settings
         part.tasks = [self.tasks[i] for i in images]
         part.oracles = [self.oracles[i] for i in images]
         part.planes = [self.planes[i] for i in images]
@@ -152,7 +176,7 @@ class Pool:
 
     def ask(self, w: Vector, threads: int) -> tuple[NDArray[np.int32], Matrix]:
         """Ask every oracle at w; give each plane's index and the planes b, a as (N, 1 + d)."""
-        rows = ask(self.oracles, w, threads)
+        rows = self.kind.ask(self.oracles, w, threads)
         index = [known.add(row) for known, row in zip(self.planes, rows)]
         return np.array(index, np.int32), rows
 
@@ -172,27 +196,37 @@ class Pool:
         """Give a fingerprint of the data, loss and normalisation, for checkpoints."""
         out = hashlib.blake2b(self.settings.encode(), digest_size=16)
         for task in self.tasks:
-            problem = task.problem
-            arrays = [problem.node_features, problem.edge_features, problem.edges, problem.fixed]
-            for array in [*arrays, task.labels, task.loss.unary, task.loss.constant]:
+            for array in task.arrays():
                 if array is not None:
                     out.update(f"{array.dtype}{array.shape}".encode())
                     out.update(np.ascontiguousarray(array).data)
-            out.update(f"{problem.shape}{problem.connectivity}".encode())
+            out.update(f"{task.problem.shape}{task.problem.connectivity}".encode())
         return out.hexdigest()
 
 
-def _settings(loss: str | Loss, normalize: str) -> str:
-    return f"{loss_of(loss)!r} normalize={normalize!r}"
+def _settings(loss: str | Loss, normalize: str, envelope: Envelopes, kind: str) -> str:
+    plain = f"{loss_of(loss)!r} normalize={normalize!r}"
+    if kind != "binary":
+        plain += f" kind={kind!r}"
+    return plain if envelope is None else f"{plain} envelope={envelope!r}"
 
 
-def _check_alike(problems: Sequence[Problem], labels: Sequence[ArrayLike]) -> None:
+def _check_alike(
+    problems: Sequence[Problem], labels: Sequence[ArrayLike], envelope: Envelopes
+) -> None:
     if len(problems) == 0:
         raise InputError("problems: none found; at least one wanted. Give annotated images.")
     if len(problems) != len(labels):
         raise InputError(
             f"labels: {len(labels)} found for {len(problems)} problems; one each wanted. "
             "Give them in the same order."
+        )
+    families = [len(problem.regions) for problem in problems]
+    if envelope is not None and len(set(families)) > 1:
+        odd = next(i for i, count in enumerate(families) if count != families[0])
+        raise InputError(
+            f"image {odd}: {families[odd]} families of regions found; {families[0]} wanted, as in "
+            "image 0. Give all the same; a family may be empty."
         )
     first = (problems[0].n_node_features, problems[0].n_edge_features)
     for image, problem in enumerate(problems):

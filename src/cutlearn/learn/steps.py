@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.energy.linear import Layout
+from cutlearn.energy.linear_labels import LabelLayout
 from cutlearn.errors import InputError
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-LEARNERS = ("bundle", "nslack")
+LEARNERS = ("bundle", "nslack", "accpm")
 MOST_GROUPS = 50
 
 
@@ -66,7 +67,7 @@ class TrainResult:
         Whether the gap is proved (exact cuts in every oracle call).
     converged : bool
         Whether the gap reached the tolerance.
-    layout : Layout
+    layout : Layout or LabelLayout
         The named slices of w.
     C : float
     """
@@ -79,7 +80,7 @@ class TrainResult:
     steps: tuple[Step, ...]
     certified: bool
     converged: bool
-    layout: Layout
+    layout: Layout | LabelLayout
     C: float
 
 
@@ -104,6 +105,7 @@ def rows_to_steps(rows: Matrix) -> list[Step]:
 class Settings:
     """Checked settings of a run."""
 
+    learner: str
     C: float
     tol: float
     groups: int
@@ -120,13 +122,17 @@ def settings_of(
         )
     if not C > 0:
         raise InputError(f"The 'C' parameter must be a number > 0. Got {C!r} instead.")
-    if math.isinf(C):
+    if math.isinf(C) and learner != "accpm":
         raise InputError(
-            "C: infinity (no regulariser) found; a finite number wanted by the bundle so far. "
-            "Choose a large finite C."
+            f"C: infinity (no regulariser) found with learner={learner!r}; a finite number wanted "
+            "there. Choose learner='accpm', which needs no regulariser."
         )
     if not tol > 0:
         raise InputError(f"The 'tol' parameter must be a number > 0. Got {tol!r} instead.")
+    if not max_steps >= 1:
+        raise InputError(
+            f"The 'max_steps' parameter must be a number >= 1. Got {max_steps!r} instead."
+        )
     most = n_images
     if learner == "nslack":
         groups = most
@@ -137,4 +143,4 @@ def settings_of(
             f"The 'groups' parameter must be between 1 and the number of images, {most}. "
             f"Got {groups!r} instead."
         )
-    return Settings(float(C), float(tol), int(groups), int(max_steps))
+    return Settings(learner, float(C), float(tol), int(groups), int(max_steps))

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.energy.linear import unary_of
+from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.linear import layout_of, unary_of
 from cutlearn.features.problem import VOID, Problem
-from cutlearn.learn.losses import Loss, loss_of
+from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.losses import loss_of
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.steps import Step, TrainResult
 from cutlearn.learn.train import train
@@ -48,6 +50,9 @@ class Plan:
     threads: int
     checkpoint: Path | None = None
     callback: Callable[[Step], None] | None = None
+    envelope: EnvelopeSpec | None = None
+    labels: str = "binary"
+    n_labels: int = 2
 
     @property
     def serves_iou(self) -> bool:
@@ -83,9 +88,13 @@ def choose(
     run = _Training(problems, labels, plan)
     result, judged = run.best(groups)
     w, judge = result.w, run.judge
-    shifts = {0.0: judge.notes(predict_all(problems, w, plan.threads))}
-    if plan.serves_iou:
-        w, judged["shift"] = best_shift(problems, labels, w, shifts, plan.threads)
+
+    def predict(w: Vector) -> list[Mask]:
+        return predict_all(problems, w, plan)
+
+    shifts = {0.0: judge.notes(predict(w))}
+    if plan.serves_iou and plan.labels == "binary":
+        w, judged["shift"] = best_shift(problems, labels, w, shifts, predict, plan.envelope)
     judged |= {"judge": judge.name, "training": judge.value(shifts[judged.get("shift", 0.0)])}
     return Chosen(result, w, judged)
 
@@ -93,24 +102,33 @@ def choose(
 class _Judge:
     """What is judged: notes of each image, and the value of a list of them; more is better."""
 
-    def __init__(self, labels: Sequence[Mask], loss: Loss, serves_iou: bool) -> None:
-        self.labels, self.loss, self.serves_iou = labels, loss, serves_iou
-        self.name = "pooled IoU" if serves_iou else "-loss"
+    def __init__(self, labels: Sequence[Mask], loss: Loss, plan: Plan) -> None:
+        self.labels, self.loss, self.serves_iou = labels, loss, plan.serves_iou
+        self.binary, self.n_labels = plan.labels == "binary", plan.n_labels
+        self.name = "pooled IoU" if self.binary else "pooled mean IoU"
+        if not self.serves_iou:
+            self.name = "-loss"
 
     def notes(self, found: Sequence[Mask]) -> list[Any]:
         """Give a confusion table, or the loss a pixel, of every image."""
         if self.serves_iou:
-            return list(confusions(self.labels, found))
+            return list(confusions(self.labels, found, self.n_labels))
         costs = []
         for i, (y, guess) in enumerate(zip(self.labels, found)):
             known = y.reshape(-1) != VOID
             flat = np.where(known, y.reshape(-1), 0).astype(np.uint8)
-            costs.append(self.loss.bind(i, flat, known).value(guess) / int(known.sum()))
+            if self.binary:
+                cost = self.loss.bind(i, flat, known).value(guess)
+            else:
+                cost = self.loss.bind_labels(i, flat, known, self.n_labels).value(guess)
+            costs.append(cost / int(known.sum()))
         return costs
 
     def value(self, notes: Sequence[Any]) -> float:
-        """Give the pooled IoU, or minus the mean loss a pixel."""
-        return total(notes).iou(1) if self.serves_iou else -float(np.mean(notes))
+        """Give the pooled IoU of label 1, its mean over several labels, or minus the mean loss."""
+        if not self.serves_iou:
+            return -float(np.mean(notes))
+        return total(notes).iou(1) if self.binary else total(notes).mean_iou()
 
 
 class _Training:
@@ -119,8 +137,13 @@ class _Training:
     def __init__(self, problems: Sequence[Problem], labels: Sequence[Mask], plan: Plan) -> None:
         self.problems, self.labels, self.plan = problems, labels, plan
         self.loss = loss_of(plan.loss)
-        self.pool = Pool(problems, labels, self.loss)
-        self.judge = _Judge(labels, self.loss, plan.serves_iou)
+        self.kind: dict[str, Any] = {
+            "envelope": plan.envelope,
+            "kind": plan.labels,
+            "n_labels": plan.n_labels,
+        }
+        self.pool = Pool(problems, labels, self.loss, **self.kind)
+        self.judge = _Judge(labels, self.loss, plan)
 
     def train(self, images: Sequence[int], C: float, tol: float, name: str) -> TrainResult:
         """Train on some of the images; the steps are kept under this name."""
@@ -132,6 +155,7 @@ class _Training:
             self.plan.learner,
             C,
             tol,
+            **self.kind,
             n_jobs=self.plan.threads,
             checkpoint=None if folder is None else folder / f"{name}.safetensors",
             callback=self.plan.callback,
@@ -158,7 +182,8 @@ class _Training:
                 kept = [i for i in range(n) if i not in set(out)]
                 w = self.train(kept, C, self.plan.tol, f"part{k}-C{C:g}").w
                 problems = [self.problems[i] for i in out]
-                guesses |= dict(zip(out, predict_all(problems, w, self.plan.threads)))
+                found = predict_all(problems, w, self.plan)
+                guesses |= dict(zip(out, found))
             notes[C] = self.judge.notes([guesses[i] for i in range(n)])
         rows = [{"C": C, "judged": self.judge.value(notes[C])} for C in PATH]
         return _clearly_best(notes, PATH[0], self.judge.value), rows
@@ -199,7 +224,8 @@ def best_shift(
     labels: Sequence[Mask],
     w: Vector,
     seen: dict[float, list[Confusion]],
-    threads: int,
+    predict: Callable[[Vector], list[Mask]],
+    envelope: EnvelopeSpec | None = None,
 ) -> tuple[Vector, float]:
     """Give w with its bias shifted for pooled IoU, and the shift.
 
@@ -209,8 +235,11 @@ def best_shift(
     ----------
     seen : dict
         Tables of the images by shift, 0 among them; what is tried is added.
+    predict : callable
+        Gives the masks of all problems at other weights.
     """
     u = np.sort(np.concatenate([unary_of(problem, w) for problem in problems]))
+    u += _lean(problems[0], w, envelope)
     known = sum(int((y != VOID).sum()) for y in labels)
     share = sum(int((y == 1).sum()) for y in labels) / known
 
@@ -222,7 +251,7 @@ def best_shift(
     def iou(area: float) -> float:
         shift = shift_of(area)
         if shift not in seen:
-            seen[shift] = confusions(labels, predict_all(problems, moved(shift), threads))
+            seen[shift] = confusions(labels, predict(moved(shift)))
         return total(seen[shift]).iou(1)
 
     def shift_of(area: float) -> float:
@@ -236,7 +265,15 @@ def best_shift(
     return moved(best), best
 
 
-def predict_all(problems: Sequence[Problem], w: Vector, threads: int) -> list[Mask]:
+def _lean(problem: Problem, w: Vector, envelope: EnvelopeSpec | None) -> float:
+    """What envelopes add to the cost of label 1 for a pixel whose regions turn with it."""
+    layout = layout_of(problem, envelope)
+    samples = [spec.convert(w[at], "samples") for spec, at in zip(layout.specs, layout.envelopes)]
+    return float(sum(v[-1] - v[0] for v in samples))
+
+
+def predict_all(problems: Sequence[Problem], w: Vector, plan: Plan) -> list[Mask]:
     """Give the best mask of every problem, in order."""
-    with Workers(threads) as workers:
-        return workers.map(lambda problem: best_mask(problem, w), problems)
+    kind = plan.envelope, plan.labels == "ordered"
+    with Workers(plan.threads) as workers:
+        return workers.map(lambda problem: best_mask(problem, w, *kind), problems)

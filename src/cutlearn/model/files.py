@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
-from cutlearn.learn.losses import Loss
+from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.steps import rows_to_steps, steps_to_rows
 from cutlearn.model import boltzmann_file
 from cutlearn.model.boltzmann import BoltzmannSegmenter
-from cutlearn.model.parameters import check_parameters, fresh_copy
+from cutlearn.model.parameters import check_parameters, fresh_copy, weight_names
 from cutlearn.model.segmenter import Segmenter
 from cutlearn.store import atomic_write
 
@@ -189,13 +189,16 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
 def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, featurizer: Featurizer) -> None:
     """Put the checked attributes of a fitted model in place."""
     w, names = arrays["w"], [str(name) for name in header["names"]]
-    nodes, edges = featurizer.node_names_, featurizer.edge_names_
-    wanted = [f"node {n}" for n in nodes]
-    wanted += [f"edge {n}" for n in edges] if "contrast" in model.potentials else []
+    n_labels = 2
+    if model.labels == "ordered":
+        n_labels = 1 + max(int(n.split()[1]) for n in names if n.startswith("label "))
+    wanted = weight_names(model, featurizer, n_labels)
     if names != wanted or w.dtype != np.float64 or w.shape != (len(names),):
         raise ValueError(f"{w.size} weights for {len(wanted)} features")
-    if not np.isfinite(w).all() or (w[len(nodes) :] < 0).any():
+    edge = np.array([name.startswith("edge ") for name in names])
+    if not np.isfinite(w).all() or (w[edge] < 0).any():
         raise ValueError("weights that are not finite, or edge weights below zero")
+    # Tables that no cut can minimise are refused by the four pixels of _build.
     steps = rows_to_steps(arrays["steps"])
     fitted, card = header["fitted"], header["card"]
     numbers = {name: float(fitted[name]) for name in ("C", "gap")}
@@ -207,7 +210,7 @@ def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, featurizer: 
     model.converged_, model.certified_ = bool(fitted["converged"]), bool(fitted["certified"])
     model.steps_, model.n_steps_ = tuple(steps), len(steps)
     model.judged_ = dict(card["metrics"])
-    model.classes_ = np.array([0, 1], np.uint8)
+    model.classes_ = np.arange(n_labels, dtype=np.uint8)
 
 
 def _jobs(value: Any) -> int | None:

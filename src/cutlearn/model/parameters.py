@@ -10,22 +10,32 @@ from typing import Any
 
 import numpy as np
 
+from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.learn.losses import NAMED, Loss
+from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.losses import NAMED
 from cutlearn.learn.steps import LEARNERS
 from cutlearn.shape.cccp import MARGINS
 
-POTENTIALS = (("unary",), ("unary", "contrast"))
+POTENTIALS = (
+    ("unary",),
+    ("unary", "contrast"),
+    ("unary", "envelope"),
+    ("unary", "contrast", "envelope"),
+)
+# A region weighs as much as its pixels do, so that envelopes and unaries are regularised alike.
+ENVELOPE = EnvelopeSpec(lines=10, form="curvatures", per="node")
 FEATURES = ("auto", "linear")
+LABELS = ("binary", "ordered")
 
 
 def check_parameters(model: Any) -> None:
     """Refuse the first parameter that cannot be used."""
     potentials = model.potentials
     known = isinstance(potentials, list | tuple) and tuple(potentials) in POTENTIALS
-    _need(model, "potentials", known, "('unary', 'contrast') or ('unary',); no others exist so far")
-    _need(model, "labels", _is(model.labels, "binary"), "'binary'; no other labels exist so far")
+    _need(model, "potentials", known, "('unary', 'contrast') or ('unary',), and 'envelope' behind")
+    _need(model, "labels", _is(model.labels, *LABELS), f"one of {LABELS}; no others exist so far")
     named = isinstance(model.loss, Loss) or _is(model.loss, *NAMED)
     _need(model, "loss", named, f"one of {tuple(NAMED)} or a Loss")
     learner = _is(model.learner, *LEARNERS)
@@ -35,6 +45,8 @@ def check_parameters(model: Any) -> None:
     _need(model, "tol", _positive(model.tol), "a finite number > 0")
     features = isinstance(model.features, Featurizer) or _is(model.features, *FEATURES)
     _need(model, "features", features, f"one of {FEATURES} or a Featurizer")
+    if model.labels == "ordered":
+        _check_ordered(model)
     joined = _whole(model.connectivity) and model.connectivity in (4, 8)
     _need(model, "connectivity", joined, "4 or 8")
     _check_run(model)
@@ -72,6 +84,36 @@ def _check_run(model: Any) -> None:
     _need(model, "random_state", drawn, "None, a whole number >= 0 or a RandomState")
 
 
+def _check_ordered(model: Any) -> None:
+    """Refuse what ordered labels have not learned yet."""
+    known = "envelope" not in model.potentials
+    _need(model, "potentials", known, "without 'envelope' when labels are ordered")
+    name = model.features.features if isinstance(model.features, Featurizer) else model.features
+    plain = name not in ("auto", "boosted")
+    _need(model, "features", plain, "'linear' or such a Featurizer when labels are ordered")
+
+
+def envelope_of(model: Any) -> EnvelopeSpec | None:
+    """Give the form of the model's envelopes, None if it has none."""
+    return ENVELOPE if "envelope" in model.potentials else None
+
+
+def weight_names(model: Any, featurizer: Featurizer, n_labels: int) -> list[str]:
+    """Give the names of the model's weights, in the order of w."""
+    names = [f"node {name}" for name in featurizer.node_names_]
+    if model.labels == "ordered":
+        names = [f"label {k} {name}" for k in range(n_labels) for name in names]
+        edges = featurizer.edge_names_ if "contrast" in model.potentials else []
+        pairs = [(a, b) for a in range(n_labels) for b in range(n_labels)]
+        return names + [f"table {name} {a} {b}" for name in edges for a, b in pairs]
+    if "contrast" in model.potentials:
+        names += [f"edge {name}" for name in featurizer.edge_names_]
+    if "envelope" in model.potentials:
+        parts = ["constant", "slope", *(f"bend{k}" for k in range(1, ENVELOPE.lines))]
+        names += [f"envelope {name} {p}" for name in featurizer.region_names_ for p in parts]
+    return names
+
+
 def fresh_featurizer(model: Any, threads: int) -> Featurizer:
     """Give an unfitted featurizer for the model; one that the user brought is copied."""
     seed = seed_of(model.random_state)
@@ -94,6 +136,7 @@ def fresh_copy(given: Featurizer, random_state: int | None, n_jobs: int | None) 
         given.per_direction,
         random_state,
         n_jobs,
+        given.superpixels,
     )
 
 

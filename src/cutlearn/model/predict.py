@@ -1,18 +1,17 @@
-"""From a problem and weights to its best labels: one exact cut.
+"""From a sample to its problem, and from a problem and weights to its best labels: one exact cut.
 
-E(y; w) = sum_i y_i (w_node . f_i) + sum_e [y_i != y_j] (w_edge . g_e) goes to the core as a grid;
-nodes that a person has settled are fixed.
+Nodes that a person has settled are fixed.
 """
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.energy.energy import Energy
-from cutlearn.energy.linear import unary_of, weights_of
+from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.linear import energy_of
+from cutlearn.energy.ordered import OrderedEnergy
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
-from cutlearn.grid import grid_slices
 from cutlearn.images.sample import Sample
 
 Mask = NDArray[np.uint8]
@@ -23,6 +22,7 @@ def problem_of(
     featurizer: Featurizer,
     node_features: NDArray[np.float32] | None = None,
     edges: bool = True,
+    regions: bool = False,
 ) -> Problem:
     """Give the problem of a sample: its features, and its box and seeds as fixed nodes.
 
@@ -32,6 +32,8 @@ def problem_of(
         Out-of-fold features of a training image; computed when not given.
     edges : bool
         Whether neighbours are joined.
+    regions : bool
+        Whether the featurizer's superpixels become regions.
     """
     if node_features is None:
         node_features = featurizer.node_features(sample.image, sample.extra)
@@ -41,34 +43,25 @@ def problem_of(
     return Problem(
         node_features,
         edge_features=featurizer.edge_features(sample.image) if edges else None,
+        regions=featurizer.regions(sample.image) if regions else (),
         fixed=fixed,
         shape=sample.shape,
         connectivity=featurizer.connectivity,
     )
 
 
-def grid_energy(problem: Problem, w: ArrayLike) -> Energy:
-    """Give the energy of a problem on a grid at weights w."""
-    assert problem.shape is not None
-    assert problem.connectivity is not None
-    unary = unary_of(problem, w).reshape(problem.shape)
-    if problem.n_edges == 0:
-        return Energy.grid(unary, 0.0, problem.connectivity)
-    flat, weights, start = weights_of(problem, w), [], 0
-    for first, _ in grid_slices(problem.shape, problem.connectivity):
-        box = tuple(s.stop - s.start for s in first)
-        size = int(np.prod(box))
-        weights.append(flat[start : start + size].reshape(box))
-        start += size
-    return Energy.grid(unary, weights, problem.connectivity)
-
-
-def best_cut(problem: Problem, w: ArrayLike) -> Cut:
+def best_cut(
+    problem: Problem, w: ArrayLike, envelope: EnvelopeSpec | None = None, ordered: bool = False
+) -> Cut:
     """Give the minimum of E(y; w) over all labelings that agree with the fixed nodes."""
     fixed = None if problem.fixed is None else problem.fixed.reshape(problem.shape or (-1,))
-    return grid_energy(problem, w).minimize(fixed)
+    if ordered:
+        return OrderedEnergy.of(problem, w).minimize(fixed)
+    return energy_of(problem, w, envelope).minimize(fixed)
 
 
-def best_mask(problem: Problem, w: ArrayLike) -> Mask:
+def best_mask(
+    problem: Problem, w: ArrayLike, envelope: EnvelopeSpec | None = None, ordered: bool = False
+) -> Mask:
     """Give the labels of the best cut, in the image's shape."""
-    return best_cut(problem, w).labels.astype(np.uint8)
+    return best_cut(problem, w, envelope, ordered).labels.astype(np.uint8)

@@ -46,8 +46,10 @@ def read_samples(images: Any) -> list[Sample]:
     return samples
 
 
-def read_training(images: Any, masks: Any, groups: Any) -> tuple[list[Sample], list[Mask]]:
-    """Check images, their masks and groups; give samples and uint8 masks of 0, 1 and 255."""
+def read_training(
+    images: Any, masks: Any, groups: Any, most_labels: int = 2
+) -> tuple[list[Sample], list[Mask]]:
+    """Check images, their masks and groups; give samples and uint8 masks of labels and 255."""
     samples = read_samples(images)
     given = _listed("masks", masks)
     for name, found in (("masks", given), ("groups", given if groups is None else groups)):
@@ -60,7 +62,7 @@ def read_training(images: Any, masks: Any, groups: Any) -> tuple[list[Sample], l
     wrong: list[str] = []
     for i, (sample, mask) in enumerate(zip(samples, given)):
         try:
-            truth.append(_read_mask(mask, sample.shape, f"mask {i}"))
+            truth.append(_read_mask(mask, sample.shape, f"mask {i}", most_labels))
         except InputError as error:
             wrong.append(str(error))
     if wrong:
@@ -68,7 +70,7 @@ def read_training(images: Any, masks: Any, groups: Any) -> tuple[list[Sample], l
     return samples, truth
 
 
-def _read_mask(mask: Any, shape: tuple[int, int], where: str) -> Mask:
+def _read_mask(mask: Any, shape: tuple[int, int], where: str, most_labels: int) -> Mask:
     found = np.asarray(mask)
     if found.shape != shape:
         raise InputError(
@@ -76,10 +78,11 @@ def _read_mask(mask: Any, shape: tuple[int, int], where: str) -> Mask:
             "Give each image its own mask."
         )
     values = np.unique(found)
-    if found.dtype.kind not in "biuf" or not np.isin(values, (0, 1, VOID)).all():
+    if found.dtype.kind not in "biuf" or not np.isin(values, [*range(most_labels), VOID]).all():
         few = ", ".join(map(str, values[:5]))
+        wanted = "0, 1" if most_labels == 2 else f"0 to {most_labels - 1}"
         raise InputError(
-            f"{where}: values {few} found; 0, 1 and 255 (void) were wanted. "
+            f"{where}: values {few} found; {wanted} and 255 (void) were wanted. "
             "Map the values of the mask to labels first."
         )
     if (values == VOID).all():

@@ -18,14 +18,20 @@ from sklearn.exceptions import NotFittedError
 
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.features.problem import Problem
+from cutlearn.features.problem import VOID, Problem
 from cutlearn.images.sample import Sample
-from cutlearn.learn.losses import Loss
+from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.steps import Step
 from cutlearn.metrics import mean_iou
 from cutlearn.model.card import card_of
 from cutlearn.model.choose import Chosen, Plan, choose
-from cutlearn.model.parameters import check_parameters, fresh_featurizer
+from cutlearn.model.parameters import (
+    ENVELOPE,
+    check_parameters,
+    envelope_of,
+    fresh_featurizer,
+    weight_names,
+)
 from cutlearn.model.predict import Mask, best_mask, problem_of
 from cutlearn.model.prepare import (
     Shown,
@@ -38,19 +44,26 @@ from cutlearn.model.prepare import (
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.run.workers import Workers, thread_count
 
+MOST_LABELS = 126
+
 
 class Segmenter(BaseEstimator):  # type: ignore[misc]
-    """Learns to segment images into two labels; its predictions are exact minimum cuts.
+    """Learns to segment images; its predictions are exact minimum cuts.
 
     Parameters
     ----------
     potentials : tuple of str
-        ("unary", "contrast"), or ("unary",) for no edges.
-    labels : "binary"
+        ("unary", "contrast"), or ("unary",) for no edges. With "envelope" behind, a concave cost of
+        the fraction of label 1 in every superpixel is learned too; the Featurizer says which
+        superpixels.
+    labels : "binary" or "ordered"
+        Two labels, or several with an order, such as layers: masks hold 0, 1, .., L - 1, and one
+        table of costs is learned for each edge feature. Ordered labels need features="linear".
     loss : "hamming", "count" or a Loss
         "hamming" serves IoU: C and the bias are chosen for pooled IoU. A `Loss` (such as
         `Hamming()`) is trained as it stands, and C chosen for it.
-    learner : "bundle" or "nslack"
+    learner : "bundle", "nslack" or "accpm"
+        As in `train`.
     C : "auto" or float > 0
         1 / lambda; "auto" chooses by held-out images.
     tol : float > 0
@@ -69,14 +82,14 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     w_ : (d,) float64 array
-        Node weights, then edge weights, as named by `w_names_`.
+        Weights of nodes, edges and envelopes, as named by `w_names_`.
     w_names_ : list of str
     gap_, converged_, certified_ : float, bool, bool
         The relative gap of the training, whether it reached `tol`, and whether it is proved. The
         shift of the bias for IoU (`judged_["shift"]`, mostly 0) comes after the training.
     n_steps_, steps_ : int, tuple of Step
     C_ : float
-    classes_ : (2,) array
+    classes_ : (L,) array
     featurizer_ : Featurizer
     judged_ : dict
         What was judged while C and bias were chosen, on training images.
@@ -135,7 +148,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         images : n images or samples, as for `as_image` and `Sample`
-        masks : n arrays (h, w) of 0, 1 and 255 (void)
+        masks : n arrays (h, w) of labels and 255 (void)
         groups : n hashables, optional
             Images of one group (neighbouring slices) are never on both sides of a comparison.
         checkpoint : folder, optional
@@ -148,25 +161,28 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         """
         check_parameters(self)
         threads = thread_count(-1 if self.n_jobs is None else self.n_jobs)
-        samples, truth = read_training(images, masks, groups)
+        samples, truth = read_training(images, masks, groups, self._most_labels())
+        n_labels = 2
+        if self.labels == "ordered":
+            n_labels = max(2, 1 + max(int(mask[mask != VOID].max()) for mask in truth))
         featurizer = fresh_featurizer(self, threads)
         folder = checkpoint_folder(checkpoint)
         try:
             with Shown(self.verbose, progress, callback) as shown:
-                nodes = training_features(
-                    samples, truth, featurizer, groups, folder, shown.progress
-                )
+                # Features without boosted trees ask only which pixels are void.
+                seen = [np.where(mask == VOID, VOID, mask > 0).astype(np.uint8) for mask in truth]
+                nodes = training_features(samples, seen, featurizer, groups, folder, shown.progress)
                 problems = self._problems(samples, nodes, featurizer, threads)
                 plan = Plan(
                     self.loss, self.learner, self.C, float(self.tol), threads, folder,
-                    shown.callback,
+                    shown.callback, envelope_of(self), self.labels, n_labels,
                 )  # fmt: skip
                 chosen = choose(problems, truth, plan, groups)
         except Interrupted:
             raise  # training has said what it leaves
         except KeyboardInterrupt:
             raise Interrupted(farewell(folder)) from None
-        self._keep(featurizer, chosen)
+        self._keep(featurizer, chosen, n_labels)
         self.card_ = card_of(self, truth)
         return self
 
@@ -178,20 +194,22 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         threads: int,
     ) -> list[Problem]:
         """The problems of training images, from their out-of-fold features."""
-        edges = "contrast" in self.potentials
+        edges, regions = "contrast" in self.potentials, "envelope" in self.potentials
         with Workers(threads) as workers:
             return workers.map(
-                lambda pair: problem_of(pair[0], featurizer, pair[1], edges),
+                lambda pair: problem_of(pair[0], featurizer, pair[1], edges, regions),
                 list(zip(samples, nodes)),
             )
 
-    def _keep(self, featurizer: Featurizer, chosen: Chosen) -> None:
+    def _most_labels(self) -> int:
+        return MOST_LABELS if self.labels == "ordered" else 2
+
+    def _keep(self, featurizer: Featurizer, chosen: Chosen, n_labels: int) -> None:
         """Put all that was learned in place at once, after everything went well."""
-        edges = featurizer.edge_names_ if "contrast" in self.potentials else []
         result = chosen.result
         self.featurizer_ = featurizer
         self.w_ = chosen.w
-        self.w_names_ = [f"node {n}" for n in featurizer.node_names_] + [f"edge {n}" for n in edges]
+        self.w_names_ = weight_names(self, featurizer, n_labels)
         self.gap_ = float(result.relative_gap)
         self.n_steps_ = len(result.steps)
         self.steps_ = result.steps
@@ -199,7 +217,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         self.certified_ = result.certified
         self.C_ = float(result.C)
         self.judged_ = chosen.judged
-        self.classes_ = np.array([0, 1], np.uint8)
+        self.classes_ = np.arange(n_labels, dtype=np.uint8)
 
     def predict(self, images: Sequence[Any], decision: str = "map") -> list[Mask]:
         """Give the mask of every image: the labels of its exact minimum cut.
@@ -213,7 +231,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        list of (h, w) uint8 arrays of 0 and 1
+        list of (h, w) uint8 arrays of labels
         """
         self._check_fitted()
         if decision != "map":
@@ -222,10 +240,15 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
                 "far. Leave out decision."
             )
         samples = read_samples(images)
-        edges = len(self.w_names_) > len(self.featurizer_.node_names_)
+        ordered, tables, edges, regions = (
+            any(name.startswith(kind) for name in self.w_names_)
+            for kind in ("label ", "table ", "edge ", "envelope ")
+        )
+        envelope = ENVELOPE if regions else None
 
         def one(sample: Sample) -> Mask:
-            return best_mask(problem_of(sample, self.featurizer_, None, edges), self.w_)
+            problem = problem_of(sample, self.featurizer_, None, edges or tables, regions)
+            return best_mask(problem, self.w_, envelope, ordered)
 
         with Workers(thread_count(-1 if self.n_jobs is None else self.n_jobs)) as workers:
             return workers.map(one, samples)
@@ -237,10 +260,11 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         )
 
     def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
-        """Give the mean IoU over both labels within an image, then over images; void excluded."""
+        """Give the mean IoU over all labels within an image, then over images; void excluded."""
         self._check_fitted()
-        samples, truth = read_training(images, masks, None)
-        return mean_iou(truth, self.predict(samples), 2)
+        n_labels = len(self.classes_)
+        samples, truth = read_training(images, masks, None, n_labels)
+        return mean_iou(truth, self.predict(samples), n_labels)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, whole or not at all; `cutlearn.load` reads it back."""

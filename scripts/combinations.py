@@ -1,0 +1,97 @@
+"""What combines with what, found by trying: writes docs/combinations.md.
+
+Every kind of labels is trained with every loss, learner and envelope on two tiny images. A cell
+says what came out: a certified gap, planes without a certificate, or the refusal in its own words.
+"""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import cutlearn as cl
+from cutlearn.learn.kinds import KINDS
+from cutlearn.learn.steps import LEARNERS
+
+PAGE = Path(__file__).parent.parent / "docs" / "combinations.md"
+CERTIFIED, HOLDS = "certified", "not certified"
+SQUARES = [[[0, 1], [2, 3, 4]]] * 2
+LOSSES = {
+    "`Hamming()`": cl.Hamming(),
+    "`Absolute()`": cl.Absolute(),
+    "`Count()`": cl.Count(),
+    "`Count(regions=...)`": cl.Count(regions=SQUARES),
+    "`CountFunction(f)`": cl.CountFunction(np.square),
+    "`LabelCount(1)`": cl.LabelCount(1),
+    "`2 * Hamming() + Count()`": 2 * cl.Hamming() + cl.Count(),
+}
+ENVELOPES = {"no": None, "yes": cl.EnvelopeSpec(lines=2)}
+HEAD = """# What combines with what
+
+Written by `python scripts/combinations.py`, which tries every row; `tests/test_combinations.py`
+tries them again and compares the certified ones with the optimum over all labelings.
+
+*certified*: every oracle call is exact, so the gap between objective and lower bound is proved
+(`TrainResult.certified`). *not certified*: the lower bound holds, but expansion moves may miss the
+highest plane, so the objective may be too low. Everything else is refused with its reason.
+
+"""
+
+
+def world(kind):
+    """Two tiny problems with regions, and labels of the kind."""
+    rng = np.random.default_rng(0)
+    edges = [[0, 1], [1, 2], [2, 3], [3, 4]]
+    problems = [
+        cl.Problem(rng.normal(size=(5, 2)), edges, rng.uniform(0, 1, (4, 1)), [SQUARES[0]])
+        for _ in range(2)
+    ]
+    labels = [[0, 1, 1, 0, 1], [1, 0, 0, 1, 1]]
+    if kind != "binary":
+        labels = [[0, 1, 2, 2, 1], [2, 1, 0, 0, 1]]
+    return problems, labels
+
+
+def train(kind, loss, learner, envelope):
+    """The result of one combination."""
+    problems, labels = world(kind)
+    return cl.train(
+        problems, labels, LOSSES[loss], learner, C=2.0, tol=1e-6, envelope=ENVELOPES[envelope],
+        kind=kind,
+    )  # fmt: skip
+
+
+def outcome(kind, loss, learner, envelope):
+    """What came out, in a few words."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cl.ConvergenceWarning)
+            return CERTIFIED if train(kind, loss, learner, envelope).certified else HOLDS
+    except cl.InputError as error:
+        reason = str(error).removeprefix("image 0: ").split(";")[0]
+        return f"refused: {reason}"
+
+
+def rows():
+    """Every row of the table: kind, loss, envelope, and the outcome for each learner."""
+    return [
+        (kind, loss, envelope, *(outcome(kind, loss, learner, envelope) for learner in LEARNERS))
+        for kind in KINDS
+        for envelope in ENVELOPES
+        for loss in LOSSES
+    ]
+
+
+def page():
+    """The page as text; learners that agree share a cell."""
+    lines = [HEAD + f"Learners: {', '.join(f'`{name}`' for name in LEARNERS)}.", ""]
+    lines += ["| labels | envelopes | loss | outcome |", "| --- | --- | --- | --- |"]
+    for kind, loss, envelope, *found in rows():
+        same = len(set(found)) == 1
+        cell = found[0] if same else "; ".join(f"`{n}` {f}" for n, f in zip(LEARNERS, found))
+        lines.append(f"| {kind} | {envelope} | {loss} | {cell} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

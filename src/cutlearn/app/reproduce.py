@@ -1,0 +1,37 @@
+"""`cutlearn reproduce`: a paper's experiment again, its table printed, its files in a folder."""
+
+import json
+import time
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from cutlearn.errors import InputError
+from cutlearn.run.progress import clock
+
+PAPERS = ("gould2011", "yang2014")
+
+
+def reproduce_command(paper: str, data: str | None, output: str, as_json: bool) -> int:
+    """Run the experiment of a paper, or of all; gives the exit code."""
+    if data is not None and not Path(data).is_dir():
+        raise InputError(f"{data}: no such folder; the folder of the data sets was wanted.")
+    begin = time.monotonic()
+    figures = {}
+    for name in PAPERS if paper == "all" else (paper,):
+        experiment = import_module(f"cutlearn.experiments.{name}")
+        said = experiment.run(
+            Path(output), None if data is None else Path(data),
+            lambda line: click.echo(line, err=True),
+        )  # fmt: skip
+        figures[name] = said.figures
+        if not as_json:
+            files = ", ".join(str(file) for file in said.files)
+            click.echo(f"{said.table}\n\n{name}: wrote {files}")
+    seconds = time.monotonic() - begin
+    if as_json:
+        click.echo(json.dumps({"seconds": round(seconds, 2), **figures}))
+    else:
+        click.echo(f"done in {clock(seconds)}")
+    return 0

@@ -1,0 +1,247 @@
+"""What every loss gives the oracle, and non-negative sums of losses.
+
+A loss bound to one image gives Delta(y) in the form that the oracle needs,
+
+    -Delta(y) = min_k (constant_k + unary_k . y) + sum_c psi_c(s_c) - f(s)
+
+- pieces k: one cut each with shifted unaries. Hamming has one; the count of an image is a convex
+  function of s = sum_i m_i y_i, hence two or three (pletscher2012, section 4);
+- psi_c: concave in a region's count s_c, an envelope in the same cut: counts of many regions, for
+  which pieces would multiply;
+- f: any convex function of the image's plain count, by a scan of nested cuts.
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cutlearn.energy.envelope import Envelope
+from cutlearn.errors import InputError
+
+Vector = NDArray[np.float64]
+
+MOST_PIECES = 16
+
+
+@dataclass(frozen=True, eq=False)
+class ImageLoss:
+    """A loss bound to one image: -Delta(y) as above.
+
+    Attributes
+    ----------
+    constant : (K,) float64
+    unary : (K, n) float64
+    largest : float
+        No labelling costs more.
+    counts : tuple of Envelope
+        psi_c.
+    table : (N + 1,) float64, or empty
+        f(0) .. f(N) for the number of ones among the N counted nodes.
+    counted : (n,) bool
+        Which nodes the table counts.
+    """
+
+    constant: Vector
+    unary: NDArray[np.float64]
+    largest: float
+    counts: tuple[Envelope, ...] = ()
+    table: Vector = field(default_factory=lambda: np.zeros(0))
+    counted: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+
+    def value(self, labels: ArrayLike) -> float:
+        """Give Delta(y) of a labelling of the image's nodes."""
+        y = np.asarray(labels).reshape(-1).astype(bool)
+        least = float(np.min(self.constant + self.unary[:, y].sum(axis=1)))
+        for e in self.counts:
+            least += e.value(float(e.weights[y[e.members]].sum()))
+        if self.table.size:
+            least -= float(self.table[np.count_nonzero(y & self.counted)])
+        return 0.0 - least  # never -0
+
+    def take(self, kept: NDArray[np.bool_]) -> "ImageLoss":
+        """Give the loss on some of the nodes, renumbered; the others must cost nothing."""
+        number = np.cumsum(kept) - 1
+        counts = tuple(
+            Envelope(number[e.members], e.slopes, e.intercepts, e.weights) for e in self.counts
+        )
+        counted = self.counted[kept] if self.table.size else self.counted
+        return ImageLoss(
+            self.constant, self.unary[:, kept], self.largest, counts, self.table, counted
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LabelLoss:
+    """A loss bound to one image with several labels.
+
+    -Delta(y) = min_k (constant_k + sum_i cost_k[i, y_i])
+
+    Attributes
+    ----------
+    constant : (K,) float64
+    cost : (K, n, L) float64
+    largest : float
+        No labelling costs more.
+    """
+
+    constant: Vector
+    cost: NDArray[np.float64]
+    largest: float
+
+    def value(self, labels: ArrayLike) -> float:
+        """Give Delta(y) of a labelling of the image's nodes."""
+        y = np.asarray(labels).reshape(-1).astype(np.intp)
+        pieces = self.cost[:, np.arange(y.size), y].sum(axis=1)
+        return 0.0 - float(np.min(self.constant + pieces))  # never -0
+
+    def take(self, kept: NDArray[np.bool_]) -> "LabelLoss":
+        """Give the loss on some of the nodes; the others must cost nothing."""
+        return LabelLoss(self.constant, self.cost[:, kept], self.largest)
+
+    def plus(self, other: "LabelLoss", factor: float = 1.0) -> "LabelLoss":
+        """Give the sum of this and another times a factor: all sums of their pieces."""
+        constant = (self.constant[:, None] + factor * other.constant).reshape(-1)
+        check_pieces(len(constant))
+        cost = (self.cost[:, None] + factor * other.cost[None]).reshape(-1, *self.cost.shape[1:])
+        return LabelLoss(constant, cost, self.largest + factor * other.largest)
+
+
+def check_pieces(count: int) -> None:
+    """Refuse a sum whose pieces need too many cuts."""
+    if count > MOST_PIECES:
+        raise InputError(
+            f"loss: a sum that needs {count} or more cuts an image found; at most {MOST_PIECES} "
+            "wanted. Use fewer counts of the image; counts of regions and one CountFunction need "
+            "no more."
+        )
+
+
+class Loss(ABC):
+    """The cost of a labelling in training. Sums and non-negative multiples are losses too."""
+
+    # Whether several labels must have an order for it to mean anything.
+    needs_order = False
+
+    @abstractmethod
+    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
+        """Bind the loss to one image.
+
+        Parameters
+        ----------
+        image : int
+            Number of the image, for weights given image by image.
+        labels : (n,) uint8
+            True labels, 0 or 1, void ones set to 0.
+        counted : (n,) bool
+            False where the true label is void: such a node costs nothing.
+        """
+
+    def bind_labels(
+        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
+    ) -> LabelLoss:
+        """Bind the loss to one image with labels 0 .. n_labels - 1, as `bind` does."""
+        raise InputError(
+            f"loss: {type(self).__name__} found with {n_labels} labels; a loss that knows several "
+            "labels wanted. Use Hamming, Absolute, Count or LabelCount."
+        )
+
+    def __add__(self, other: "Loss") -> "Loss":
+        if not isinstance(other, Loss):
+            return NotImplemented
+        return LossSum(_parts(self) + _parts(other))
+
+    def __mul__(self, factor: float) -> "Loss":
+        if isinstance(factor, bool) or not isinstance(factor, int | float | np.number):
+            return NotImplemented
+        if not 0 <= float(factor) < np.inf:
+            raise InputError(
+                f"loss: factor {factor} found; a finite number >= 0 wanted, so that the oracle "
+                "stays exact. Use a non-negative factor."
+            )
+        return LossSum(tuple((float(factor) * f, loss) for f, loss in _parts(self)))
+
+    __rmul__ = __mul__
+
+
+@dataclass(frozen=True)
+class LossSum(Loss):
+    """A non-negative sum of losses, made by `2 * a + b`."""
+
+    parts: tuple[tuple[float, Loss], ...]
+
+    @property
+    def needs_order(self) -> bool:  # type: ignore[override]
+        """Whether a part does."""
+        return any(loss.needs_order for _, loss in self.parts)
+
+    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
+        """Bind every part; the pieces of the sum are all sums of the parts' pieces."""
+        constant, unary, largest = np.zeros(1), np.zeros((1, labels.size)), 0.0
+        counts: list[Envelope] = []
+        table = np.zeros(0)
+        for factor, loss in self.parts:
+            if factor == 0:
+                continue
+            part = loss.bind(image, labels, counted)
+            constant = (constant[:, None] + factor * part.constant).reshape(-1)
+            check_pieces(len(constant))
+            unary = (unary[:, None] + factor * part.unary[None]).reshape(len(constant), -1)
+            largest += factor * part.largest
+            counts += [
+                Envelope(e.members, factor * e.slopes, factor * e.intercepts, e.weights)
+                for e in part.counts
+            ]
+            if part.table.size:
+                table = factor * part.table + (table if table.size else 0.0)
+        return ImageLoss(constant, unary, largest, tuple(counts), table, counted)
+
+    def bind_labels(
+        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
+    ) -> LabelLoss:
+        """Bind every part, likewise."""
+        total = LabelLoss(np.zeros(1), np.zeros((1, labels.size, n_labels)), 0.0)
+        for factor, loss in self.parts:
+            if factor > 0:
+                total = total.plus(loss.bind_labels(image, labels, counted, n_labels), factor)
+        return total
+
+
+def _parts(loss: Loss) -> tuple[tuple[float, Loss], ...]:
+    return loss.parts if isinstance(loss, LossSum) else ((1.0, loss),)
+
+
+def digest_of(weights: Sequence[ArrayLike] | None) -> str:
+    """Name the arrays in a repr that differs whenever they differ (checkpoints compare it)."""
+    if weights is None:
+        return "None"
+    digest = hashlib.blake2b(digest_size=8)
+    for part in weights:
+        digest.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
+    return f"<{len(weights)} arrays {digest.hexdigest()}>"
+
+
+def image_weights(
+    name: str,
+    weights: Sequence[ArrayLike] | None,
+    image: int,
+    counted: NDArray[np.bool_],
+) -> Vector:
+    """Give the weights of one image's nodes, 0 where nothing is counted; 1 by default."""
+    if weights is None:
+        return counted.astype(np.float64)
+    if image >= len(weights):
+        raise InputError(
+            f"{name}: {len(weights)} arrays found, none for image {image}; one for each image "
+            "wanted. Give them in the order of the images."
+        )
+    array = np.asarray(weights[image], dtype=np.float64).reshape(-1)
+    if array.size != counted.size or not np.isfinite(array).all() or (array < 0).any():
+        raise InputError(
+            f"{name}[{image}]: {array.size} values found for {counted.size} nodes; one finite "
+            "number >= 0 a node wanted. Correct the array."
+        )
+    return np.where(counted, array, 0.0)

@@ -1,0 +1,252 @@
+"""The state of a training run: what a step changes and a checkpoint holds.
+
+A step asks every image's oracle at w and gives the planes to the master, which gives the next w and
+a lower bound. Whatever the master, planes, steps, stopping and resuming are the same.
+"""
+
+import math
+import time
+import warnings
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.learn.bundle import Bundle
+from cutlearn.learn.center import Center
+from cutlearn.learn.master import Master
+from cutlearn.learn.pool import Pool
+from cutlearn.learn.steps import Settings, Step, TrainResult, rows_to_steps, steps_to_rows
+from cutlearn.run.checkpoint import load_checkpoint, save_checkpoint
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+# Objectives below this share of the largest possible loss need no finer gap.
+FLOOR = 1e-3
+# Known planes are used up until this share of the tolerance, before the oracle is asked again.
+SETTLED = 0.25
+MOST_SETTLING = 100
+# Training that begins on a quarter of the images goes on there up to this gap: early rounds only
+# have to move w, and images are alike.
+ROUGH = 0.1
+# A step that leaves more than this share of the gap counts as stalled.
+STALLED = 0.99
+KIND = "train"
+MASTERS: dict[str, type[Master]] = {"bundle": Bundle, "nslack": Bundle, "accpm": Center}
+
+
+class Run:
+    """One run.
+
+    Parameters
+    ----------
+    pool : Pool
+    setting : Settings
+    rows, least : (r, d) and (r,) float64
+        Constraints rows @ w >= least.
+    file : path, optional
+        The checkpoint; when it exists, the run goes on from it.
+    """
+
+    def __init__(
+        self, pool: Pool, setting: Settings, rows: Matrix, least: Vector, file: str | Path | None
+    ) -> None:
+        self.pool, self.setting, self.file = pool, setting, file
+        self.layout = pool.layout
+        master = MASTERS[setting.learner]
+        self.master = master(pool.n_weights, setting.groups, 1.0 / setting.C, rows, least)
+        # Images go to groups in order, in runs of nearly equal length.
+        self.bounds = [g * len(pool) // setting.groups for g in range(setting.groups + 1)]
+        self.steps: list[Step] = []
+        self.rounds: list[NDArray[np.int32]] = []
+        self._known: set[tuple[int, bytes]] = set()
+        self.largest = pool.largest
+        self.best, self.best_w = math.inf, np.zeros(pool.n_weights)
+        # With a group for each image and no planes from before, the master knows all planes.
+        self.complete = setting.groups == len(pool) and not any(map(len, pool.planes))
+        self.w = self._inside(self.master.start(self.largest))
+        self.spent = (0.0, 0.0, 0)  # seconds of oracle and master, and cuts, before the first step
+        self.begun = False
+        self.confirmed = False  # whether the last planes were all known
+        self.digest = ""
+        if file is not None:
+            self.digest = (
+                f"{pool.digest()} {setting.learner} {setting.C!r} {setting.groups} "
+                f"{rows.tolist()} {least.tolist()}"
+            )
+            if Path(file).exists():
+                self._restore()
+
+    def begin(self, threads: int) -> None:
+        """Train roughly on a quarter of the images, to ask the first time at good weights."""
+        part = self.pool.take(range(0, len(self.pool), 4))
+        setting = replace(
+            self.setting,
+            tol=max(self.setting.tol, ROUGH),
+            groups=min(self.setting.groups, len(part)),
+        )
+        first = Run(part, setting, self.master.rows, self.master.least, None)
+        while not first.done():
+            first.step(threads)
+        self.w, self.begun, self.complete = first.best_w, True, False
+        self.spent = (
+            sum(step.oracle_seconds for step in first.steps),
+            sum(step.master_seconds for step in first.steps),
+            sum(step.calls for step in first.steps),
+        )
+
+    def done(self) -> bool:
+        """Whether the gap is reached or the steps are used up."""
+        if not self.steps:
+            return False
+        return self.gap() <= self.setting.tol or len(self.steps) >= self.setting.max_steps
+
+    def gap(self) -> float:
+        """The certified gap over max(objective, a floor), 0 for an objective of 0."""
+        distance = max(self.best - self.master.lower_bound, 0.0)
+        return distance / (max(self.best, FLOOR * self.largest) or 1.0)
+
+    def _next(self, level: float, share: float = 1.0, confirmed: bool = False) -> Vector:
+        """Ask the master for the next w, given the best objective or a stand-in for it."""
+        fine = share * self.setting.tol * max(level, FLOOR * self.largest)
+        return self._inside(self.master.solve(level, fine, confirmed))
+
+    def step(self, threads: int) -> Step:
+        """Ask the oracles at w, give their planes to the master, take the next w."""
+        begin = time.perf_counter()
+        if not (self.complete or (self.begun and not self.steps)):
+            self._settle()
+        between = time.perf_counter()
+        w = self._point()
+        index, rows = self.pool.ask(w, threads)
+        objective = self._objective(rows, w)
+        if objective < self.best:
+            self.best, self.best_w = objective, w
+        asked = time.perf_counter()
+        self.confirmed = not self._give(index, rows)
+        if self.best > 0 and self.gap() > self.setting.tol:
+            self.w = self._next(self.best, confirmed=self.confirmed)
+        end = time.perf_counter()
+        bound = self.master.lower_bound
+        before = self.spent if not self.steps else (0.0, 0.0, 0)
+        step = Step(
+            len(self.steps) + 1, objective, self.best, bound, max(self.best - bound, 0.0),
+            self.gap(), self.setting.tol, before[0] + asked - between,
+            before[1] + end - asked + between - begin, before[2] + len(rows), len(self.master.b),
+        )  # fmt: skip
+        self.steps.append(step)
+        return step
+
+    def _point(self) -> Vector:
+        """Where to ask: at the master's weights, or nearer to the best ones, which takes fewer
+        rounds while there is something to learn."""
+        if not self.steps:
+            return self.w
+        stalled = len(self.steps) > 1 and self.steps[-1].gap > STALLED * self.steps[-2].gap
+        if stalled or self.confirmed:
+            return self.w
+        return self._inside(self.master.point(self.w, self.best_w))
+
+    def _settle(self) -> None:
+        """Let master and known planes agree, without a cut, before the oracle is asked."""
+        level = self.best
+        for _ in range(MOST_SETTLING):
+            index = self.pool.best(self.w)
+            rows = self.pool.rows(index)
+            known = self._objective(rows, self.w)
+            fine = SETTLED * self.setting.tol * max(known, FLOOR * self.largest)
+            if self.master.settled(known, self.best, fine):
+                return
+            if not self._give(index, rows):
+                return
+            # Before the first step the best known value stands in for the best objective.
+            level = level if self.steps else min(level, known)
+            self.w = self._next(level, 0.0 if self.steps else SETTLED)
+
+    def _objective(self, rows: Matrix, w: Vector) -> float:
+        heights = rows[:, 0] + rows[:, 1:] @ w
+        risk = float(np.maximum(heights, 0.0).sum()) / len(rows)
+        return 0.5 * self.master.lam * float(w @ w) + risk
+
+    def _give(self, index: NDArray[np.int32], rows: Matrix) -> bool:
+        """Give the master every group's plane that it does not know; whether there was one."""
+        raw, size = index.tobytes(), index.itemsize
+        keys = [(g, raw[size * i : size * j]) for g, (i, j) in enumerate(pairwise(self.bounds))]
+        new = np.array([key not in self._known for key in keys])
+        self._known.update(keys)
+        self.rounds.append(index)
+        sums = np.add.reduceat(rows, self.bounds[:-1], axis=0) / len(rows)
+        new &= sums.any(axis=1)
+        self.master.add(sums[:, 0], sums[:, 1:], new)
+        return bool(new.any())
+
+    def _inside(self, w: Vector) -> Vector:
+        """Move w by the QP's rounding, so that the cut stays exact."""
+        return self.layout.inside(w)
+
+    def result(self) -> TrainResult:
+        """Give what was learned; warns when the gap was not reached."""
+        gap = max(self.best - self.master.lower_bound, 0.0)
+        converged = bool(self.steps) and self.gap() <= self.setting.tol
+        if not converged:
+            warnings.warn(
+                f"training stopped after {len(self.steps)} steps at a gap of {self.gap():.2%}; "
+                f"{self.setting.tol:.2%} was wanted. Raise max_steps, or lower C.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return TrainResult(
+            self.best_w, self.best, self.master.lower_bound, gap, self.gap(), tuple(self.steps),
+            self.pool.kind.certified, converged, self.layout, self.setting.C,
+        )  # fmt: skip
+
+    def farewell(self) -> str:
+        """Say what an interrupted run leaves."""
+        if self.file is None or not self.steps:
+            return (
+                f"training: interrupted after {len(self.steps)} steps; nothing is saved. "
+                "With checkpoint= every step is."
+            )
+        return (
+            f"training: interrupted after {len(self.steps)} steps; they are saved in {self.file}. "
+            "Run the same call again to go on."
+        )
+
+    def save(self) -> None:
+        """Write the state to the checkpoint."""
+        assert self.file is not None
+        counts = [len(known) for known in self.pool.planes]
+        arrays = {
+            "planes": np.concatenate([known.rows for known in self.pool.planes]),
+            "counts": np.array(counts, np.int64),
+            "rounds": np.array(self.rounds, np.int32).reshape(-1, len(self.pool)),
+            "w": self.w,
+            "best_w": self.best_w,
+            "steps": steps_to_rows(self.steps),
+            **self.master.state(),
+        }
+        values = {"digest": self.digest, "complete": self.complete, "confirmed": self.confirmed}
+        save_checkpoint(self.file, KIND, values, arrays)
+
+    def _restore(self) -> None:
+        assert self.file is not None
+        values, arrays = load_checkpoint(self.file, KIND)
+        if values.get("digest") != self.digest:
+            raise InputError(
+                f"{self.file}: the checkpoint of a run with other data or settings found; one of "
+                "this run wanted. Remove it to start anew, or name another file."
+            )
+        ends = np.cumsum(arrays["counts"])
+        for known, rows in zip(self.pool.planes, np.split(arrays["planes"], ends[:-1])):
+            known.restore(rows)
+        for index in arrays["rounds"]:
+            self._give(index, self.pool.rows(index))
+        self.master.restore(arrays)
+        self.w, self.best_w = arrays["w"], arrays["best_w"]
+        self.steps = rows_to_steps(arrays["steps"])
+        self.best = self.steps[-1].best
+        self.complete, self.confirmed = bool(values["complete"]), bool(values["confirmed"])

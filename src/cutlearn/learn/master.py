@@ -1,0 +1,184 @@
+"""What every master shares: the planes ever seen, the model's minimum and its certified bound.
+
+The model of the objective is lambda/2 |w|^2 + sum_g max(0, max_{p in g} b_p + a_p . w) over
+G w >= h. Planes come in groups of images: one group is one-slack, a group for each image is
+n-slack. A master says where to ask next (`solve`); its lower bound is the dual value of
+multipliers, which holds whatever the solvers did.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.errors import InputError
+from cutlearn.learn.programs import Program, room_of, solve_linear, solve_quadratic, units_of
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+# How far left-out planes may lie above the solution, relative to the objective.
+VIOLATION = 1e-9
+# Where to ask between the best weights (0) and those of the master (1).
+HALF = 0.5
+# Planes for each variable of the program, above which idle ones are left out.
+CROWDED = 5
+
+
+class Master(ABC):
+    """The planes of a run and the bound they prove.
+
+    Parameters
+    ----------
+    n_weights, n_groups : int
+    lam : float >= 0
+        The regulariser lambda = 1 / C.
+    rows, least : (r, d) and (r,) float64
+        Constraints rows @ w >= least on w.
+    """
+
+    # Whether the constraints must leave room around some w.
+    needs_room = False
+
+    def __init__(
+        self, n_weights: int, n_groups: int, lam: float, rows: Matrix, least: Vector
+    ) -> None:
+        if not 0 <= lam < np.inf:
+            raise InputError(
+                f"C: lambda = 1/C = {lam:g} found; a finite number >= 0 wanted. Choose C > 0."
+            )
+        self.lam = lam
+        self.rows, self.least = rows, least
+        self.n_groups = n_groups
+        self.group = np.zeros(0, np.int32)
+        self.b = np.zeros(0)
+        self.a = np.zeros((0, n_weights))
+        self.alpha = np.zeros(0)
+        self.mu = np.zeros(len(least))
+        self.working = np.zeros(0, bool)
+        self.lower_bound = -np.inf
+        # At lambda = 0 the bound holds within a box, up to where planes have fallen by `reach`.
+        self.reach = 0.0
+
+    @abstractmethod
+    def solve(self, best: float, fine: float, confirmed: bool = False) -> Vector:
+        """Give the weights to ask next, and raise the lower bound.
+
+        Parameters
+        ----------
+        best : float > 0
+            The best objective so far.
+        fine : float
+            The gap at which the run ends.
+        confirmed : bool
+            Whether the oracle knew nothing that the model did not.
+        """
+
+    @abstractmethod
+    def settled(self, known: float, best: float, fine: float) -> bool:
+        """Whether the oracle should be asked at weights where known planes give `known`."""
+
+    def point(self, w: Vector, best_w: Vector) -> Vector:
+        """Give the point to ask: between the best weights and those of the master."""
+        return best_w + HALF * (w - best_w)
+
+    def add(self, b: Vector, a: Matrix, new: NDArray[np.bool_]) -> None:
+        """Add a plane xi_g >= b_g + a_g . w for every group where `new` is true."""
+        self.group = np.append(self.group, np.flatnonzero(new).astype(np.int32))
+        self.b = np.append(self.b, b[new])
+        self.a = np.concatenate([self.a, a[new]])
+        count = int(new.sum())
+        self.alpha = np.append(self.alpha, np.zeros(count))
+        self.working = np.append(self.working, np.ones(count, bool))
+
+    def program(self) -> Program:
+        """Give the model over all planes."""
+        return Program(self.lam, self.b, self.a, self.group, self.n_groups, self.rows, self.least)
+
+    def start(self, unit: float) -> Vector:
+        """Give the shortest w with G w >= h, where training begins; refuses rows without any.
+
+        Parameters
+        ----------
+        unit : float > 0
+            The size of the objective.
+        """
+        nothing = np.zeros(self.a.shape[1])
+        if self.needs_room and room_of(self.rows, self.least) == 0:
+            raise InputError(
+                "constraints: rows that leave no room, such as equalities, found; a G w >= h with "
+                "inner points wanted by learner='accpm'. Choose learner='bundle'."
+            )
+        if (self.least <= 0).all():
+            self.lower_bound = 0.0
+            return nothing
+        room_of(self.rows, self.least)
+        shortest = Program(
+            self.lam or 1.0, self.b, self.a, self.group, self.n_groups, self.rows, self.least
+        )
+        found = solve_quadratic(shortest, unit or 1.0, self.alpha, self.mu)
+        self.lower_bound = 0.5 * self.lam * float(found.w @ found.w) * (1 - 1e-9)
+        return found.w
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Give what a checkpoint must hold beside the planes."""
+        return {
+            "alpha": self.alpha,
+            "mu": self.mu,
+            "working": self.working,
+            "lower_bound": np.array([self.lower_bound]),
+            "reach": np.array([self.reach]),
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Take back a state; the planes must have been added before."""
+        if state["alpha"].shape != self.alpha.shape or state["mu"].shape != self.mu.shape:
+            raise InputError(
+                "checkpoint: multipliers that do not fit the planes found; those of the same run "
+                "wanted. Remove the checkpoint to start anew."
+            )
+        self.alpha, self.mu = state["alpha"], state["mu"]
+        self.working = state["working"].astype(bool)
+        self.lower_bound = float(state["lower_bound"][0])
+        self.reach = float(state["reach"][0])
+
+    def box(self) -> Vector:
+        """Give the box |w_j| <= box_j of lambda = 0."""
+        return units_of(self.program(), self.reach)
+
+    def value(self, w: Vector) -> float:
+        """Give the model of the objective at w."""
+        return self.program().value(w)
+
+    def minimum(self, upper: float) -> Vector:
+        """Give the minimiser of the model over all planes, and raise the lower bound to its value.
+
+        Parameters
+        ----------
+        upper : float > 0
+            The best objective so far: the unit in which the program is stated, since optima can
+            be tiny.
+        """
+        whole = self.program()
+        while True:
+            at = np.flatnonzero(self.working)
+            part = whole.take(at)
+            if self.lam > 0:
+                found = solve_quadratic(part, upper, self.alpha[at], self.mu)
+            else:
+                found = solve_linear(part, upper)
+            self.alpha = np.zeros(len(self.b))
+            self.alpha[at], self.mu = found.alpha, found.mu
+            over = self.b + self.a @ found.w - part.slacks(found.w)[self.group]
+            missing = (over > VIOLATION * upper) & ~self.working
+            if not missing.any():
+                break
+            self.working |= missing
+        bound = whole.dual_value(self.alpha, self.mu, self.box())
+        self.lower_bound = max(self.lower_bound, bound)
+        # When there are many, planes that carry no weight leave the program; the check above
+        # brings them back when needed.
+        if self.working.sum() > CROWDED * (self.a.shape[1] + self.n_groups):
+            self.working = (self.alpha > 0) | (over > -1e-2 * upper / self.n_groups)
+        return found.w

@@ -1,0 +1,230 @@
+"""The master's programs, solved by others: the minimum of the model as a QP or an LP.
+
+minimise lambda/2 |w|^2 + sum_g xi_g  over  xi_g >= b_p + a_p . w (p in g),  xi_g >= 0,  G w >= h.
+With lambda > 0 daqp solves it, with lambda = 0 HiGHS. Multipliers come back clean: alpha >= 0 with
+a sum of at most 1 in each group, mu >= 0, so that they give a lower bound whatever the solver did.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import daqp
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from cutlearn.errors import InputError
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+# A QP solution whose own gap is above this, relative to the objective, is tried again.
+INEXACT = 1e-7
+SOLVED = 1
+# Slopes below this share of the steepest are taken for rounding.
+FLAT = 1e-12
+# Rows of constraints whose common room is below this, in units of w, count as equalities.
+NO_ROOM = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Planes, constraints and the regulariser of a model.
+
+    Attributes
+    ----------
+    lam : float >= 0
+    b, a : (P,) and (P, d) float64
+        The planes.
+    group : (P,) int
+        Each plane's group, below n_groups.
+    n_groups : int
+    rows, least : (r, d) and (r,) float64
+        G and h.
+    """
+
+    lam: float
+    b: Vector
+    a: Matrix
+    group: NDArray[np.int32]
+    n_groups: int
+    rows: Matrix
+    least: Vector
+
+    def take(self, at: NDArray[np.intp]) -> "Program":
+        """Give the program over some of the planes."""
+        return replace(self, b=self.b[at], a=self.a[at], group=self.group[at])
+
+    def slacks(self, w: Vector) -> Vector:
+        """Give the model of every group's risk at w: the largest plane, or zero."""
+        out = np.zeros(self.n_groups)
+        np.maximum.at(out, self.group, self.b + self.a @ w)
+        return out
+
+    def value(self, w: Vector) -> float:
+        """Give the model of the objective at w."""
+        return 0.5 * self.lam * float(w @ w) + float(self.slacks(w).sum())
+
+    def dual_value(self, alpha: Vector, mu: Vector, box: Vector) -> float:
+        """Give the bound that clean multipliers prove: nowhere is the model below it.
+
+        It is alpha . b + mu . h - |v|^2 / (2 lambda) with v = sum_p alpha_p a_p - G' mu; at
+        lambda = 0, where v is small, - sum_j box_j |v_j|, and holds for every |w_j| <= box_j.
+        """
+        pull = alpha @ self.a - mu @ self.rows
+        if self.lam > 0:
+            loss = float(pull @ pull) / (2 * self.lam)
+        else:
+            loss = float(np.abs(pull) @ box)
+        return float(alpha @ self.b + mu @ self.least) - loss
+
+    def clean(self, alpha: Vector) -> Vector:
+        """Give alpha >= 0 with at most 1 in each group (the zero plane takes the rest)."""
+        alpha = np.maximum(alpha, 0.0)
+        return alpha / np.maximum(np.bincount(self.group, alpha, self.n_groups), 1.0)[self.group]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A point w and the multipliers of planes and constraints."""
+
+    w: Vector
+    alpha: Vector
+    mu: Vector
+
+
+def solve_quadratic(program: Program, upper: float, alpha: Vector, mu: Vector) -> Solution:
+    """Solve the QP from the last multipliers, in units of its size `upper`.
+
+    Nearly linear programs (a very large C) make daqp cycle or lose digits: then looser
+    tolerances and other units of w are tried. That may cost a little of the bound, never its
+    truth.
+    """
+    ball = np.sqrt(upper / program.lam)  # |w| of the optimum is below sqrt(2) times this
+    slope = float(np.sqrt((program.a**2).sum(axis=1).max())) if len(program.b) else 0.0
+    near = min(ball, upper / slope) if slope > 0 else ball
+    middle = np.sqrt(ball * near)
+    least = np.inf
+    found: Solution | None = None
+    flag = 0
+    for unit, tolerance, options in (
+        (ball, 1e-10, {"zero_tol": 1e-9}),
+        (ball, 1e-9, {}),
+        (middle, 1e-8, {"eps_prox": 1.0}),
+        (near, 1e-8, {"eps_prox": 1e-3}),
+        (ball, 1e-7, {"eps_prox": 1.0}),
+        (ball, 1e-5, {}),
+        (near, 1e-5, {"eps_prox": 1.0}),
+    ):
+        start = (alpha, mu) if tolerance == 1e-10 else None
+        solution, flag = _attempt(program, upper, float(unit), start, tolerance, options)
+        if flag != SOLVED:
+            continue
+        bound = program.dual_value(solution.alpha, solution.mu, np.zeros(0))
+        error = program.value(solution.w) - bound
+        if error < least:
+            least, found = error, solution
+        if error <= INEXACT * upper:
+            break
+    if found is None:
+        raise RuntimeError(f"the QP with {len(program.b)} planes was not solved ({flag})")
+    return found
+
+
+def _attempt(
+    program: Program,
+    upper: float,
+    unit: float,
+    start: tuple[Vector, Vector] | None,
+    tolerance: float,
+    options: dict[str, Any],
+) -> tuple[Solution, int]:
+    """Solve once, w in `unit` and slacks in `upper`."""
+    d, k, p = program.a.shape[1], program.n_groups, len(program.b)
+    hessian = np.zeros((d + k, d + k))
+    hessian[range(d), range(d)] = program.lam * unit**2 / upper
+    linear = np.concatenate([np.zeros(d), np.ones(k)])
+    matrix, bound, sizes = _inequalities(program, upper, np.full(d, unit))
+    if start is not None:
+        alpha, mu = start
+        rest = np.maximum(1 - np.bincount(program.group, alpha, k), 0)
+        first = np.concatenate([alpha, rest, mu * (sizes / upper)])
+        options = {**options, "dual_start": first}
+    x, _, flag, info = daqp.solve(
+        hessian, linear, matrix, bound, np.full(len(bound), -1e30), None,
+        primal_tol=tolerance, **options,
+    )  # fmt: skip
+    dual = np.maximum(info["lam"], 0.0)
+    solution = Solution(
+        np.asarray(x[:d]) * unit, program.clean(dual[:p]), dual[p + k :] * (upper / sizes)
+    )
+    return solution, int(flag)
+
+
+def solve_linear(program: Program, upper: float) -> Solution:
+    """Solve the LP of lambda = 0, each weight in its own unit and slacks in `upper`."""
+    d, k, p = program.a.shape[1], program.n_groups, len(program.b)
+    units = units_of(program, upper)
+    matrix, bound, sizes = _inequalities(program, upper, units)
+    cost = np.concatenate([np.zeros(d), np.ones(k)])
+    tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    for options in (tight, {}):
+        found = linprog(cost, matrix, bound, bounds=(None, None), method="highs", options=options)
+        if found.status == 0:
+            break
+    else:
+        raise RuntimeError(f"the LP with {p} planes was not solved ({found.message})")
+    dual = np.maximum(-found.ineqlin.marginals, 0.0)
+    return Solution(found.x[:d] * units, program.clean(dual[:p]), dual[p + k :] * (upper / sizes))
+
+
+def _inequalities(program: Program, upper: float, units: Vector) -> tuple[Matrix, Vector, Vector]:
+    """Give matrix (w / units, xi / upper) <= bound: planes, zero planes, constraints.
+
+    Also gives the sizes by which the rows of constraints were divided.
+    """
+    d, k, p = program.a.shape[1], program.n_groups, len(program.b)
+    matrix = np.zeros((p + k + len(program.least), d + k))
+    matrix[:p, :d] = program.a * (units / upper)
+    matrix[np.arange(p), d + program.group] = -1.0
+    matrix[range(p, p + k), range(d, d + k)] = -1.0
+    sizes = sizes_of(program.rows, units)
+    matrix[p + k :, :d] = -program.rows * units / sizes[:, None]
+    bound = np.concatenate([-program.b / upper, np.zeros(k), -program.least / sizes])
+    return matrix, bound, sizes
+
+
+def sizes_of(rows: Matrix, units: Vector) -> Vector:
+    """Give the lengths of the rows, w in its units; 1 for a row of zeros."""
+    sizes = np.sqrt(((rows * units) ** 2).sum(axis=1))
+    return np.where(sizes > 0, sizes, 1.0)
+
+
+def units_of(program: Program, upper: float) -> Vector:
+    """Give the size of each weight at which the plane that is steepest in it falls by `upper`."""
+    slopes = np.abs(program.a).max(axis=0, initial=0.0)
+    steepest = slopes.max(initial=0.0) or 1.0
+    return upper / np.where(slopes > FLAT * steepest, slopes, steepest)
+
+
+def room_of(rows: Matrix, least: Vector) -> float:
+    """Give the radius, at most 1, of a ball within rows @ w >= least; refuses rows without any w.
+
+    A radius of 0 means that some rows together are equalities.
+    """
+    norms = np.sqrt((rows**2).sum(axis=1))
+    empty = norms == 0
+    d = rows.shape[1]
+    matrix = np.concatenate([-rows, norms[:, None]], axis=1)[~empty]
+    cost = np.zeros(d + 1)
+    cost[d] = -1.0
+    bounds = [(None, None)] * d + [(None, 1.0)]
+    found = linprog(cost, matrix, -least[~empty], bounds=bounds, method="highs")
+    size = max(1.0, float(np.abs(least).max(initial=0.0)))
+    if found.status != 0 or found.x[d] < -NO_ROOM * size or (least[empty] > 0).any():
+        raise InputError(
+            "constraints: no weights satisfy G w >= h; rows that agree wanted (with the "
+            "model's own, such as edge weights >= 0). Correct the pair (G, h)."
+        )
+    room = float(found.x[d])
+    return room if room > NO_ROOM * size else 0.0

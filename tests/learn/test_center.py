@@ -1,0 +1,136 @@
+"""The centre master alone: the centre itself, the bound it proves, planes that leave and return."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from cutlearn.errors import InputError
+from cutlearn.learn import center
+from cutlearn.learn.center import KEPT, LEVEL, Center, find_centre
+from cutlearn.learn.programs import Program
+from tiny_problems import full_optimum
+
+D, K = 3, 2
+
+
+def random_program(rng, lam, planes=12):
+    group = np.sort(rng.integers(0, K, planes)).astype(np.int32)
+    b, a = rng.uniform(0.5, 1, planes), rng.normal(size=(planes, D))
+    return Program(lam, b, a, group, K, np.eye(D)[:1], np.array([-0.2]))
+
+
+def barrier(program, level, box, x):
+    """-nu log(level - objective) - sum log of every other slack, in plain words."""
+    w, xi = x[:D], x[D:]
+    slacks = [xi[g] - b - a @ w for b, a, g in zip(program.b, program.a, program.group)]
+    slacks += [*xi, *(program.rows @ w - program.least)]
+    if program.lam == 0:
+        slacks += [*(box - w), *(box + w)]
+    room = level - 0.5 * program.lam * w @ w - xi.sum()
+    if min(room, *slacks) <= 0:
+        return np.inf
+    return -LEVEL * (D + K) * np.log(room) - np.log(slacks).sum()
+
+
+@pytest.mark.parametrize("lam", [0.0, 1e-3, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_point_has_a_lower_barrier(seed, lam):
+    rng = np.random.default_rng(seed)
+    program = random_program(rng, lam)
+    box = np.full(D, 5.0)
+    level = 1.1 * program.value(np.zeros(D))
+    centre = find_centre(program, level, level, rng.normal(size=D), box)
+    x = np.concatenate([centre.w, centre.xi])
+    found = barrier(program, level, box, x)
+    other = minimize(lambda y: barrier(program, level, box, y), x, method="Nelder-Mead",
+                     options={"maxiter": 20_000, "maxfev": 20_000, "xatol": 1e-9})  # fmt: skip
+    assert np.isfinite(found)
+    assert found - other.fun < 0.05, "a small Newton decrement, in units where 1 is far away"
+
+
+@pytest.mark.parametrize("lam", [0.0, 1e-3, 1.0])
+def test_the_centre_follows_the_units(lam):
+    """Features in other units and another size of the objective: the same centre in these."""
+    program = random_program(np.random.default_rng(7), lam)
+    scale, size = np.array([1e-5, 1.0, 1e4]), 1e-6
+    other = Program(lam, size * program.b, size * program.a * scale, program.group, K,
+                    program.rows * scale, program.least)  # fmt: skip
+    if lam > 0:
+        scale, other = np.full(D, 0.1), Program(
+            lam * size * 0.01, size * program.b, size * program.a * 0.1, program.group, K,
+            program.rows * 0.1, program.least)  # fmt: skip
+    box = np.full(D, 5.0)
+    one = find_centre(program, 2.0, 1.0, np.zeros(D), box)
+    two = find_centre(other, 2.0 * size, size, np.zeros(D), box / scale)
+    assert two.w * scale == pytest.approx(one.w, rel=1e-6)
+    assert two.alpha == pytest.approx(one.alpha, rel=1e-6)
+
+
+@pytest.mark.parametrize("lam", [0.0, 1e-4, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_bound_of_the_centre_is_true_and_tight(seed, lam):
+    rng = np.random.default_rng(seed)
+    program = random_program(rng, lam, planes=30)
+    groups = [program.take(np.flatnonzero(program.group == g)) for g in range(K)]
+    lists = [(K * np.append(0.0, p.b), K * np.vstack([np.zeros(D), p.a])) for p in groups]
+    wanted, w = full_optimum(lists, lam, program.rows, program.least)
+    box = np.full(D, 10 + np.abs(w).max())
+    level = wanted + 0.05
+    centre = find_centre(program, level, 0.05, np.zeros(D), box)
+    bound = program.dual_value(centre.alpha, centre.mu, box)
+    assert bound <= wanted * (1 + 1e-9)
+    # s_0 = nu mu, and m mu below the objective: the gap is (1 + m / nu) s_0, and s_0 < 0.05.
+    m = 30 + K + 1 + 2 * D
+    assert level - bound <= 1.3 * (1 + m / (LEVEL * (D + K))) * 0.05
+
+
+def test_a_level_below_the_minimum_has_no_centre():
+    program = random_program(np.random.default_rng(0), 1.0)
+    assert find_centre(program, 1e-3, 1e-3, np.zeros(D), np.ones(D)) is None
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.1])
+def test_planes_leave_and_come_back(lam):
+    """Tangents of sum c (w - v)^2: only some are kept, none is ever above the centre's level."""
+    d = 4
+    master = Center(d, 1, lam, np.zeros((0, d)), np.zeros(0))
+    w = master.start(1.0)
+    v, c = np.array([1.0, -2.0, 0.5, 3.0]), np.array([1.0, 2.0, 5.0, 10.0])
+    best, most = np.inf, 0
+    for _ in range(40):
+        master.add(np.array([c @ v**2 - c @ w**2]), 2 * (c * (w - v))[None], np.array([True]))
+        best = min(best, float(0.5 * lam * w @ w + c @ (w - v) ** 2))
+        w = master.solve(best, 0.0)
+        assert master.value(w) < best
+        most = max(most, int(master.kept.sum()))
+    assert most == KEPT * (d + 1) < len(master.b)
+    master.kept[5:] = False
+    assert master.value(master.solve(best, 0.0)) < best, "what the level needs came back"
+    assert 5 < master.kept.sum() < len(master.b)
+    wanted = float((c * lam / (2 * c + lam)) @ v**2)
+    assert master.lower_bound <= wanted <= best <= wanted + 0.5
+
+
+def test_the_box_grows_when_it_is_in_the_way(monkeypatch):
+    """1 - w / 1e5 falls to zero at 1e5, far outside a box of 10."""
+    monkeypatch.setattr(center, "BOX", 1e-4)
+    master = Center(1, 1, 0.0, np.zeros((0, 1)), np.zeros(0))
+    w = master.start(1.0)
+    master.add(np.array([1.0]), np.array([[-1e-5]]), np.array([True]))
+    boxes = []
+    for _ in range(100):
+        w = master.solve(max(0.0, 1.0 - 1e-5 * float(w[0])), 1e-6)
+        boxes.append(float(master.box()[0]))
+        assert abs(w[0]) < boxes[-1]
+        if w[0] > 0.999e5:
+            break
+    assert boxes[0] == pytest.approx(10.0)
+    assert boxes[-1] > 0.999e5
+
+
+def test_rows_without_room_are_refused_with_the_learner_that_can():
+    rows = np.array([[1.0, 1.0], [-1.0, -1.0]])
+    with pytest.raises(InputError, match=r"leave no room.*learner='bundle'"):
+        Center(2, 1, 1.0, rows, np.array([0.5, -0.5])).start(1.0)
+    with pytest.raises(InputError, match="constraints: no weights satisfy"):
+        Center(2, 1, 1.0, rows, np.array([0.5, 0.5])).start(1.0)

@@ -1,0 +1,76 @@
+"""The table of combinations is what the code does, row by row, and certified means optimal."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tiny_labels
+import tiny_problems
+from cutlearn.energy.linear import psi
+from cutlearn.energy.linear_labels import label_psi
+from cutlearn.learn.kinds import KINDS
+from cutlearn.learn.pool import Pool
+from cutlearn.learn.steps import LEARNERS
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
+import combinations
+
+WRITTEN = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in combinations.PAGE.read_text().splitlines()
+    if line.startswith("| ") and not line.startswith(("| labels", "| ---"))
+]
+
+
+def test_every_combination_has_its_row():
+    wanted = [
+        [kind, envelope, loss]
+        for kind in KINDS
+        for envelope in combinations.ENVELOPES
+        for loss in combinations.LOSSES
+    ]
+    assert [row[:3] for row in WRITTEN] == wanted
+    text = combinations.PAGE.read_text()
+    assert f"Learners: {', '.join(f'`{name}`' for name in LEARNERS)}." in text
+
+
+@pytest.mark.parametrize(("kind", "envelope", "loss", "cell"), WRITTEN)
+def test_row(kind, envelope, loss, cell):
+    for learner in LEARNERS:
+        found = combinations.outcome(kind, loss, learner, envelope)
+        assert found == cell or f"`{learner}` {found}" in cell.split("; ")
+
+
+def all_planes(task, kind):
+    """Every plane of a task, by its own loss and features."""
+    if kind == "binary":
+        every = tiny_problems.labellings(task.problem.n_nodes)
+        features = [psi(task.problem, y, task.layout.specs or None) for y in every]
+        truth = psi(task.problem, task.labels, task.layout.specs or None)
+    else:
+        L = task.layout.n_labels
+        every = tiny_labels.labellings(task.problem.n_nodes, L)
+        features = [label_psi(task.problem, y, L) for y in every]
+        truth = label_psi(task.problem, task.labels, L)
+    b = np.array([task.loss_scale * task.loss.value(y) for y in every])
+    return b, task.energy_scale * (truth - np.array(features))
+
+
+@pytest.mark.parametrize(
+    ("kind", "envelope", "loss"),
+    [row[:3] for row in WRITTEN if row[3] == combinations.CERTIFIED],
+)
+def test_certified_is_the_optimum_of_all_labelings(kind, envelope, loss):
+    problems, labels = combinations.world(kind)
+    spec = combinations.ENVELOPES[envelope]
+    pool = Pool(problems, labels, combinations.LOSSES[loss], envelope=spec, kind=kind)
+    every = [all_planes(task, kind) for task in pool.tasks]
+    rows, least = pool.kind.constraints(pool.tasks[0])
+    wanted, _ = tiny_problems.full_optimum(every, 0.5, rows, least)
+    for learner in LEARNERS:
+        r = combinations.train(kind, loss, learner, envelope)
+        assert r.converged
+        assert r.objective == pytest.approx(wanted, rel=1e-4)
+        assert r.lower_bound <= wanted * (1 + 1e-8)
