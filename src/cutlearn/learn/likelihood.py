@@ -14,7 +14,7 @@ not concave.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,6 +74,12 @@ def evidence_of(problem: Problem, labels: ArrayLike, image: int = 0, n_labels: i
     if kept.n_nodes == problem.n_nodes:
         truth = given
     return Evidence(kept, truth, truth != VOID, image)
+
+
+class Model(Protocol):
+    """What a run asks of one image at w."""
+
+    def value(self, seen: Evidence, w: Vector) -> Valued: ...
 
 
 class BinaryField:
@@ -230,9 +236,9 @@ def bind(
     return field, seen
 
 
-def mean_likelihood(field: Field, seen: Sequence[Evidence], w: Vector, workers: Workers) -> Valued:
+def mean_likelihood(model: Model, seen: Sequence[Evidence], w: Vector, workers: Workers) -> Valued:
     """Give the mean over images of L_n and of its gradient, summed in the images' order."""
-    parts = workers.map(lambda one: field.value(one, w), seen)
+    parts = workers.map(lambda one: model.value(one, w), seen)
     value = sum(part[0] for part in parts) / len(parts)
     return value, np.sum([part[1] for part in parts], axis=0) / len(parts)
 
