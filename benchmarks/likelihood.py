@@ -21,7 +21,7 @@ from cutlearn.energy.probability import softmax
 from cutlearn.experiments import tarlow2012
 from cutlearn.grid import grid_slices
 
-EACH = 5  # images of a class
+EACH = 2  # images of a class
 LABELS = 5
 ITERATIONS, DAMPING, STILL = 100, 0.3, 1e-4
 
