@@ -56,8 +56,8 @@ def train(kind, loss, learner, envelope):
     """The result of one combination."""
     problems, labels = world(kind)
     return cl.train(
-        problems, labels, LOSSES.get(loss, "hamming"), learner, C=2.0, tol=1e-6, envelope=ENVELOPES[envelope],
-        kind=kind,
+        problems, labels, LOSSES.get(loss, "hamming"), learner, C=2.0, tol=1e-6,
+        envelope=ENVELOPES[envelope], kind=kind,
     )  # fmt: skip
 
 
