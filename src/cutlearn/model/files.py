@@ -8,6 +8,7 @@ a damaged, lying or foreign file one sentence. Version 1 will be read for ever.
 import json
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.steps import rows_to_steps, steps_to_rows
+from cutlearn.model import boltzmann_file
+from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.model.parameters import check_parameters, fresh_copy, weight_names
 from cutlearn.model.segmenter import Segmenter
 from cutlearn.store import atomic_write
@@ -33,20 +36,29 @@ FEATURES = "features."
 Arrays = dict[str, NDArray[Any]]
 
 
-def save(model: Segmenter, path: str | os.PathLike[str]) -> None:
+def save(model: Segmenter | BoltzmannSegmenter, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file, whole or not at all.
 
     Parameters
     ----------
-    model : Segmenter
+    model : Segmenter or BoltzmannSegmenter
     path : path
         By custom ending in `.cutlearn`.
     """
+    if isinstance(model, BoltzmannSegmenter):
+        packed, tensors = boltzmann_file.pack(model)
+    else:
+        packed, tensors = _pack(model)
+    header = {"format": FORMAT, "version": VERSION, "estimator": type(model).__name__, **packed}
+    # safetensors ignores strides: a transposed array would come back scrambled.
+    whole = {name: np.ascontiguousarray(array) for name, array in sorted(tensors.items())}
+    text = json.dumps(header, allow_nan=False, sort_keys=True)
+    atomic_write(path, safetensors.numpy.save(whole, metadata={KEY: text}))
+
+
+def _pack(model: Segmenter) -> tuple[dict[str, Any], Arrays]:
     arrays, described = model.featurizer_.to_arrays()
     header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "estimator": "Segmenter",
         "parameters": _plain_parameters(model),
         "names": model.w_names_,
         "fitted": {
@@ -59,14 +71,10 @@ def save(model: Segmenter, path: str | os.PathLike[str]) -> None:
         "card": model.card_,
     }
     tensors: Arrays = {f"{FEATURES}{name}": array for name, array in arrays.items()}
-    tensors |= {"w": model.w_, "steps": steps_to_rows(list(model.steps_))}
-    # safetensors ignores strides: a transposed array would come back scrambled.
-    whole = {name: np.ascontiguousarray(array) for name, array in sorted(tensors.items())}
-    text = json.dumps(header, allow_nan=False, sort_keys=True)
-    atomic_write(path, safetensors.numpy.save(whole, metadata={KEY: text}))
+    return header, tensors | {"w": model.w_, "steps": steps_to_rows(list(model.steps_))}
 
 
-def load(path: str | os.PathLike[str]) -> Segmenter:
+def load(path: str | os.PathLike[str]) -> Segmenter | BoltzmannSegmenter:
     """Read a model that `save` wrote; nothing in the file is executed.
 
     Parameters
@@ -75,7 +83,7 @@ def load(path: str | os.PathLike[str]) -> Segmenter:
 
     Returns
     -------
-    Segmenter
+    Segmenter or BoltzmannSegmenter
         Fitted. A loss or featurizer object among its parameters comes back as its description.
 
     Raises
@@ -85,7 +93,7 @@ def load(path: str | os.PathLike[str]) -> Segmenter:
     """
     header, arrays = read_header(path, tensors=True)
     try:
-        return _build(header, arrays)
+        return BUILDERS[header["estimator"]](header, arrays)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         raise InputError(
@@ -102,7 +110,7 @@ def read_header(
     Returns
     -------
     header : dict
-        "parameters", "names", "fitted", "features" and "card", as JSON.
+        "parameters", "fitted", "card" and what else the estimator writes, as JSON.
     arrays : dict of arrays, empty unless asked for
     """
     if not Path(path).is_file():
@@ -123,10 +131,11 @@ def read_header(
             f"{path}: a safetensors file of something else found; a model of cutlearn was wanted. "
             "Check the name."
         )
-    if header.get("version") != VERSION or header.get("estimator") != "Segmenter":
+    if header.get("version") != VERSION or header.get("estimator") not in tuple(BUILDERS):
         raise InputError(
             f"{path}: a model of version {header.get('version')!r} ({header.get('estimator')!r}) "
-            f"found; version {VERSION} of 'Segmenter' was wanted. Use a newer cutlearn to read it."
+            f"found; version {VERSION} of {' or '.join(BUILDERS)} was wanted. "
+            "Use a newer cutlearn to read it."
         )
     return header, arrays
 
@@ -208,3 +217,9 @@ def _jobs(value: Any) -> int | None:
     if value is not None and (type(value) is not int or value == 0):
         raise ValueError("a wrong number of threads")
     return value
+
+
+BUILDERS: dict[str, Callable[[dict[str, Any], Arrays], Segmenter | BoltzmannSegmenter]] = {
+    "Segmenter": _build,
+    "BoltzmannSegmenter": boltzmann_file.unpack,
+}

@@ -16,6 +16,7 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.losses import NAMED
 from cutlearn.learn.steps import LEARNERS
+from cutlearn.shape.cccp import MARGINS
 
 POTENTIALS = (
     ("unary",),
@@ -48,6 +49,33 @@ def check_parameters(model: Any) -> None:
         _check_ordered(model)
     joined = _whole(model.connectivity) and model.connectivity in (4, 8)
     _need(model, "connectivity", joined, "4 or 8")
+    _check_run(model)
+
+
+def check_boltzmann(model: Any) -> None:
+    """Refuse the first parameter of a BoltzmannSegmenter that cannot be used."""
+    _need(model, "layers", _whole(model.layers) and model.layers in (0, 1, 2), "0, 1 or 2")
+    _need(model, "margin", _is(model.margin, *MARGINS), f"one of {tuple(MARGINS)}")
+    for name in ("refine", "pairwise", "sees_image"):
+        _need(model, name, isinstance(getattr(model, name), bool | np.bool_), "True or False")
+    for name, least, wanted in (
+        ("shape", 4, "(rows, columns) of at least 4 each"),
+        ("hidden", 4, "two whole numbers of at least 4"),
+        ("words", 1, "two whole numbers >= 1"),
+        ("epochs", 0, "two whole numbers >= 0"),
+    ):
+        pair = getattr(model, name)
+        listed = isinstance(pair, list | tuple) and len(pair) == 2
+        _need(model, name, listed and all(_whole(k) and k >= least for k in pair), wanted)
+    for name, least in (("cycles", 0), ("starts", 1)):
+        value = getattr(model, name)
+        _need(model, name, _whole(value) and value >= least, f"a whole number >= {least}")
+    for name in ("rate", "gamma", "hidden_weight"):
+        _need(model, name, _positive(getattr(model, name)), "a finite number > 0")
+    _check_run(model)
+
+
+def _check_run(model: Any) -> None:
     jobs = model.n_jobs is None or (_whole(model.n_jobs) and model.n_jobs != 0)
     _need(model, "n_jobs", jobs, "None or a whole number other than 0")
     state = model.random_state
