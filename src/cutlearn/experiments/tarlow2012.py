@@ -276,13 +276,13 @@ def _split_table(done: dict[str, list[dict[str, dict[str, list[float]]]]]) -> st
             cell = [name, method]
             for k, digits in enumerate((3, 1, 3)):
                 inside, outside = figures["train"][:, k], figures["test"][:, k]
-                cell.append(
-                    f"{inside.mean():.{digits}f} ({outside.mean():.{digits}f} "
-                    f"± {outside.std():.{digits}f})"
-                )
+                spread = f" ± {outside.std():.{digits}f}" if len(rows) > 1 else ""
+                cell.append(f"{inside.mean():.{digits}f} ({outside.mean():.{digits}f}{spread})")
             paper = PAPER[name].get(method)
             cell.append("" if paper is None else " / ".join(map(str, paper)))
             cells.append(cell)
     count = len(next(iter(done.values())))
-    note = f"Means over {count} random halves, ± the deviation between them."
+    note = "One random half."
+    if count > 1:
+        note = f"Means over {count} random halves, ± the deviation between them."
     return f"{markdown_table(titles, cells)}\n\n{note}"
