@@ -141,7 +141,7 @@ class Ascent:
             self.best, self.best_w = objective, self.w
         self.last_w = self.w
         self.w = self.mover.next(self.w, objective, lam * self.w - gradient, self.best)
-        self.rest = self._rest()
+        self.rest = self._rest(objective)
         before = np.zeros(3) if self.steps else self.spent
         step = Step(
             len(self.steps) + 1, objective, self.best, 0.0, self.best, self.rest,
@@ -151,15 +151,17 @@ class Ascent:
         self.steps.append(step)
         return step
 
-    def _rest(self) -> float:
+    def _rest(self, objective: float) -> float:
         """What the last steps won, as a share of f; with a fixed step, how much they moved."""
         if self.fixed:
             size = float(np.linalg.norm(self.w)) or 1.0
             return WINDOW * float(np.linalg.norm(self.w - self.last_w)) / size
         if len(self.steps) < WINDOW:
             return math.inf if self.best > 0 else 0.0
-        before = self.steps[-WINDOW].best
-        return (before - self.best) / self.best if self.best > 0 else 0.0
+        # Not of `best`: a start that wins the race may need long to get below logistic regression.
+        values = [step.objective for step in self.steps] + [objective]
+        before, now = min(values[:-WINDOW]), min(values)
+        return (before - now) / now if now > 0 else 0.0
 
     def result(self) -> TrainResult:
         """Give what was learned; warns when the run was still making progress."""
