@@ -11,7 +11,7 @@ import numpy as np
 
 import cutlearn as cl
 from cutlearn.learn.kinds import KINDS
-from cutlearn.learn.steps import LEARNERS
+from cutlearn.learn.steps import LEARNERS, LIKELIHOOD
 
 PAGE = Path(__file__).parent.parent / "docs" / "combinations.md"
 CERTIFIED, HOLDS = "certified", "not certified"
@@ -56,8 +56,8 @@ def train(kind, loss, learner, envelope):
     """The result of one combination."""
     problems, labels = world(kind)
     return cl.train(
-        problems, labels, LOSSES[loss], learner, C=2.0, tol=1e-6, envelope=ENVELOPES[envelope],
-        kind=kind,
+        problems, labels, LOSSES.get(loss, "hamming"), learner, C=2.0, tol=1e-6,
+        envelope=ENVELOPES[envelope], kind=kind,
     )  # fmt: skip
 
 
@@ -82,6 +82,20 @@ def rows():
     ]
 
 
+def likelihood_lines():
+    """What the likelihood learners do with each kind of labels; they have no loss."""
+    lines = []
+    for kind in (*KINDS, "surrogate"):
+        for envelope, word in (("no", "without"), ("yes", "with")):
+            found = [outcome(kind, "default", learner, envelope) for learner in LIKELIHOOD]
+            told = [f.replace(HOLDS, "learned") for f in found]
+            same = len(set(told)) == 1
+            cells = "; ".join(f"`{name}` {f}" for name, f in zip(LIKELIHOOD, told))
+            cells = told[0] if same else cells
+            lines.append(f"- {kind}, {word} envelopes: {cells}")
+    return lines
+
+
 def page():
     """The page as text; learners that agree share a cell."""
     lines = [HEAD + f"Learners: {', '.join(f'`{name}`' for name in LEARNERS)}.", ""]
@@ -90,6 +104,12 @@ def page():
         same = len(set(found)) == 1
         cell = found[0] if same else "; ".join(f"`{n}` {f}" for n, f in zip(LEARNERS, found))
         lines.append(f"| {kind} | {envelope} | {loss} | {cell} |")
+    lines += [
+        "",
+        f"Likelihood learners ({', '.join(f'`{name}`' for name in LIKELIHOOD)}) certify nothing:",
+        "",
+        *likelihood_lines(),
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -43,6 +43,13 @@ def test_row(kind, envelope, loss, cell):
         assert found == cell or f"`{learner}` {found}" in cell.split("; ")
 
 
+def test_likelihood_learners():
+    text = combinations.PAGE.read_text()
+    found = combinations.likelihood_lines()
+    assert len(found) == 2 * (len(KINDS) + 1)
+    assert "\n".join(found) in text
+
+
 def all_planes(task, kind):
     """Every plane of a task, by its own loss and features."""
     if kind == "binary":

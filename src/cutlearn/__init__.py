@@ -2,7 +2,16 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cutlearn.energy import Energy, Envelope, EnvelopeSpec, Moved, OrderedEnergy, expand, swap
+from cutlearn.energy import (
+    Energy,
+    Envelope,
+    EnvelopeSpec,
+    Moved,
+    OrderedEnergy,
+    expand,
+    probabilities,
+    swap,
+)
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph import Cut, MaxFlow, Solver, max_flow
@@ -12,6 +21,7 @@ if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
     from cutlearn.features.regions import superpixels
     from cutlearn.images import Sample
+    from cutlearn.learn.likelihood import likelihood
     from cutlearn.learn.losses import Absolute, Count, CountFunction, Hamming, LabelCount
     from cutlearn.learn.order import choose_order
     from cutlearn.learn.train import train
@@ -49,8 +59,10 @@ __all__ = [
     "direction_features",
     "expand",
     "grid_edges",
+    "likelihood",
     "load",
     "max_flow",
+    "probabilities",
     "superpixels",
     "swap",
     "train",
@@ -70,6 +82,7 @@ _LATER = {
     "Hamming": "cutlearn.learn.losses",
     "Sample": "cutlearn.images",
     "Segmenter": "cutlearn.model.segmenter",
+    "likelihood": "cutlearn.learn.likelihood",
     "load": "cutlearn.model.files",
     "superpixels": "cutlearn.features.regions",
     "train": "cutlearn.learn.train",

@@ -97,6 +97,11 @@ def kind_of(
     labels: Sequence[ArrayLike],
 ) -> Kind:
     """Give the kind of a name; without n_labels, L is one more than the largest label found."""
+    if kind == "surrogate":
+        raise InputError(
+            "kind: 'surrogate' found with a max-margin learner; a likelihood wanted there. "
+            "Choose learner='likelihood', or kind='unordered'."
+        )
     if kind not in KINDS:
         raise InputError(f"The 'kind' parameter must be one of {KINDS}. Got {kind!r} instead.")
     if kind == "binary":

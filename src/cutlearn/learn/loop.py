@@ -30,6 +30,8 @@ FLOOR = 1e-3
 # Known planes are used up until this share of the tolerance, before the oracle is asked again.
 SETTLED = 0.25
 MOST_SETTLING = 100
+# From so many images on, training begins on a quarter of them.
+MANY = 8
 # Training that begins on a quarter of the images goes on there up to this gap: early rounds only
 # have to move w, and images are alike.
 ROUGH = 0.1
@@ -82,7 +84,10 @@ class Run:
                 self._restore()
 
     def begin(self, threads: int) -> None:
-        """Train roughly on a quarter of the images, to ask the first time at good weights."""
+        """With many images and no planes, train roughly on a quarter of them, to ask the first
+        time at good weights."""
+        if len(self.pool) < MANY or any(map(len, self.pool.planes)):
+            return
         part = self.pool.take(range(0, len(self.pool), 4))
         setting = replace(
             self.setting,
@@ -203,18 +208,6 @@ class Run:
             self.best_w, self.best, self.master.lower_bound, gap, self.gap(), tuple(self.steps),
             self.pool.kind.certified, converged, self.layout, self.setting.C,
         )  # fmt: skip
-
-    def farewell(self) -> str:
-        """Say what an interrupted run leaves."""
-        if self.file is None or not self.steps:
-            return (
-                f"training: interrupted after {len(self.steps)} steps; nothing is saved. "
-                "With checkpoint= every step is."
-            )
-        return (
-            f"training: interrupted after {len(self.steps)} steps; they are saved in {self.file}. "
-            "Run the same call again to go on."
-        )
 
     def save(self) -> None:
         """Write the state to the checkpoint."""

@@ -115,7 +115,7 @@ class Pool:
         kind: str = "binary",
         n_labels: int | None = None,
     ) -> None:
-        _check_alike(problems, labels, envelope)
+        check_alike(problems, labels, envelope)
         self.kind = kind_of(kind, n_labels, loss_of(loss), normalize, envelope, labels)
         self.settings = _settings(loss, normalize, envelope, kind)
 
@@ -211,9 +211,10 @@ def _settings(loss: str | Loss, normalize: str, envelope: Envelopes, kind: str) 
     return plain if envelope is None else f"{plain} envelope={envelope!r}"
 
 
-def _check_alike(
+def check_alike(
     problems: Sequence[Problem], labels: Sequence[ArrayLike], envelope: Envelopes
 ) -> None:
+    """Refuse lists of different lengths, and images that have not the same features."""
     if len(problems) == 0:
         raise InputError("problems: none found; at least one wanted. Give annotated images.")
     if len(problems) != len(labels):

@@ -8,12 +8,15 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.linear import Layout
 from cutlearn.energy.linear_labels import LabelLayout
+from cutlearn.energy.surrogate import SurrogateLayout
 from cutlearn.errors import InputError
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
+# Max-margin learners, and those that maximise a likelihood.
 LEARNERS = ("bundle", "nslack", "accpm")
+LIKELIHOOD = ("likelihood", "logistic", "kohli-torr")
 MOST_GROUPS = 50
 
 
@@ -30,12 +33,13 @@ class Step:
     best, lower_bound, gap : float
         The best objective so far, the certified bound, and their difference.
     relative_gap, tol : float
-        The gap in the units of the tolerance, and the tolerance.
+        The gap in the units of the tolerance, and the tolerance. Likelihood learners prove no gap:
+        there it is what the last 30 steps won, as a share of the objective.
     oracle_seconds, master_seconds : float
     calls : int
         Oracle calls, one for each image asked.
     planes : int
-        Planes in the master.
+        Planes in the master; none with likelihood learners.
     """
 
     number: int
@@ -61,15 +65,18 @@ class TrainResult:
         The best weights found.
     objective, lower_bound, gap, relative_gap : float
         lambda/2 |w|^2 + R(w) at w; no weights do better than the bound; their difference; the
-        difference over max(objective, largest possible loss / 1000).
+        difference over max(objective, largest possible loss / 1000). Of likelihood learners:
+        lambda/2 |w|^2 - L(w); 0; what the last 30 steps won, as a share of it.
     steps : tuple of Step
     certified : bool
         Whether the gap is proved (exact cuts in every oracle call).
     converged : bool
-        Whether the gap reached the tolerance.
-    layout : Layout or LabelLayout
+        Whether the gap reached the tolerance; for likelihood learners, whether progress ended.
+    layout : Layout, LabelLayout or SurrogateLayout
         The named slices of w.
     C : float
+    last_w : (d,) float64, optional
+        The weights of the last step, from likelihood learners.
     """
 
     w: Vector
@@ -80,8 +87,9 @@ class TrainResult:
     steps: tuple[Step, ...]
     certified: bool
     converged: bool
-    layout: Layout | LabelLayout
+    layout: Layout | LabelLayout | SurrogateLayout
     C: float
+    last_w: Vector | None = None
 
 
 def steps_to_rows(steps: list[Step]) -> Matrix:
@@ -116,13 +124,14 @@ def settings_of(
     n_images: int, learner: str, C: float, tol: float, groups: int | None, max_steps: int
 ) -> Settings:
     """Check the settings of a run."""
-    if learner not in LEARNERS:
+    known = LEARNERS + LIKELIHOOD
+    if learner not in known:
         raise InputError(
-            f"The 'learner' parameter must be one of {LEARNERS}. Got {learner!r} instead."
+            f"The 'learner' parameter must be one of {known}. Got {learner!r} instead."
         )
     if not C > 0:
         raise InputError(f"The 'C' parameter must be a number > 0. Got {C!r} instead.")
-    if math.isinf(C) and learner != "accpm":
+    if math.isinf(C) and learner in ("bundle", "nslack"):
         raise InputError(
             f"C: infinity (no regulariser) found with learner={learner!r}; a finite number wanted "
             "there. Choose learner='accpm', which needs no regulariser."

@@ -5,6 +5,7 @@ R(w) = mean_n max_y [ r_n Delta_n(y) - s_n (E_n(y; w) - E_n(y_n; w)) ].
 Each step asks every image's oracle for its plane at w, which gives the objective there, and the
 master for the next w and a lower bound over all planes so far. The gap between the best objective
 and the bound is certified; the loop stops at gap <= tol max(objective, largest loss / 1000).
+Likelihood learners go through the same door (`ascent`); they prove no gap.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,18 +18,17 @@ from numpy.typing import ArrayLike, NDArray
 from cutlearn.energy.forms import Envelopes
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
+from cutlearn.learn.ascent import Ascent
 from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.likelihood import bind
 from cutlearn.learn.loop import Run
 from cutlearn.learn.pool import Pool
-from cutlearn.learn.steps import Step, TrainResult, settings_of
+from cutlearn.learn.steps import LIKELIHOOD, Step, TrainResult, settings_of
 from cutlearn.run.checkpoint import Interrupted, check_place
 from cutlearn.run.workers import thread_count
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-
-# From so many images on, training begins on a quarter of them.
-MANY = 8
 
 
 def train(
@@ -58,24 +58,30 @@ def train(
     problems, labels : sequences
         One label array (0, 1 or more, 255 for void) for each problem.
     loss : "hamming", "count" or a Loss
-    learner : "bundle", "nslack" or "accpm"
-        How the next weights are found: near the minimum of the model, the same with a group for
-        each image, or towards the analytic centre of where the optimum can still be. All reach
-        the same optimum; "accpm" is the one for C = inf.
+    learner : "bundle", "nslack", "accpm", "likelihood", "logistic" or "kohli-torr"
+        The first three are max-margin: the next weights are found near the minimum of the model,
+        the same with a group for each image, or towards the analytic centre of where the optimum
+        can still be. All reach the same optimum; "accpm" is the one for C = inf.
+        "likelihood" maximises the average log-likelihood of the labels under `probabilities`, for
+        calibrated beliefs; not convex, so nothing is certified. "logistic" does so without edges
+        and envelopes, "kohli-torr" follows the pseudo-gradient of that paper with a fixed step;
+        `TrainResult.last_w` is its final point.
     C : float
-        1 / lambda; infinity, for no regulariser, with "accpm".
+        1 / lambda; infinity, for no regulariser, with "accpm" and likelihood learners.
     tol : float
-        Stop at gap <= tol * max(objective, largest possible loss / 1000).
+        Stop at gap <= tol * max(objective, largest possible loss / 1000); with a likelihood, when
+        30 steps lower the objective by less than this share.
     normalize : "pixels", "loss" or "none"
         What is divided by the image's number of labelled nodes: loss and energy, loss, neither.
     constraints : (G, h), optional
         Further rows G w >= h.
     envelope : EnvelopeSpec, or one for each family of regions, optional
         Learns an envelope for the problems' regions; its weights come last in w.
-    kind : "binary", "ordered" or "unordered"
+    kind : "binary", "ordered", "unordered" or "surrogate"
         What the labels are. Ordered ones have one table of costs for each edge feature, learned
         under constraints that keep the cut exact; unordered ones use expansion moves, so that
-        nothing is certified. See `LabelLayout` for the order of their weights.
+        nothing is certified. See `LabelLayout` for the order of their weights. Surrogate ones are
+        a binary field each, for likelihoods; see `SurrogateLayout`.
     n_labels : int, optional
         Their number; by default one more than the largest label found.
     groups : int, optional
@@ -101,15 +107,20 @@ def train(
     """
     if checkpoint is not None:
         check_place(checkpoint)
-    if pool is None:
-        pool = Pool(problems, labels, loss, normalize, n_jobs, envelope, kind, n_labels)
-    pool.check(problems, loss, normalize, envelope, kind)
-    setting = settings_of(len(pool), learner, C, tol, groups, max_steps)
-    rows, least = _constraints(pool, constraints)
-    run = Run(pool, setting, rows, least, checkpoint)
+    run: Run | Ascent
+    if learner in LIKELIHOOD:
+        _refuse_margin(loss, normalize, constraints, groups, pool)
+        setting = settings_of(len(problems), learner, C, tol, groups, max_steps)
+        run = Ascent(*bind(problems, labels, envelope, kind, n_labels), setting, checkpoint)
+    else:
+        if pool is None:
+            pool = Pool(problems, labels, loss, normalize, n_jobs, envelope, kind, n_labels)
+        pool.check(problems, loss, normalize, envelope, kind)
+        setting = settings_of(len(pool), learner, C, tol, groups, max_steps)
+        run = Run(pool, setting, *_constraints(pool, constraints), checkpoint)
     threads = thread_count(n_jobs)
     try:
-        if not run.steps and len(pool) >= MANY and not any(map(len, pool.planes)):
+        if not run.steps:
             run.begin(threads)
         while not run.done():
             step = run.step(threads)
@@ -118,7 +129,7 @@ def train(
             if callback is not None:
                 callback(step)
     except KeyboardInterrupt:
-        raise Interrupted(run.farewell()) from None
+        raise Interrupted(farewell(len(run.steps), checkpoint)) from None
     return run.result()
 
 
@@ -161,6 +172,40 @@ def path(
             )
         )
     return results
+
+
+def farewell(steps: int, file: str | Path | None) -> str:
+    """Say what an interrupted run leaves."""
+    if file is None or not steps:
+        return (
+            f"training: interrupted after {steps} steps; nothing is saved. "
+            "With checkpoint= every step is."
+        )
+    return (
+        f"training: interrupted after {steps} steps; they are saved in {file}. "
+        "Run the same call again to go on."
+    )
+
+
+def _refuse_margin(
+    loss: str | Loss,
+    normalize: str,
+    constraints: object | None,
+    groups: int | None,
+    pool: Pool | None,
+) -> None:
+    """Refuse with likelihood learners what belongs to max-margin training."""
+    given = {
+        "loss": loss != "hamming", "normalize": normalize != "pixels",
+        "constraints": constraints is not None, "groups": groups is not None,
+        "pool": pool is not None,
+    }  # fmt: skip
+    for name, found in given.items():
+        if found:
+            raise InputError(
+                f"{name}: found with a likelihood learner; the default wanted, a likelihood has "
+                f"none. Leave out {name}, or choose learner='bundle'."
+            )
 
 
 def _constraints(pool: Pool, given: tuple[ArrayLike, ArrayLike] | None) -> tuple[Matrix, Vector]:

@@ -1,0 +1,167 @@
+"""Likelihood: gradients beside min-marginals, several labels, memory, loopy belief propagation.
+
+CPU seconds, medians. `five` is the set of tarlow2012 section 7.3: background, aeroplane, car, cow,
+dog, smaller side 100, one binary field a label. Belief propagation runs on the energy that these
+fields add up to when every pixel takes one label: sum-product, all messages at once, damping 0.3,
+at most 100 iterations. Run with `python benchmarks/likelihood.py --data DIR`.
+"""
+
+import argparse
+import resource
+import statistics
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import cutlearn as cl
+from cutlearn.energy.linear import energy_of, unary_of, weights_of
+from cutlearn.energy.probability import softmax
+from cutlearn.experiments import tarlow2012
+from cutlearn.grid import grid_slices
+
+EACH = 2  # images of a class
+LABELS = 5
+ITERATIONS, DAMPING, STILL = 100, 0.3, 1e-4
+
+
+def spent(work):
+    begin = time.process_time()
+    found = work()
+    return time.process_time() - begin, found
+
+
+def five_labels(data):
+    """Images of four classes, their label maps, and problems with features of all."""
+    images, maps = [], []
+    for k, name in enumerate(tarlow2012.CLASSES, 1):
+        chosen = tarlow2012.read_class(data, name).take(range(EACH))
+        images += chosen.images
+        maps += [k * mask for mask in chosen.masks]
+    every = tarlow2012.Pictures(images, [(y > 0).astype(np.uint8) for y in maps])
+    return tarlow2012.problems_of(every)[0], maps
+
+
+def messages_of(problem, rows):
+    """The unaries (h, w, L), and a_k = exp(-cost of leaving label k) of every edge."""
+    unary = np.stack([unary_of(problem, row) for row in rows], axis=-1)
+    edges = np.stack([weights_of(problem, row) for row in rows], axis=-1)
+    slices, parts, begin = grid_slices(problem.shape, problem.connectivity), [], 0
+    for first, second in slices:
+        box = [s.stop - s.start for s in first]
+        count = int(np.prod(box))
+        parts.append(
+            (first, second, np.exp(-edges[begin : begin + count]).reshape(*box, len(rows)))
+        )
+        begin += count
+    return unary.reshape(*problem.shape, -1), parts
+
+
+def belief_propagation(problem, rows):
+    """Beliefs (n, L), and the iterations that they took, or None when they did not settle."""
+    unary, parts = messages_of(problem, rows)
+    sent = [[np.full(a.shape, 1 / a.shape[-1])] * 2 for _, _, a in parts]
+    for iteration in range(1, ITERATIONS + 1):
+        total = gathered(unary, parts, sent)
+        change = 0.0
+        for (first, second, a), pair in zip(parts, sent):
+            heads = total[first] - np.log(pair[1]), total[second] - np.log(pair[0])
+            for way, head in enumerate(heads):
+                new = (1 - DAMPING) * passed(head, a) + DAMPING * pair[way]
+                change = max(change, np.abs(new - pair[way]).max(initial=0.0))
+                pair[way] = new
+        if change < STILL:
+            return softmax(-gathered(unary, parts, sent)), iteration
+    return softmax(-gathered(unary, parts, sent)), None
+
+
+def gathered(unary, parts, sent):
+    """The logarithm of every pixel's own factor times all messages to it."""
+    total = -unary
+    for (first, second, _), (forth, back) in zip(parts, sent):
+        total[second] += np.log(forth)
+        total[first] += np.log(back)
+    return total
+
+
+def passed(logs, a):
+    """sum_k exp(logs_k) V(k, l), V(k, l) = a_k a_l for k != l, else 1; normalised."""
+    h = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    out = a * (h * a).sum(axis=-1, keepdims=True) + h * (1 - a * a)
+    return np.maximum(out / out.sum(axis=-1, keepdims=True), 1e-300)
+
+
+def compare(name, problems, maps, w):
+    """Time, settling and likelihood of both, under the same weights."""
+    rows = w.reshape(LABELS, -1)
+    ours = [spent(lambda p=p: cl.probabilities(p, w, kind="surrogate")) for p in problems]
+    theirs = [spent(lambda p=p: belief_propagation(p, rows)) for p in problems]
+    missed = sum(found[1] is None for _, found in theirs)
+    told = [
+        np.mean([np.log(np.maximum(q[np.arange(y.size), y.ravel()], 1e-300)).mean()
+                 for q, y in zip(beliefs, maps)])
+        for beliefs in ([q for _, q in ours], [found[0] for _, found in theirs])
+    ]  # fmt: skip
+    ms = [1e3 * statistics.median(t for t, _ in runs) for runs in (ours, theirs)]
+    print(
+        f"{name}: ours {ms[0]:.0f} ms, log-likelihood {told[0]:.3f}; belief propagation "
+        f"{ms[1]:.0f} ms, {told[1]:.3f}, {missed} of {len(problems)} not settled "
+        f"in {ITERATIONS} iterations",
+        flush=True,
+    )
+
+
+def gradients(problems, maps, w):
+    """The gradient of one image beside its min-marginals, two labels."""
+    ratios = []
+    for p, y in zip(problems, maps):
+        truth = (y > 0).astype(np.uint8)
+        alone = min(spent(lambda p=p: energy_of(p, w).min_marginals())[0] for _ in range(3))
+        whole = min(spent(lambda p=p, y=truth: cl.likelihood([p], [y], w))[0] for _ in range(3))
+        ratios.append(whole / alone)
+    print(f"gradient / min-marginals, two labels: {statistics.median(ratios):.2f}")
+
+
+def large():
+    """21 labels on 500 x 500: seconds and memory beyond the problem itself."""
+    rng = np.random.default_rng(0)
+    shape = (500, 500)
+    m = sum(len(e) for e in cl.grid_edges(shape, 4))
+    p = cl.Problem(rng.normal(size=(*shape, 5)).astype(np.float32),
+                   edge_features=np.ones((m, 1), np.float32), shape=shape)  # fmt: skip
+    w = np.concatenate([np.append(rng.normal(size=5), 0.5) for _ in range(21)])
+    y = rng.integers(0, 21, shape)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    seconds, _ = spent(lambda: cl.likelihood([p], [y], w, kind="surrogate", n_labels=21))
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    print(f"21 labels, 500 x 500, value and gradient: {seconds:.1f} s, {grown:.0f} MB more")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=60)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", cl.ConvergenceWarning)
+    large()
+    problems, maps = five_labels(options.data)
+    shared = {"C": 1e4, "kind": "surrogate", "n_labels": LABELS, "n_jobs": -1}
+    plain = cl.train(problems, maps, learner="logistic", **shared)
+    learned = cl.train(problems, maps, learner="likelihood", max_steps=options.steps, **shared)
+    first = plain.w.reshape(LABELS, -1).copy()
+    first[:, -problems[0].n_edge_features :] = 0.05
+    compare("weak edges (logistic regression, edges 0.05)", problems, maps, first.ravel())
+    compare("learned edges", problems, maps, learned.w)
+    strong = learned.w.reshape(LABELS, -1).copy()
+    strong[:, -problems[0].n_edge_features :] *= 3
+    compare("three times the learned edges", problems, maps, strong.ravel())
+    binary = [(y > 0).astype(np.uint8) for y in maps]
+    two = cl.train(
+        problems, binary, learner="likelihood", C=1e4, max_steps=options.steps, n_jobs=-1
+    )
+    gradients(problems, maps, two.w)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""What likelihood training is measured against, as fields that the same run drives.
+
+`UnaryField` is logistic regression: no edges, no envelopes. `KohliTorrField` has the value of the
+likelihood, but the gradient of a Gibbs distribution in which softmaxed min-marginals stand for the
+marginals (Kohli and Torr 2008): (q_i(1) - y_i) f_i of a node and, its ends taken as independent,
+(q_i(0) q_j(1) + q_i(1) q_j(0) - [y_i != y_j]) g_ij of an edge. It is the gradient of nothing, so
+its best and its last point differ.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.energy.linear import energy_of
+from cutlearn.energy.probability import softmax
+from cutlearn.errors import InputError
+from cutlearn.learn.likelihood import BinaryField, Evidence, Field, SurrogateField, Valued
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+
+class UnaryField:
+    """Logistic regression on node features, in the layout of a field.
+
+    Parameters
+    ----------
+    field : BinaryField or SurrogateField
+    """
+
+    def __init__(self, field: Field) -> None:
+        self.layout, self.n_labels = field.layout, field.n_labels
+        one = field.layout.one if isinstance(field, SurrogateField) else field.layout
+        self.node, self.size = one.node, one.size
+
+    def value(self, seen: Evidence, w: Vector) -> Valued:
+        """Give L_n of the unaries alone, and its gradient: zero but for node weights."""
+        features = seen.problem.node_features[seen.known].astype(np.float64)
+        labels = seen.labels[seen.known]
+        rows = w.reshape(-1, self.size)
+        costs = features @ rows[:, self.node].T
+        if len(rows) == 1:
+            costs = np.concatenate([np.zeros_like(costs), costs], axis=1)
+        at = np.arange(len(labels))
+        q = softmax(costs)
+        lowest = costs.min(axis=1)
+        mass = np.log(np.exp(lowest[:, None] - costs).sum(axis=1))
+        q[at, labels] -= 1.0
+        out = np.zeros_like(rows)
+        out[:, self.node] = (features.T @ q).T[-len(rows) :] / len(labels)
+        return float((lowest - costs[at, labels] - mass).mean()), out.ravel()
+
+
+class KohliTorrField:
+    """Softmaxed min-marginals in the place of marginals; two labels, no envelopes.
+
+    Parameters
+    ----------
+    field : BinaryField
+    """
+
+    n_labels = 2
+
+    def __init__(self, field: Field) -> None:
+        if not isinstance(field, BinaryField) or field.layout.specs:
+            raise InputError(
+                "learner: 'kohli-torr' found with envelopes or several labels; two labels on nodes "
+                "and edges wanted. Choose learner='likelihood', which has no such limits."
+            )
+        self.layout = field.layout
+
+    def value(self, seen: Evidence, w: Vector) -> Valued:
+        """Give L_n, and what stands in for the gradient."""
+        problem = seen.problem
+        energy = energy_of(problem, w)
+        fixed = None if problem.fixed is None else problem.fixed.reshape(energy.shape)
+        phi = energy.min_marginals(fixed).reshape(-1, 2)
+        y = seen.labels == 1
+        signed = np.where(y, 1.0, -1.0) * (phi[:, 1] - phi[:, 0])
+        share = 1.0 / int(seen.known.sum())
+        q = np.where(seen.known, softmax(phi)[:, 1], 0.0)
+        ends = problem.edge_ends()
+        i, j = q[ends[:, 0]], q[ends[:, 1]]
+        expected = i + j - 2.0 * i * j - (y[ends[:, 0]] != y[ends[:, 1]])
+        features = problem.edge_features
+        assert features is not None
+        parts = [(q - y) @ problem.node_features, expected @ features]
+        value = -float(np.logaddexp(0.0, signed[seen.known]).sum())
+        return share * value, share * np.concatenate(parts)

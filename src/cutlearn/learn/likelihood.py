@@ -1,0 +1,270 @@
+"""The likelihood of labels under the beliefs of min-marginals, and its gradient (tarlow2012).
+
+    L(w) = mean_n 1/D_n sum_d log q_nd(y_nd),    q_d = softmax of -Phi_d(.; w)
+
+over the D_n labelled nodes of image n: images weigh the same whatever their size. With the cut y
+and argmin_d the labelling of least energy in which d has its other label,
+
+    D_n dL_n/dw = sum_d c_d [psi(argmin_d) - psi(y)],    c_d = q_d(1 - y_d) - [y_nd != y_d],
+
+which the core sums in one pass over the min-marginals. L is smooth where no argmin has a rival, and
+not concave.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cutlearn.energy.forms import Envelopes
+from cutlearn.energy.linear import Layout, checked_weights, energy_of, layout_of
+from cutlearn.energy.probability import softmax
+from cutlearn.energy.surrogate import (
+    SurrogateLayout,
+    fixed_in_field,
+    surrogate_layout,
+    surrogate_min_marginals,
+)
+from cutlearn.errors import InputError
+from cutlearn.features.problem import VOID, Problem, checked_labels
+from cutlearn.graph.marginals import ArgminSums
+from cutlearn.learn.pool import check_alike
+from cutlearn.run.workers import Workers
+
+Vector = NDArray[np.float64]
+Valued = tuple[float, Vector]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """One image with its labels, void nodes removed.
+
+    Attributes
+    ----------
+    problem : Problem
+    labels : (n,) uint8
+        255 where a grid keeps the place of a void node.
+    known : (n,) bool
+        Where they are not.
+    image : int
+        Number of the image, for messages.
+    """
+
+    problem: Problem
+    labels: NDArray[np.uint8]
+    known: NDArray[np.bool_]
+    image: int = 0
+
+    def arrays(self) -> list[NDArray[Any] | None]:
+        """What a fingerprint must see."""
+        p = self.problem
+        out = [p.node_features, p.edge_features, p.edges, p.fixed, self.labels]
+        for family in p.regions:
+            out += [family.first, family.members]
+        return out
+
+
+def evidence_of(problem: Problem, labels: ArrayLike, image: int = 0, n_labels: int = 2) -> Evidence:
+    """Bind a problem and its labels (255: void)."""
+    given = checked_labels(problem, labels, n_labels)
+    kept, truth = problem.training(given, n_labels)
+    if kept.n_nodes == problem.n_nodes:
+        truth = given
+    return Evidence(kept, truth, truth != VOID, image)
+
+
+class Model(Protocol):
+    """What a run asks of one image at w."""
+
+    def value(self, seen: Evidence, w: Vector) -> Valued: ...
+
+
+class BinaryField:
+    """Two labels: values and gradients of the log-likelihood.
+
+    Parameters
+    ----------
+    problem : Problem
+        Any of the images.
+    envelope : EnvelopeSpec, or one for each family of regions, optional
+    """
+
+    n_labels = 2
+
+    def __init__(self, problem: Problem, envelope: Envelopes) -> None:
+        self.envelope = envelope
+        self.layout: Layout = layout_of(problem, envelope)
+
+    def value(self, seen: Evidence, w: Vector) -> Valued:
+        """Give L_n and its gradient for one image."""
+        problem = seen.problem
+        energy = energy_of(problem, w, self.envelope)
+        fixed = None if problem.fixed is None else problem.fixed.reshape(energy.shape)
+        truth = seen.labels.reshape(energy.shape)
+        sums = energy.argmin_sums(
+            truth=truth, regions=regions_of(problem, self.layout), fixed=fixed
+        )
+        phi = sums.min_marginals.reshape(-1, 2)[seen.known]
+        # log q(y) = -log(1 + exp(rise of the other label's cost below it))
+        turned = np.where(seen.labels[seen.known] == 1, 1.0, -1.0)
+        share = 1.0 / len(phi)
+        total = -float(np.logaddexp(0.0, turned * (phi[:, 1] - phi[:, 0])).sum())
+        return share * total, share * feature_sums(problem, self.layout, sums)
+
+
+class SurrogateField:
+    """Several labels, a binary field each: values and gradients of the log-likelihood.
+
+    Two passes: the probabilities of all labels give the weights of each label's sums. Only one
+    number a node and label is kept between them.
+
+    Parameters
+    ----------
+    problem : Problem
+        Any of the images.
+    envelope : EnvelopeSpec, or one for each family of regions, optional
+    n_labels : int
+    """
+
+    def __init__(self, problem: Problem, envelope: Envelopes, n_labels: int) -> None:
+        self.envelope, self.n_labels = envelope, n_labels
+        self.layout: SurrogateLayout = surrogate_layout(problem, n_labels, envelope)
+
+    def value(self, seen: Evidence, w: Vector) -> Valued:
+        """Give L_n and its gradient for one image."""
+        problem = seen.problem
+        costs = surrogate_min_marginals(problem, w, self.envelope)
+        q = softmax(costs)
+        known = np.flatnonzero(seen.known)
+        share = 1.0 / known.size
+        lowest = costs[known].min(axis=1)
+        chosen = costs[known, seen.labels[known]]
+        total = float((lowest - chosen).sum() - np.log(_mass(costs[known], lowest)).sum())
+        gradient = []
+        for k, row in enumerate(self.layout.rows(w)):
+            c = np.where(seen.known, q[:, k] - (seen.labels == k), 0.0)
+            # S falls with the cost of 1 - y where the field's cut has y = 1.
+            c[costs[:, k] < 0] *= -1.0
+            energy = energy_of(problem, row, self.envelope)
+            sums = energy.argmin_sums(
+                weights=c.reshape(energy.shape),
+                regions=regions_of(problem, self.layout.one),
+                fixed=fixed_in_field(problem, energy, k),
+            )
+            gradient.append(feature_sums(problem, self.layout.one, sums))
+        return share * total, share * np.concatenate(gradient)
+
+
+Field = BinaryField | SurrogateField
+
+
+def likelihood(
+    problems: Sequence[Problem],
+    labels: Sequence[ArrayLike],
+    w: ArrayLike,
+    envelope: Envelopes = None,
+    *,
+    kind: str = "binary",
+    n_labels: int | None = None,
+    n_jobs: int | None = None,
+) -> Valued:
+    """Give the average log-likelihood of labels and its gradient with respect to w.
+
+    Parameters
+    ----------
+    problems, labels : sequences
+        One label array (255 for void, which does not count) for each problem.
+    w : array
+        In the order of `train`.
+    envelope : EnvelopeSpec, or one for each family of regions, optional
+    kind : "binary" or "surrogate"
+    n_labels : int, optional
+        For surrogate labels; by default one more than the largest label found.
+    n_jobs : int, optional
+        Threads over images; the result has the same bits for every number.
+
+    Returns
+    -------
+    value : float
+        Mean over images of the mean over their labelled nodes; 0 at best.
+    gradient : array like w
+
+    Examples
+    --------
+    >>> p = Problem([[1.0], [-3.0]], edges=[[0, 1]])
+    >>> value, gradient = likelihood([p], [[0, 1]], [1.0, 0.0])
+    >>> round(value, 4), gradient.round(4).tolist()
+    (-0.1809, [0.2056, -0.1582])
+    """
+    field, seen = bind(problems, labels, envelope, kind, n_labels)
+    weights = checked_weights(w, field.layout.size)
+    with Workers(n_jobs) as workers:
+        return mean_likelihood(field, seen, weights, workers)
+
+
+def bind(
+    problems: Sequence[Problem],
+    labels: Sequence[ArrayLike],
+    envelope: Envelopes,
+    kind: str,
+    n_labels: int | None,
+) -> tuple[Field, list[Evidence]]:
+    """Check images and labels, and give the field of a kind with the evidence of each image."""
+    check_alike(problems, labels, envelope)
+    field: Field
+    if kind == "surrogate":
+        if n_labels is None:
+            known = [np.asarray(y)[np.asarray(y) != VOID] for y in labels]
+            n_labels = max(2, 1 + max((int(y.max()) for y in known if y.size), default=1))
+        field = SurrogateField(problems[0], envelope, n_labels)
+    elif kind == "binary":
+        field = BinaryField(problems[0], envelope)
+    else:
+        raise InputError(
+            f"kind: {kind!r} found with a likelihood; 'binary' or 'surrogate' wanted. Ordered and "
+            "unordered labels are learned by max-margin training; 'surrogate' takes any labels."
+        )
+    seen = []
+    for image, (problem, given) in enumerate(zip(problems, labels)):
+        try:
+            seen.append(evidence_of(problem, given, image, field.n_labels))
+        except InputError as error:
+            raise InputError(f"image {image}: {error}") from error
+    return field, seen
+
+
+def mean_likelihood(model: Model, seen: Sequence[Evidence], w: Vector, workers: Workers) -> Valued:
+    """Give the mean over images of L_n and of its gradient, summed in the images' order."""
+    parts = workers.map(lambda one: model.value(one, w), seen)
+    value = sum(part[0] for part in parts) / len(parts)
+    return value, np.sum([part[1] for part in parts], axis=0) / len(parts)
+
+
+def regions_of(problem: Problem, layout: Layout) -> list[NDArray[np.int32]]:
+    """Give the regions under envelopes, family by family."""
+    return [members for family, _ in zip(problem.regions, layout.specs) for members in family]
+
+
+def feature_sums(problem: Problem, layout: Layout, sums: ArgminSums) -> Vector:
+    """Give sum_d c_d [psi(argmin_d) - psi(y)] in the order of w."""
+    features = problem.edge_features
+    assert features is not None
+    parts = [
+        sums.node @ problem.node_features,
+        sums.edge[: problem.n_edges] @ features,
+    ]
+    ends = [0, *accumulate(len(family) for family, _ in zip(problem.regions, layout.specs))]
+    for family, spec, (begin, end) in zip(problem.regions, layout.specs, pairwise(ends)):
+        total = np.zeros(spec.lines + 1)
+        for size, counts in zip(family.sizes, sums.region[begin:end]):
+            weigh = size if spec.per == "node" else 1
+            total += weigh * (counts @ spec.features(np.arange(size + 1) / size))
+        parts.append(total)
+    return np.concatenate(parts)
+
+
+def _mass(costs: NDArray[np.float64], lowest: Vector) -> Vector:
+    return np.asarray(np.exp(lowest[:, None] - costs).sum(axis=1))

@@ -1,0 +1,196 @@
+"""Likelihood learners: against other optimisers, resumed, on threads, with every potential."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import cutlearn as cl
+from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.linear import layout_of
+from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.learn.baselines import KohliTorrField
+from cutlearn.learn.descent import Coordinates
+from cutlearn.learn.likelihood import BinaryField, evidence_of
+from cutlearn.run.checkpoint import Interrupted
+
+
+def images(seed, count=3, L=2, shape=(9, 11)):
+    """Blocks of labels under noise, so that edges help, with a few void pixels."""
+    rng = np.random.default_rng(seed)
+    problems, labels = [], []
+    for _ in range(count):
+        y = np.kron(rng.integers(0, L, (3, 4)), np.ones((3, 3), int))[: shape[0], : shape[1]]
+        x = np.stack(
+            [np.ones(shape), *[(y == k) + rng.normal(0, 0.8, shape) for k in range(L)]], -1
+        )
+        m = sum(len(e) for e in cl.grid_edges(shape, 4))
+        g = np.stack([np.ones(m), rng.uniform(0, 1, m)], axis=1)
+        regions = [np.arange(99).reshape(shape)[r : r + 3, c : c + 3].ravel()
+                   for r in (0, 3, 6) for c in (0, 3, 6)]  # fmt: skip
+        problems.append(cl.Problem(x, edge_features=g, regions=[regions], shape=shape))
+        y = y.astype(np.uint8)
+        y[rng.integers(0, 9, 3), rng.integers(0, 11, 3)] = 255
+        labels.append(y)
+    return problems, labels
+
+
+def learn(problems, labels, learner="likelihood", **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return cl.train(problems, labels, learner=learner, **{"C": 50.0, "tol": 1e-3} | options)
+
+
+@pytest.mark.parametrize("L", [2, 3])
+def test_logistic_regression_reaches_the_optimum_of_another_solver(L):
+    problems, labels = images(1, L=L)
+    kind = {"kind": "surrogate"} if L > 2 else {}
+    r = learn(problems, labels, "logistic", tol=1e-9, max_steps=2000, **kind)
+    known = [y.ravel() != 255 for y in labels]
+    X = np.concatenate([p.node_features[k] for p, k in zip(problems, known)])
+    Y = np.concatenate([y.ravel()[k] for y, k in zip(labels, known)])
+    weight = np.concatenate([np.full(k.sum(), 1 / k.sum()) for k in known]) / len(known)
+    other = LogisticRegression(C=50.0, fit_intercept=False, tol=1e-10, max_iter=5000)
+    other.fit(X, Y, weight)
+    parts = r.layout.split(r.w)
+    assert np.abs(parts["node"].ravel() + other.coef_.ravel()).max() < 1e-3
+    assert not parts["edge"].any()
+
+
+def test_likelihood_wins_over_the_baselines():
+    for seed in range(3):
+        problems, labels = images(seed)
+        ours, plain, kohli = (learn(problems, labels, name, max_steps=150)
+                              for name in ("likelihood", "logistic", "kohli-torr"))  # fmt: skip
+        assert ours.objective < plain.objective
+        assert ours.objective < kohli.objective <= plain.objective + 1e-6
+        assert not ours.certified
+        assert ours.layout.split(ours.w)["edge"].max() > 0
+        value, _ = cl.likelihood(problems, labels, ours.w)
+        assert ours.objective == pytest.approx(0.01 * ours.w @ ours.w - value, rel=1e-12)
+        best = [step.best for step in ours.steps]
+        assert (np.diff(best) <= 0).all()
+        assert best[-1] == ours.objective
+
+
+def test_no_small_move_that_the_run_missed_is_much_better():
+    problems, labels = images(4)
+    r = learn(problems, labels, tol=1e-4)
+    rng = np.random.default_rng(0)
+    for size in (1e-3, 1e-2, 1e-1):
+        for _ in range(30):
+            w = r.layout.inside(r.w + size * rng.normal(size=r.w.size))
+            f = 0.01 * w @ w - cl.likelihood(problems, labels, w)[0]
+            assert f > r.objective * (1 - 2e-3)
+
+
+@pytest.mark.parametrize("form", ["curvatures", "slopes", "samples"])
+def test_envelopes_are_learned_too(form):
+    problems, labels = images(5)
+    spec = EnvelopeSpec(4, form)
+    without = learn(problems, labels, C=np.inf)
+    r = learn(problems, labels, envelope=spec, C=np.inf)
+    vector = r.layout.split(r.w)["envelope"]
+    assert spec.is_concave(vector)
+    assert np.abs(vector).max() > 0
+    assert r.objective < without.objective
+
+
+def test_surrogate_labels_are_learned():
+    problems, labels = images(6, L=3)
+    r, plain = (
+        learn(problems, labels, name, kind="surrogate") for name in ("likelihood", "logistic")
+    )
+    assert r.objective < plain.objective
+    assert r.layout.n_labels == 3
+    q = cl.probabilities(problems[0], r.w, kind="surrogate")
+    assert q.shape == (99, 3)
+    known = labels[0].ravel() != 255
+    assert (q.argmax(1) == labels[0].ravel())[known].mean() > 0.8
+
+
+@pytest.mark.parametrize("learner", ["likelihood", "kohli-torr", "logistic"])
+def test_interrupted_and_resumed_is_uninterrupted(tmp_path, learner):
+    problems, labels = images(7)
+    whole = learn(problems, labels, learner, max_steps=40)
+    file = tmp_path / "run"
+
+    def stop(step):
+        if step.number in (1, 9, 23):
+            raise KeyboardInterrupt
+
+    for _ in range(3):
+        with pytest.raises(Interrupted, match="they are saved in"):
+            learn(problems, labels, learner, max_steps=40, checkpoint=file, callback=stop)
+    resumed = learn(problems, labels, learner, max_steps=40, checkpoint=file)
+    assert resumed.w.tobytes() == whole.w.tobytes()
+    assert resumed.last_w.tobytes() == whole.last_w.tobytes()
+    assert [s.objective for s in resumed.steps] == [s.objective for s in whole.steps]
+    with pytest.raises(InputError, match="other data or settings"):
+        learn(problems, labels, learner, C=3.0, checkpoint=file)
+
+
+def test_threads_give_the_same_bits():
+    problems, labels = images(8, count=5)
+    one, three = (learn(problems, labels, n_jobs=jobs, max_steps=25) for jobs in (1, 3))
+    assert one.w.tobytes() == three.w.tobytes()
+
+
+def test_kohli_torr_in_plain_words():
+    problems, labels = images(9, count=1)
+    p = problems[0]
+    w = np.array([0.2, 0.5, -0.7, 0.3, 0.1])
+    seen = evidence_of(p, labels[0])
+    value, gradient = KohliTorrField(BinaryField(p, None)).value(seen, w)
+    q = cl.probabilities(seen.problem, w)[:, 1]
+    y = labels[0].ravel()
+    expected = np.zeros(5)
+    for i in np.flatnonzero(y != 255):
+        expected[:3] += (q[i] - y[i]) * p.node_features[i]
+    for e, (i, j) in enumerate(p.edge_ends()):
+        if 255 not in (y[i], y[j]):
+            differ = q[i] * (1 - q[j]) + q[j] * (1 - q[i])
+            expected[3:] += (differ - (y[i] != y[j])) * p.edge_features[e]
+    assert np.abs(gradient - expected / (y != 255).sum()).max() < 1e-12
+    assert value == pytest.approx(cl.likelihood([p], labels, w)[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("form", ["curvatures", "slopes", "samples"])
+def test_coordinates(form):
+    problems, _ = images(10)
+    layout = layout_of(problems[0], EnvelopeSpec(4, form))
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(50, 3)) @ rng.normal(size=(3, 3))
+    c = Coordinates(layout, X.T @ X / 50)
+    for _ in range(20):
+        z = c.inside(rng.normal(size=layout.size))
+        w = c.w(z)
+        assert layout.specs[0].is_concave(w[layout.envelopes[0]])
+        assert w[layout.edge].min() >= 0
+        assert np.abs(c.z(w) - z).max() < 1e-9
+        a = rng.normal(size=layout.size)
+        move = c.inside(rng.normal(size=layout.size))
+        assert c.slope(a) @ (move - z) == pytest.approx(a @ (c.w(move) - w), abs=1e-9)
+
+
+def test_refusals():
+    problems, labels = images(11, count=1)
+    spec = EnvelopeSpec(3)
+    for options, message in [
+        ({"loss": "count"}, "loss: found with a likelihood learner"),
+        ({"groups": 1}, "groups: found with a likelihood learner"),
+        ({"kind": "ordered"}, "kind: 'ordered' found with a likelihood"),
+        ({"learner": "kohli-torr", "envelope": spec}, "learner: 'kohli-torr' found with envelopes"),
+        ({"learner": "bundle", "kind": "surrogate"}, "kind: 'surrogate' found with a max-margin"),
+        ({"learner": "bundle", "C": np.inf}, "C: infinity"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            learn(problems, labels, **options)
+
+
+def test_a_run_that_is_cut_short_says_so():
+    problems, labels = images(12)
+    with pytest.warns(ConvergenceWarning, match="stopped after 5 steps"):
+        r = cl.train(problems, labels, learner="likelihood", max_steps=5)
+    assert not r.converged
