@@ -261,8 +261,15 @@ def test_wrong_parameters_are_refused_when_fit_begins(model, name, value, words)
         model.fit(IMAGES[TRAIN], MASKS[TRAIN])
 
 
-def test_what_is_not_built_says_what_is(fitted):
-    with pytest.raises(cl.InputError, match="only 'map'"):
-        fitted.predict(IMAGES, decision="iou")
-    with pytest.raises(cl.InputError, match="only masks"):
-        fitted.predict_proba(IMAGES)
+def test_every_estimator_has_probabilities_and_decisions(fitted):
+    found = fitted.predict_proba(IMAGES)
+    for q, mask in zip(found, MASKS):
+        assert q.shape == (*mask.shape, 2)
+        assert np.abs(q.sum(axis=-1) - 1).max() < 1e-6
+    for decision in ("iou", "count"):
+        assert [y.shape for y in fitted.predict(IMAGES, decision)] == [m.shape for m in MASKS]
+    value, interval = fitted.area(IMAGES)
+    assert (interval[:, 0] <= value).all()
+    assert (value <= interval[:, 1]).all()
+    with pytest.raises(cl.InputError, match="decision: 'best' found"):
+        fitted.predict(IMAGES, decision="best")

@@ -121,8 +121,8 @@ def test_the_shift_counts_what_envelopes_add_to_a_pixel():
     biased[0] += 3 * w[0]
     leaning = np.concatenate([w, [0.0, 3 * w[0]]])
     plain = best_shift(problems, masks, biased, tables(problems, masks, biased),
-                       lambda v: predict_all(problems, v, 1))  # fmt: skip
+                       lambda v: predict_all(problems, v, plan()))  # fmt: skip
     found = best_shift(single, masks, leaning, tables(problems, masks, biased),
-                       lambda v: predict_all(single, v, 1, spec), spec)  # fmt: skip
+                       lambda v: predict_all(single, v, plan(envelope=spec)), spec)  # fmt: skip
     assert plain[1] < 0
     assert found[1] == pytest.approx(plain[1], rel=1e-9)
