@@ -152,7 +152,11 @@ def fit(**options: Any) -> int:
 @click.option(
     "-o", "--output", type=FOLDER, required=True, help="Folder for the masks; made if missing."
 )
-@click.option("--probability", is_flag=True, help="Probability maps too (not yet).")
+@click.option(
+    "--probability",
+    is_flag=True,
+    help="Write DIR/probability/name.png too: 16-bit grey, 65535 is a probability of 1.",
+)
 @click.option(
     "--object-value",
     type=click.IntRange(1, 255),

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.steps import Step
 from cutlearn.metrics import mean_iou
-from cutlearn.model.calibrate import calibrate, drawn, margin_of
+from cutlearn.model.believe import Believing
+from cutlearn.model.calibrate import margin_of
 from cutlearn.model.card import card_of
 from cutlearn.model.choose import Chosen, Plan, choose
 from cutlearn.model.decide import best_for_count, best_for_iou, check_decision
@@ -51,7 +51,7 @@ MOST_LABELS = 126
 T = TypeVar("T")
 
 
-class Segmenter(BaseEstimator):  # type: ignore[misc]
+class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
     """Learns to segment images; its predictions are exact minimum cuts.
 
     Parameters
@@ -264,82 +264,6 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
 
         return self._each(samples, one)
 
-    def predict_proba(self, images: Sequence[Any]) -> list[NDArray[np.float32]]:
-        """Give the probability of every label at every pixel, calibrated on held-out images.
-
-        Parameters
-        ----------
-        images : images or samples
-            A pixel that the box or a seed of a sample settles has probability 1 of its label.
-
-        Returns
-        -------
-        list of (h, w, L) float32 arrays; the labels of a pixel sum to 1
-        """
-        self._check_fitted()
-        samples = read_samples(images)
-        self._check_calibrated("predict_proba")
-
-        def one(*solve: Any) -> NDArray[np.float32]:
-            return self.calibration_.probabilities(least_energies(*solve)).astype(np.float32)
-
-        return self._each(samples, one)
-
-    def area(
-        self, images: Sequence[Any], label: int = 1, level: float = 0.95
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Give the expected area of a label in every image, and an interval for the true one.
-
-        The width of the interval comes from how far areas strayed on held-out images: pixels are
-        wrong together, so taking them as independent would promise too much.
-
-        Parameters
-        ----------
-        images : n images or samples
-        label : int
-        level : float
-            The part of true areas that should lie in their intervals.
-
-        Returns
-        -------
-        value : (n,) pixels
-        interval : (n, 2) pixels
-        """
-        self._check_fitted()
-        if label not in self.classes_ or not 0 < level < 1:
-            raise InputError(
-                f"label={label!r}, level={level!r} found; a label from 0 to {self.classes_[-1]} "
-                "and a level between 0 and 1 were wanted. Leave them out for label 1 and 0.95."
-            )
-        if not self.calibration_.n_images:
-            raise InputError(
-                "area: no held-out areas found in this model; intervals come from them. Call "
-                "calibrate(images, masks) with images that were not used to fit."
-            )
-        found = self.predict_proba(images)
-        rows = np.array([self.calibration_.area(q, label, level) for q in found])
-        return rows[:, 0], rows[:, 1:]
-
-    def calibrate(self, images: Sequence[Any], masks: Sequence[Any]) -> Segmenter:
-        """Fit probabilities and areas anew on images that were not used to fit the model.
-
-        Parameters
-        ----------
-        images, masks
-            As in `fit`.
-        """
-        self._check_fitted()
-        check_parameters(self)
-        samples, truth = read_training(images, masks, None, len(self.classes_))
-        rows = [drawn(q, mask) for q, mask in zip(self._each(samples, least_energies), truth)]
-        if not any(len(part.labels) for part in rows):
-            raise InputError(
-                "masks: only void or settled pixels found; labelled ones were wanted. Give masks "
-                "of held-out images."
-            )
-        self.calibration_ = calibrate(rows, self.calibration, held_out=True)
-        return self
-
     def _each(self, samples: Sequence[Sample], solve: Callable[..., T]) -> list[T]:
         """solve(problem, w, envelope, ordered) of every sample, in order."""
         ordered, tables, edges, regions = (
@@ -368,14 +292,6 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         from cutlearn.model.files import save
 
         save(self, path)
-
-    def _check_calibrated(self, asked: str) -> None:
-        if self.calibration is not None and not self.calibration_.n_images:
-            raise InputError(
-                f"{asked}: a model without calibration found; held-out images are wanted. Call "
-                "calibrate(images, masks) with images that were not used to fit, or set "
-                "calibration=None for the plain softmax of min-marginals."
-            )
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "w_"):
