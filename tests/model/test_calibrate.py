@@ -172,6 +172,18 @@ def test_a_file_without_calibration_asks_for_one(tmp_path):
     assert len(fitted.predict(NEW)) == 4
 
 
+def test_images_that_vary_together_widen_the_interval():
+    rows = held_out(np.random.default_rng(6), n=6)
+    alone = calibrate(rows, "temperature", True)
+    pairs = calibrate(rows, "temperature", True, groups=[0, 0, 1, 1, 2, 2])
+    one = calibrate(rows, "temperature", True, groups=[0] * 6)
+    assert (alone.n_groups, pairs.n_groups, one.n_groups) == (6, 3, 1)
+    assert pairs.spread == pytest.approx(alone.spread * np.sqrt(2 / (7 / 5)), rel=1e-12)
+    q = np.full((30, 30, 2), 0.5)
+    width = [np.subtract(*c.area(q, 1, 0.9)[:0:-1]) for c in (alone, pairs, one)]
+    assert width[0] < width[1] < width[2]
+
+
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_intervals_of_areas_cover_as_often_as_they_say(level):
     """Pixels go wrong together: each image has its own shift of the logit."""
@@ -200,7 +212,7 @@ def test_intervals_of_areas_cover_as_often_as_they_say(level):
 @pytest.mark.parametrize(
     "change",
     [{"scale": 0.0}, {"scale": "1"}, {"offsets": [0.0]}, {"spread": [-1.0, 0.0]}, {"kind": "odd"},
-     {"n_images": -1}, {"n_images": 1.5}, {"held_out": 1}, {"kind": "isotonic"}],
+     {"n_images": -1}, {"n_groups": 1}, {"n_images": 1.5}, {"held_out": 1}, {"kind": "isotonic"}],
 )  # fmt: skip
 def test_lying_headers_are_refused(change):
     plain, arrays = uncalibrated(2).to_header()

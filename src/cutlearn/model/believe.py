@@ -92,24 +92,26 @@ class Believing:
         rows = np.array([self.calibration_.area(q, label, level) for q in found])
         return rows[:, 0], rows[:, 1:]
 
-    def calibrate(self, images: Sequence[Any], masks: Sequence[Any]) -> Self:
+    def calibrate(
+        self, images: Sequence[Any], masks: Sequence[Any], groups: Sequence[Any] | None = None
+    ) -> Self:
         """Fit probabilities and areas anew on images that were not used to fit the model.
 
         Parameters
         ----------
-        images, masks
-            As in `fit`.
+        images, masks, groups
+            As in `fit`; images of one group vary together.
         """
         self._check_fitted()
         check_parameters(self)
-        samples, truth = read_training(images, masks, None, len(self.classes_))
+        samples, truth = read_training(images, masks, groups, len(self.classes_))
         rows = [drawn(q, mask) for q, mask in zip(self._each(samples, least_energies), truth)]
         if not any(len(part.labels) for part in rows):
             raise InputError(
                 "masks: only void or settled pixels found; labelled ones were wanted. Give masks "
                 "of held-out images."
             )
-        self.calibration_ = calibrate(rows, self.calibration, held_out=True)
+        self.calibration_ = calibrate(rows, self.calibration, True, groups)
         return self
 
     def rank(self, images: Sequence[Any], window: int = 64) -> list[Ranked]:

@@ -12,14 +12,15 @@ their size; a pixel that a person has settled has probability 1 of its label.
 
 The area of label k has the expectation A = sum_d q_dk. Were all pixels right or wrong together,
 its deviation would be S = sum_d sqrt(q_dk (1 - q_dk)), were they independent far less. Held-out
-images say which part of S is true. With z = (true area - A) / S of n of them, whose mean is near 0
-because b was fitted to them, r^2 = (1 + 1/n) sum z^2 / (n - 1) as for any prediction, and the
-interval is A +- t r S with t of Student's law of n - 1 degrees. One image tells nothing: r = 1.
+images say which part of S is true. With z = (true area - A) / S, whose mean is near 0 because b was
+fitted to them, and g groups of images that vary together, r^2 = (mean of z^2) (g + 1) / (g - 1), as
+for any prediction from g draws, and the interval is A +- t r S with t of Student's law of g - 1
+degrees. One group tells nothing: r = 1.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,8 +74,9 @@ class Calibration:
     Parameters
     ----------
     kind : "temperature", "isotonic" or None
-    n_images : int
-        Images it was fitted on; 0: none, the map is the plain softmax.
+    n_images, n_groups : int
+        Images it was fitted on, and groups of such that vary together; 0: none, the map is the
+        plain softmax.
     held_out : bool
         Whether the weights that gave the min-marginals had not seen those images.
     scale, offsets : float, (L,)
@@ -87,6 +89,7 @@ class Calibration:
 
     kind: str | None
     n_images: int
+    n_groups: int
     held_out: bool
     scale: float
     offsets: Floats
@@ -108,15 +111,16 @@ class Calibration:
 
         part = q[..., label].astype(np.float64).ravel()
         value = float(part.sum())
-        degrees = max(self.n_images - 1, 1)
+        degrees = max(self.n_groups - 1, 1)
         half = float(t.ppf((1 + level) / 2, degrees)) * self.spread[label] * _stray(part)
         return value, max(value - half, 0.0), min(value + half, float(part.size))
 
     def to_header(self) -> tuple[dict[str, Any], dict[str, Floats]]:
         """Give what a model file keeps: plain values, and tensors by name."""
         plain = {
-            "kind": self.kind, "n_images": self.n_images, "held_out": self.held_out,
-            "scale": self.scale, "offsets": self.offsets.tolist(), "spread": self.spread.tolist(),
+            "kind": self.kind, "n_images": self.n_images, "n_groups": self.n_groups,
+            "held_out": self.held_out, "scale": self.scale, "offsets": self.offsets.tolist(),
+            "spread": self.spread.tolist(),
         }  # fmt: skip
         return plain, {str(k): step for k, step in enumerate(self.steps)}
 
@@ -125,10 +129,12 @@ class Calibration:
         cls, plain: dict[str, Any], arrays: dict[str, Floats], n_labels: int
     ) -> "Calibration":
         """Read what `to_header` gave; a file may say anything, so all of it is checked."""
-        kind, n_images, held_out = plain["kind"], plain["n_images"], plain["held_out"]
+        kind, held_out = plain["kind"], plain["held_out"]
+        n_images, n_groups = plain["n_images"], plain["n_groups"]
         scale, offsets, spread = (np.array(plain[name]) for name in ("scale", "offsets", "spread"))
         steps = tuple(arrays[str(k)] for k in range(len(arrays)))
-        good = kind in CALIBRATIONS and type(n_images) is int and n_images >= 0
+        good = kind in CALIBRATIONS and type(n_images) is type(n_groups) is int
+        good = good and 0 <= n_groups <= n_images and (n_groups > 0) == (n_images > 0)
         good &= {scale.dtype, offsets.dtype, spread.dtype} == {np.dtype(np.float64)}
         good &= type(held_out) is bool and scale.shape == () and bool(0 < scale < math.inf)
         good &= offsets.shape == spread.shape == (n_labels,) and bool((spread >= 0).all())
@@ -140,15 +146,20 @@ class Calibration:
             good &= bool(shaped) and bool((step[1] > 0).all() and (step[1] < 1).all())
         if not good:
             raise ValueError("a calibration that cannot be used")
-        return cls(kind, n_images, held_out, float(scale), offsets, steps, spread)
+        return cls(kind, n_images, n_groups, held_out, float(scale), offsets, steps, spread)
 
 
 def uncalibrated(n_labels: int) -> Calibration:
     """Give the map of a model that no held-out image was shown to: softmax(-Phi)."""
-    return Calibration(None, 0, False, 1.0, np.zeros(n_labels), (), np.zeros(n_labels))
+    return Calibration(None, 0, 0, False, 1.0, np.zeros(n_labels), (), np.zeros(n_labels))
 
 
-def calibrate(rows: Sequence[Rows], kind: str | None, held_out: bool) -> Calibration:
+def calibrate(
+    rows: Sequence[Rows],
+    kind: str | None,
+    held_out: bool,
+    groups: Sequence[Any] | None = None,
+) -> Calibration:
     """Fit the map on the pixels of held-out images, then the spread of their areas.
 
     Parameters
@@ -158,7 +169,11 @@ def calibrate(rows: Sequence[Rows], kind: str | None, held_out: bool) -> Calibra
     kind : "temperature", "isotonic" or None
     held_out : bool
         As in `Calibration`.
+    groups : n hashables, optional
+        Images of one group vary together; by default each is its own.
     """
+    names = range(len(rows)) if groups is None else groups
+    g = len({name for name, part in zip(names, rows) if len(part.labels)})
     rows = [part for part in rows if len(part.labels)]
     n_labels = rows[0].least.shape[1]
     scale, offsets = 1.0, np.zeros(n_labels)
@@ -171,18 +186,17 @@ def calibrate(rows: Sequence[Rows], kind: str | None, held_out: bool) -> Calibra
     elif kind == "isotonic":
         steps = tuple(_isotonic(margin_of(least, k), labels == k, weight) for k in range(n_labels))
     none = np.zeros(n_labels)
-    made = Calibration(kind, len(rows), held_out, scale, offsets, steps, none)
+    made = Calibration(kind, len(rows), g, held_out, scale, offsets, steps, none)
     strayed = []
     for part in rows:
         q = made.probabilities(part.least)
         true = np.bincount(part.labels, minlength=n_labels)
         strayed.append([(true[k] - q[:, k].sum()) / part.share
                         / _stray(q[:, k], part.share) for k in range(n_labels)])  # fmt: skip
-    n = len(rows)
     spread = np.ones(n_labels)
-    if n > 1:
-        spread = np.sqrt((1 + 1 / n) * np.square(strayed).sum(axis=0) / (n - 1))
-    return Calibration(kind, len(rows), held_out, scale, offsets, steps, spread)
+    if g > 1:
+        spread = np.sqrt(np.mean(np.square(strayed), axis=0) * (g + 1) / (g - 1))
+    return replace(made, spread=spread)
 
 
 def margin_of(least: Floats, label: int) -> Floats:

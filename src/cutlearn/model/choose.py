@@ -225,7 +225,7 @@ class _Training:
 
         with Workers(plan.threads) as workers:
             found = workers.map(rows, range(len(self.problems)))
-        return calibrate(found, plan.calibration, held_out)
+        return calibrate(found, plan.calibration, held_out, groups)
 
 
 def _clearly_best(
