@@ -21,6 +21,8 @@ Labels = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 
 DECISIONS = ("map", "iou", "count")
+# Sums below this are rounding.
+LEAST = 1e-12
 
 
 def expected_iou(q: ArrayLike, labels: ArrayLike) -> float:
@@ -189,22 +191,25 @@ class _Moves:
 def _climb(table: Floats) -> Labels:
     """The best single moves from the most probable labels while the expected IoU grows."""
     moves = _Moves(table)
-    both, union = _sums(table, moves.labels)
+    # Plain numbers: numpy's cost a call would be most of the time.
+    both: list[float]
+    union: list[float]
+    both, union = (sums.tolist() for sums in _sums(table, moves.labels))
+
+    def gain(d: int, a: int, k: int) -> float:
+        less, more = float(table[d, a]), float(table[d, k])
+        left = union[a] - (1 - less)
+        after = (both[a] - less) / left if left > LEAST else 1.0
+        after += (both[k] + more) / (union[k] + (1 - more))
+        before = both[a] / union[a] + (both[k] / union[k] if union[k] > LEAST else 1.0)
+        return after - before
+
     while True:
-        now, best, step = _ratio(both, union), 1e-12, None
+        best, step = LEAST, None
         for a, k in moves.sorted:
             found = moves.best(a, k)
-            if found is None:
-                continue
-            d = found[1]
-            less, more = table[d, a], table[d, k]
-            new = _ratio(
-                np.array([both[a] - less, both[k] + more]),
-                np.array([union[a] - (1 - less), union[k] + (1 - more)]),
-            )
-            gain = float(new.sum() - now[a] - now[k])
-            if gain > best:
-                best, step = gain, (d, a, k)
+            if found is not None and (more := gain(found[1], a, k)) > best:
+                best, step = more, (found[1], a, k)
         if step is None:
             return moves.labels
         d, a, k = step
@@ -228,7 +233,7 @@ def _moved_to(table: Floats, wanted: NDArray[np.int64]) -> Labels:
         before = np.full(n_labels, -1)
         for _ in range(n_labels - 1):
             for (a, k), (cost, _d) in arcs.items():
-                if length[a] + cost < length[k] - 1e-12:
+                if length[a] + cost < length[k] - LEAST:
                     length[k], before[k] = length[a] + cost, a
         k = int(np.argmin(np.where(extra < 0, length, np.inf)))
         extra[k] += 1
