@@ -24,6 +24,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 import cutlearn as cl
 from cutlearn.metrics import bootstrap, confusions, count_error, mean_iou, total
+from cutlearn.model.decide import best_for_count, best_for_iou
+from cutlearn.model.predict import least_energies
 from cutlearn.report.probabilities import beliefs
 
 # Training and test images at most, and the smaller side of an image at most.
@@ -78,8 +80,9 @@ def calibration(name, data, seed):
         train = [train[i] for i in sorted(pick(len(train))[: SMALLER["train"]])]
     test = [test[i] for i in sorted(pick(len(test))[: SMALLER["test"]])]
     train, test = ([smaller(p, SMALLER["side"]) for p in part] for part in (train, test))
-    images, truth = [i for i, _ in test], [m for _, m in test]
-    rows = {}
+    samples, truth = [cl.Sample(i) for i, _ in test], [m for _, m in test]
+    area = np.array([(t == 1).sum() for t in truth])
+    rows, least = {}, None
     with tempfile.TemporaryDirectory() as folder:
         for row, kind in KINDS.items():
             # The checkpoint holds features and trainings, so only the first fit takes its time.
@@ -87,11 +90,17 @@ def calibration(name, data, seed):
             model = cl.Segmenter(calibration=kind, n_jobs=2)
             model.fit(*zip(*train), groups, checkpoint=folder)
             fit = time.process_time() - begin
-            masks = {d: model.predict(images, decision=d) for d in ("map", "iou", "count")}
-            rows[row] = figures(truth, model.predict_proba(images), masks) | {"fit_cpu_s": fit}
+            # The weights of all rows are the same, so min-marginals are computed once.
+            least = model._each(samples, least_energies) if least is None else least
+            q = [model.calibration_.probabilities(part) for part in least]
+            masks = {
+                "map": [part.argmin(axis=-1) for part in least],
+                "iou": [best_for_iou(part) for part in q],
+                "count": [best_for_count(part) for part in q],
+            }
+            rows[row] = figures(truth, q, masks) | {"fit_cpu_s": fit}
             if kind is not None:
-                _, interval = model.area(images, level=LEVEL)
-                area = np.array([(t == 1).sum() for t in truth])
+                interval = np.array([model.calibration_.area(p, 1, LEVEL)[1:] for p in q])
                 inside = (interval[:, 0] <= area) & (area <= interval[:, 1])
                 width = np.diff(interval)[:, 0] / max(area.mean(), 1)
                 rows[row] |= {"covered": inside.mean(), "width": float(np.median(width))}
