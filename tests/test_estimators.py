@@ -298,9 +298,16 @@ def test_probabilities_agree_with_masks(fitted):
         assert ((chance[..., 1] > 0.5) == mask)[sure].all()
 
 
-def test_what_is_not_built_says_what_is(fitted):
+def test_probabilities_and_decisions(fitted):
     only_for(fitted, cl.Segmenter)
-    with pytest.raises(cl.InputError, match="only 'map'"):
-        fitted.predict(IMAGES, decision="iou")
-    with pytest.raises(cl.InputError, match="only masks"):
-        fitted.predict_proba(IMAGES)
+    found = fitted.predict_proba(IMAGES)
+    for q, mask in zip(found, MASKS):
+        assert q.shape == (*mask.shape, 2)
+        assert np.abs(q.sum(axis=-1) - 1).max() < 1e-6
+    for decision in ("iou", "count"):
+        assert [y.shape for y in fitted.predict(IMAGES, decision)] == [m.shape for m in MASKS]
+    value, interval = fitted.area(IMAGES)
+    assert (interval[:, 0] <= value).all()
+    assert (value <= interval[:, 1]).all()
+    with pytest.raises(cl.InputError, match="decision: 'best' found"):
+        fitted.predict(IMAGES, decision="best")

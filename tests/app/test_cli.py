@@ -132,6 +132,31 @@ def test_evaluate_figures_are_those_of_the_masks(world):
         assert word in table.stdout
 
 
+def test_probability_maps_are_written_beside_the_masks(world, tmp_path):
+    _, images, masks, model = world
+    done = run("predict", model, images, "-o", tmp_path / "out", "--probability")
+    assert done.exit_code == 0
+    assert "probability/" in done.stdout
+    from cutlearn.images import read_folder
+
+    x, _ = read_folder(images, masks).load()
+    wanted = cl.load(model).predict_proba(x)
+    for i, q in enumerate(wanted):
+        found = read_values(tmp_path / "out" / "probability" / f"cell{i}.png")
+        assert found.dtype == np.uint16
+        assert np.abs(found / 65535 - q[..., 1]).max() < 1e-5
+
+
+def test_evaluate_tells_how_far_probabilities_can_be_believed(world):
+    _, images, masks, model = world
+    said = json.loads(run("evaluate", model, images, masks, "--json").stdout)
+    assert 0 < said["calibration_error"]["value"] < 0.3
+    assert -1 < said["log_likelihood"]["value"] < 0
+    table = run("evaluate", model, images, masks).stdout
+    assert "expected error" in table
+    assert "log-likelihood" in table
+
+
 def test_evaluate_leaves_void_out(world, tmp_path):
     _, images, masks, model = world
     half = tmp_path / "half"

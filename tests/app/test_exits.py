@@ -84,12 +84,11 @@ def test_three_labels_are_refused_before_the_work(tmp_path, folders):
     one_line(done, 2, "0, 1, 2, 255", "State --object-value")
 
 
-def test_probability_is_refused_until_it_exists(tmp_path, folders):
-    model = tmp_path / "m"
-    run("fit", *folders, "-o", model, *FAST)
-    done = run("predict", model, folders[0], "-o", tmp_path / "out", "--probability")
-    one_line(done, 2, "--probability", "so far")
-    assert not (tmp_path / "out").exists()
+def test_probability_of_a_model_without_calibration_is_refused(tmp_path, folders):
+    old = Path(__file__).parent.parent / "data" / "models" / "version1.cutlearn"
+    done = run("predict", old, folders[0], "-o", tmp_path / "out", "--probability")
+    one_line(done, 2, "without calibration", "Call calibrate")
+    assert run("predict", old, folders[0], "-o", tmp_path / "out").exit_code == 0
 
 
 def test_masks_never_overwrite_their_images(tmp_path, folders):

@@ -100,7 +100,7 @@ def test_headers_that_are_no_model(tmp_path, text):
 
 
 def test_wrong_version(good, tmp_path):
-    for version in (2, 0, "1", None, [1]):
+    for version in (3, 0, "1", None, [1]):
         path = rewritten(good, tmp_path, lambda h, a, v=version: h.update(version=v))
         assert f"version {version!r}" in refused(path)
 

@@ -128,7 +128,10 @@ def test_progress_and_steps_are_told():
         IMAGES, MASKS, progress=lambda *told: features.append(told), callback=steps.append
     )
     assert features[-1][0] == features[-1][1] == len(features)
-    assert [s.number for s in steps] == list(range(1, len(steps) + 1))
+    starts = [i for i, s in enumerate(steps) if s.number == 1]
+    assert len(starts) == 3  # the model, then two halves of the images for its calibration
+    for first, end in zip(starts, [*starts[1:], len(steps)]):
+        assert [s.number for s in steps[first:end]] == list(range(1, end - first + 1))
 
 
 def test_verbose_writes_to_stderr_only(capsys):
@@ -219,10 +222,18 @@ def test_models_of_every_version_are_read_for_ever(path):
     model = cl.load(path)
     image = kept["image"]
     assert np.array_equal(model.predict([image])[0], kept["mask"])
+    if "probability" not in kept:
+        with pytest.raises(cl.InputError, match="Call calibrate"):
+            model.predict_proba([image])
+    else:
+        assert np.abs(model.predict_proba([image])[0] - kept["probability"]).max() < 1e-6
 
 
 def test_there_is_a_kept_model_of_this_version():
-    assert [p.name for p in sorted(MODELS.glob("*.cutlearn"))] == ["version1.cutlearn"]
+    assert [p.name for p in sorted(MODELS.glob("*.cutlearn"))] == [
+        "version1.cutlearn",
+        "version2.cutlearn",
+    ]
 
 
 def test_importing_the_library_does_not_import_the_estimators_parts():

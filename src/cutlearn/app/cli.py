@@ -152,7 +152,11 @@ def fit(**options: Any) -> int:
 @click.option(
     "-o", "--output", type=FOLDER, required=True, help="Folder for the masks; made if missing."
 )
-@click.option("--probability", is_flag=True, help="Probability maps too (not yet).")
+@click.option(
+    "--probability",
+    is_flag=True,
+    help="Write DIR/probability/name.png too: 16-bit grey, 65535 is a probability of 1.",
+)
 @click.option(
     "--object-value",
     type=click.IntRange(1, 255),
@@ -218,7 +222,9 @@ def demo(**options: Any) -> int:
 
 
 @main.command(short_help="Run a paper's experiment again.")
-@click.argument("paper", type=click.Choice(["gould2011", "antoniuk2012", "tarlow2012", "yang2014", "all"]))
+@click.argument(
+    "paper", type=click.Choice(["gould2011", "antoniuk2012", "tarlow2012", "yang2014", "all"])
+)
 @click.option("--data", type=FOLDER, help="Folder of the data sets, for papers that need any.")
 @click.option("-o", "--output", type=FOLDER, required=True, help="Folder for tables and pictures.")
 @_machines

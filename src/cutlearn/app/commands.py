@@ -18,14 +18,16 @@ from cutlearn.app.fit import tell_notes
 from cutlearn.app.tables import percent, percent_spread, text_table
 from cutlearn.app.watch import Watch
 from cutlearn.errors import InputError
-from cutlearn.images.folder import Folder, read_folder, write_mask
+from cutlearn.images.folder import Folder, read_folder, write_mask, write_probability
 from cutlearn.images.resize import resize_image, resize_labels, side_shape
 from cutlearn.metrics import confusion
 from cutlearn.report.evaluate import Evaluation, evaluation_of
+from cutlearn.report.probabilities import beliefs
 from cutlearn.run.progress import clock
 from cutlearn.run.workers import thread_count
 
 Mask = NDArray[np.uint8]
+Belief = NDArray[np.float32]
 
 MOST_SIDE = 16_384
 
@@ -42,10 +44,6 @@ def predict_command(
 ) -> int:
     """Write a mask for every image of a folder; gives the exit code."""
     begin = time.monotonic()
-    if probability:
-        raise InputError(
-            "--probability: asked for; only masks exist so far. Leave it out until a later version."
-        )
     estimator = _load(model, jobs)
     folder, out = read_folder(images), Path(output)
     if out.resolve() == Path(images).resolve():
@@ -57,9 +55,13 @@ def predict_command(
     out.mkdir(parents=True, exist_ok=True)
     shares = []
     with Watch() as watch:
-        masks = watch.count(_masks(estimator, folder, min_side), len(folder), "predicting")
-        for i, mask in enumerate(masks):
+        found = _found(estimator, folder, min_side, probability)
+        for i, (mask, belief) in enumerate(watch.count(found, len(folder), "predicting")):
             write_mask(out / f"{folder.names[i]}.png", mask, object_value)
+            if belief is not None:
+                path = out / "probability" / f"{folder.names[i]}.png"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_probability(path, belief[..., 1])
             shares.append(float(mask.mean()))
     seconds = time.monotonic() - begin
     if as_json:
@@ -67,8 +69,9 @@ def predict_command(
         said = {"output": str(out), "object_value": object_value, "seconds": round(seconds, 2)}
         click.echo(json.dumps({**said, "images": areas}))
     else:
+        maps = ", probabilities of the object in probability/" if probability else ""
         click.echo(
-            f"{out}: {len(folder)} masks (0 and {object_value}), the object covers "
+            f"{out}: {len(folder)} masks (0 and {object_value}){maps}, the object covers "
             f"{percent(float(np.mean(shares)))} on average, {clock(seconds)}"
         )
     return 0
@@ -91,9 +94,15 @@ def evaluate_command(
                          n_labels=2)  # fmt: skip
     tell_notes(folder)
     with Watch() as watch:
-        found = watch.count(_masks(estimator, folder, min_side), len(folder), "predicting")
-        tables = [confusion(folder.labels(i), mask) for i, mask in enumerate(found)]
-    figures = evaluation_of(folder.names, tables)
+        # Models of old files have no probabilities; their masks are compared all the same.
+        whole = _found(estimator, folder, min_side, estimator.calibration_.n_images > 0)
+        tables, believed = [], []
+        for i, (mask, belief) in enumerate(watch.count(whole, len(folder), "predicting")):
+            truth = folder.labels(i)
+            tables.append(confusion(truth, mask))
+            if belief is not None:
+                believed.append(beliefs(truth, belief))
+    figures = evaluation_of(folder.names, tables, believed=believed)
     seconds = time.monotonic() - begin
     if as_json:
         said = {"model": model, "seconds": round(seconds, 2), **figures.to_json()}
@@ -122,7 +131,14 @@ def evaluation_text(figures: Evaluation) -> str:
         ["count error", f"{count.value:.1f} [{count.low:.1f} .. {count.high:.1f}] pixels"],
         ["  of the area", percent_spread(figures.relative_count_error)],
     ]
-    lines = [f"{name.ljust(13)}  {value}" for name, value in totals]
+    if figures.calibration_error is not None and figures.log_likelihood is not None:
+        chance = figures.log_likelihood
+        totals += [
+            ["calibration", f"{percent_spread(figures.calibration_error)} expected error"],
+            ["log-likelihood",
+             f"{chance.value:.4f} [{chance.low:.4f} .. {chance.high:.4f}] a pixel"],
+        ]  # fmt: skip
+    lines = [f"{name.ljust(14)}  {value}" for name, value in totals]
     return "\n".join([text_table(titles, rows), "", *lines,
                       "(in brackets: 95 % interval over draws of images)"])  # fmt: skip
 
@@ -136,8 +152,10 @@ def _load(model: str, jobs: int | None) -> Any:
     return estimator
 
 
-def _masks(estimator: Any, folder: Folder, min_side: int | None) -> Iterator[Mask]:
-    """The predicted masks of a folder's images at full size, a few images at a time."""
+def _found(
+    estimator: Any, folder: Folder, min_side: int | None, probability: bool
+) -> Iterator[tuple[Mask, Belief | None]]:
+    """Masks and, if asked for, probabilities of a folder's images at full size, a few at a time."""
     side = min_side if min_side is not None else _side_of(estimator.card_)
     threads = thread_count(-1 if estimator.n_jobs is None else estimator.n_jobs)
     for first in range(0, len(folder), threads):
@@ -145,8 +163,9 @@ def _masks(estimator: Any, folder: Folder, min_side: int | None) -> Iterator[Mas
         shapes = [image.shape[:2] for image in images]
         if side is not None:
             images = [resize_image(i, side_shape(s, side)) for i, s in zip(images, shapes)]
-        for mask, shape in zip(estimator.predict(images), shapes):
-            yield resize_labels(mask, shape)
+        maps = estimator.predict_proba(images) if probability else [None] * len(images)
+        for mask, q, shape in zip(estimator.predict(images), maps, shapes):
+            yield resize_labels(mask, shape), None if q is None else resize_image(q, shape)
 
 
 def _side_of(card: dict[str, Any]) -> int | None:

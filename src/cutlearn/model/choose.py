@@ -24,7 +24,8 @@ from cutlearn.learn.pool import Pool
 from cutlearn.learn.steps import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.metrics import Confusion, confusions, total
-from cutlearn.model.predict import Mask, best_mask
+from cutlearn.model.calibrate import Calibration, Rows, calibrate, drawn, uncalibrated
+from cutlearn.model.predict import Mask, best_mask, least_energies
 from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
@@ -53,6 +54,7 @@ class Plan:
     envelope: EnvelopeSpec | None = None
     labels: str = "binary"
     n_labels: int = 2
+    calibration: str | None = "temperature"
 
     @property
     def serves_iou(self) -> bool:
@@ -62,10 +64,15 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The training that was chosen, its weights with the bias shifted, and how it was judged."""
+    """The training that was chosen, its weights with the bias shifted, and how it was judged.
+
+    `calibration` is fitted on images that were held out; without a second group of images on those
+    of the training.
+    """
 
     result: TrainResult
     w: Vector
+    calibration: Calibration
     judged: dict[str, Any] = field(default_factory=dict)
 
 
@@ -96,7 +103,7 @@ def choose(
     if plan.serves_iou and plan.labels == "binary":
         w, judged["shift"] = best_shift(problems, labels, w, shifts, predict, plan.envelope)
     judged |= {"judge": judge.name, "training": judge.value(shifts[judged.get("shift", 0.0)])}
-    return Chosen(result, w, judged)
+    return Chosen(result, w, run.calibration(result, w, groups), judged)
 
 
 class _Judge:
@@ -144,6 +151,8 @@ class _Training:
         }
         self.pool = Pool(problems, labels, self.loss, **self.kind)
         self.judge = _Judge(labels, self.loss, plan)
+        # Weights by C and held-out part.
+        self.held_out: dict[tuple[float, int], Vector] = {}
 
     def train(self, images: Sequence[int], C: float, tol: float, name: str) -> TrainResult:
         """Train on some of the images; the steps are kept under this name."""
@@ -179,14 +188,44 @@ class _Training:
         for C in PATH:
             guesses: dict[int, Mask] = {}
             for k, out in enumerate(parts):
-                kept = [i for i in range(n) if i not in set(out)]
-                w = self.train(kept, C, self.plan.tol, f"part{k}-C{C:g}").w
+                w = self._train_without(out, C, k)
                 problems = [self.problems[i] for i in out]
                 found = predict_all(problems, w, self.plan)
                 guesses |= dict(zip(out, found))
             notes[C] = self.judge.notes([guesses[i] for i in range(n)])
         rows = [{"C": C, "judged": self.judge.value(notes[C])} for C in PATH]
         return _clearly_best(notes, PATH[0], self.judge.value), rows
+
+    def _train_without(self, out: Sequence[int], C: float, k: int) -> Vector:
+        """Weights that have not seen the images of part k; trained once for each C."""
+        if (C, k) not in self.held_out:
+            kept = [i for i in range(len(self.problems)) if i not in set(out)]
+            self.held_out[C, k] = self.train(kept, C, self.plan.tol, f"part{k}-C{C:g}").w
+        return self.held_out[C, k]
+
+    def calibration(
+        self, result: TrainResult, w: Vector, groups: Sequence[Any] | None
+    ) -> Calibration:
+        """Calibrate on min-marginals of weights that have not seen their image, shifted as w is."""
+        plan = self.plan
+        if plan.calibration is None:
+            return uncalibrated(plan.n_labels)
+        parts = _parts(len(self.problems), groups)
+        held_out = len(parts) > 1
+        seen: dict[int, Vector] = {}
+        for k, out in enumerate(parts):
+            other = w
+            if held_out:
+                other = self._train_without(out, float(result.C), k) + (w - result.w)
+            seen |= dict.fromkeys(out, other)
+        kind = plan.envelope, plan.labels == "ordered"
+
+        def rows(i: int) -> Rows:
+            return drawn(least_energies(self.problems[i], seen[i], *kind), self.labels[i])
+
+        with Workers(plan.threads) as workers:
+            found = workers.map(rows, range(len(self.problems)))
+        return calibrate(found, plan.calibration, held_out, groups)
 
 
 def _clearly_best(

@@ -1,8 +1,9 @@
 """Model files: tensors in safetensors, everything else as checked JSON in its header.
 
 In the metadata under "cutlearn-model": format, version, parameters, names, figures of the fit, the
-description of the features, and the model card. Loading executes nothing, trusts nothing and gives
-a damaged, lying or foreign file one sentence. Version 1 will be read for ever.
+calibration, the description of the features, and the model card. Loading executes nothing, trusts
+nothing and gives a damaged, lying or foreign file one sentence. Version 1, which had no
+calibration, will be read for ever.
 """
 
 import json
@@ -25,14 +26,15 @@ from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.steps import rows_to_steps, steps_to_rows
 from cutlearn.model import boltzmann_file
 from cutlearn.model.boltzmann import BoltzmannSegmenter
+from cutlearn.model.calibrate import Calibration, uncalibrated
 from cutlearn.model.parameters import check_parameters, fresh_copy, plain_C, weight_names
 from cutlearn.model.segmenter import Segmenter
 from cutlearn.store import atomic_write
 
 KEY = "cutlearn-model"
 FORMAT = "cutlearn model"
-VERSION = 1
-FEATURES = "features."
+VERSION = 2
+FEATURES, CALIBRATION = "features.", "calibration."
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -59,6 +61,7 @@ def save(model: Segmenter | BoltzmannSegmenter, path: str | os.PathLike[str]) ->
 
 def _pack(model: Segmenter) -> tuple[dict[str, Any], Arrays]:
     arrays, described = model.featurizer_.to_arrays()
+    calibration, steps = model.calibration_.to_header()
     header = {
         "parameters": _plain_parameters(model),
         "names": model.w_names_,
@@ -68,10 +71,12 @@ def _pack(model: Segmenter) -> tuple[dict[str, Any], Arrays]:
             "converged": model.converged_,
             "certified": model.certified_,
         },
+        "calibration": calibration,
         "features": described,
         "card": model.card_,
     }
     tensors: Arrays = {f"{FEATURES}{name}": array for name, array in arrays.items()}
+    tensors |= {f"{CALIBRATION}{name}": array for name, array in steps.items()}
     return header, tensors | {"w": model.w_, "steps": steps_to_rows(list(model.steps_))}
 
 
@@ -132,10 +137,12 @@ def read_header(
             f"{path}: a safetensors file of something else found; a model of cutlearn was wanted. "
             "Check the name."
         )
-    if header.get("version") != VERSION or header.get("estimator") not in tuple(BUILDERS):
+    if header.get("version") not in range(1, VERSION + 1) or header.get("estimator") not in tuple(
+        BUILDERS
+    ):
         raise InputError(
             f"{path}: a model of version {header.get('version')!r} ({header.get('estimator')!r}) "
-            f"found; version {VERSION} of {' or '.join(BUILDERS)} was wanted. "
+            f"found; version 1 to {VERSION} of {' or '.join(BUILDERS)} was wanted. "
             "Use a newer cutlearn to read it."
         )
     return header, arrays
@@ -165,8 +172,11 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
     described: Any = header["features"]
     if not isinstance(described, dict):
         raise ValueError("no description of the features")
-    part = {n.removeprefix(FEATURES): a for n, a in arrays.items() if n.startswith(FEATURES)}
-    if len(part) + 2 != len(arrays):
+    part, steps = (
+        {n.removeprefix(kind): a for n, a in arrays.items() if n.startswith(kind)}
+        for kind in (FEATURES, CALIBRATION)
+    )
+    if len(part) + len(steps) + 2 != len(arrays):
         raise ValueError("tensors that no model has")
     given = dict(header["parameters"])
     featurizer = Featurizer.from_arrays(part, described, _jobs(given["n_jobs"]))
@@ -181,6 +191,10 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
         raise ValueError("no loss")
     check_parameters(Segmenter(**given))
     _fill(model, header, arrays, featurizer)
+    n_labels = len(model.classes_)
+    model.calibration_ = uncalibrated(n_labels)
+    if header["version"] > 1:
+        model.calibration_ = Calibration.from_header(header["calibration"], steps, n_labels)
     # Four pixels go all the way to a mask, so that settings which do not fit each other show now.
     extra = np.zeros((2, 2, int(described["n_extra"]))) if described["n_extra"] else None
     model.predict([Sample(np.zeros((2, 2, 3)), extra=extra)])

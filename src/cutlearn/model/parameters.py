@@ -16,6 +16,7 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.losses import NAMED
 from cutlearn.learn.steps import LEARNERS
+from cutlearn.model.calibrate import CALIBRATIONS
 from cutlearn.shape.cccp import MARGINS
 
 POTENTIALS = (
@@ -46,6 +47,8 @@ def check_parameters(model: Any) -> None:
     _need(model, "tol", _positive(model.tol), "a finite number > 0")
     features = isinstance(model.features, Featurizer) or _is(model.features, *FEATURES)
     _need(model, "features", features, f"one of {FEATURES} or a Featurizer")
+    known = model.calibration is None or _is(model.calibration, *CALIBRATIONS[:2])
+    _need(model, "calibration", known, f"one of {CALIBRATIONS}")
     if model.labels == "ordered":
         _check_ordered(model)
     joined = _whole(model.connectivity) and model.connectivity in (4, 8)

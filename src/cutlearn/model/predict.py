@@ -1,6 +1,7 @@
-"""From a sample to its problem, and from a problem and weights to its best labels: one exact cut.
+"""From a sample to its problem, from a problem and weights to its best labels or min-marginals.
 
-Nodes that a person has settled are fixed.
+Labels are one exact cut, min-marginals one more pass over it; nodes that a person has settled are
+fixed.
 """
 
 import numpy as np
@@ -65,3 +66,16 @@ def best_mask(
 ) -> Mask:
     """Give the labels of the best cut, in the image's shape."""
     return best_cut(problem, w, envelope, ordered).labels.astype(np.uint8)
+
+
+def least_energies(
+    problem: Problem, w: ArrayLike, envelope: EnvelopeSpec | None = None, ordered: bool = False
+) -> NDArray[np.float64]:
+    """Give the min-marginals, the image's shape + (L,): the least E(y; w) with a node at a label.
+
+    They are infinite against a fixed label.
+    """
+    fixed = None if problem.fixed is None else problem.fixed.reshape(problem.shape or (-1,))
+    if ordered:
+        return OrderedEnergy.of(problem, w).min_marginals(fixed)
+    return energy_of(problem, w, envelope).min_marginals(fixed)

@@ -1,30 +1,33 @@
 """The estimator: images and masks in, a model out; new images in, masks out.
 
-fit: features (out of fold) -> problems -> weights with a certified gap, chosen for what is judged.
-predict: features -> energy -> one exact cut an image. The contract is scikit-learn's, on lists of
-images of any sizes.
+fit: features (out of fold) -> problems -> weights with a certified gap, chosen for what is judged,
+-> calibration on held-out images. predict: features -> energy -> one exact cut an image, or
+min-marginals -> probabilities -> a decision. The contract is scikit-learn's, on lists of images of
+any sizes.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.steps import Step
 from cutlearn.metrics import mean_iou
+from cutlearn.model.believe import Believing
+from cutlearn.model.calibrate import margin_of
 from cutlearn.model.card import card_of
 from cutlearn.model.choose import Chosen, Plan, choose
+from cutlearn.model.decide import best_for_count, best_for_iou, check_decision
 from cutlearn.model.parameters import (
     ENVELOPE,
     check_parameters,
@@ -32,7 +35,7 @@ from cutlearn.model.parameters import (
     fresh_featurizer,
     weight_names,
 )
-from cutlearn.model.predict import Mask, best_mask, problem_of
+from cutlearn.model.predict import Mask, best_mask, least_energies, problem_of
 from cutlearn.model.prepare import (
     Shown,
     checkpoint_folder,
@@ -45,9 +48,10 @@ from cutlearn.run.checkpoint import Interrupted
 from cutlearn.run.workers import Workers, thread_count
 
 MOST_LABELS = 126
+T = TypeVar("T")
 
 
-class Segmenter(BaseEstimator):  # type: ignore[misc]
+class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
     """Learns to segment images; its predictions are exact minimum cuts.
 
     Parameters
@@ -72,6 +76,9 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         Boosted logits, a linear filter bank, or your own settings. A Featurizer is copied, fitted
         anew, and brings its own connectivity.
     connectivity : 4 or 8
+    calibration : "temperature", "isotonic" or None
+        How min-marginals become probabilities, fitted on held-out images inside of fit; None: a
+        plain softmax, and no training for it.
     n_jobs : int, optional
         Threads; None: all usable cores. The results do not depend on it.
     random_state : int, RandomState or None
@@ -91,6 +98,8 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
     C_ : float
     classes_ : (L,) array
     featurizer_ : Featurizer
+    calibration_ : Calibration
+        From min-marginals to probabilities; `calibrate` fits it anew.
     judged_ : dict
         What was judged while C and bias were chosen, on training images.
     card_ : dict
@@ -117,6 +126,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         tol: float = 0.01,
         features: str | Featurizer = "auto",
         connectivity: int = 8,
+        calibration: str | None = "temperature",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
@@ -129,6 +139,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.features = features
         self.connectivity = connectivity
+        self.calibration = calibration
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -176,6 +187,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
                 plan = Plan(
                     self.loss, self.learner, self.C, float(self.tol), threads, folder,
                     shown.callback, envelope_of(self), self.labels, n_labels,
+                    self.calibration,
                 )  # fmt: skip
                 chosen = choose(problems, truth, plan, groups)
         except Interrupted:
@@ -216,48 +228,56 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         self.converged_ = result.converged
         self.certified_ = result.certified
         self.C_ = float(result.C)
+        self.calibration_ = chosen.calibration
         self.judged_ = chosen.judged
         self.classes_ = np.arange(n_labels, dtype=np.uint8)
 
     def predict(self, images: Sequence[Any], decision: str = "map") -> list[Mask]:
-        """Give the mask of every image: the labels of its exact minimum cut.
+        """Give the mask of every image.
 
         Parameters
         ----------
         images : images or samples
             The box and the seeds of a sample hold: its pixels outside of the box are 0, its seeds
             have their labels.
-        decision : "map"
+        decision : "map", "iou" or "count"
+            The labels of the exact minimum cut; or of the largest expected IoU (the mean over the
+            labels within an image) or with the expected areas, by the calibrated probabilities.
 
         Returns
         -------
         list of (h, w) uint8 arrays of labels
         """
         self._check_fitted()
-        if decision != "map":
-            raise InputError(
-                f"decision: {decision!r} found; only 'map', the minimum of the energy, exists so "
-                "far. Leave out decision."
-            )
+        check_decision(decision)
         samples = read_samples(images)
+        if decision == "map":
+            return self._each(samples, best_mask)
+        self._check_calibrated(f"predict(decision={decision!r})")
+        best = best_for_iou if decision == "iou" else best_for_count
+
+        def one(*solve: Any) -> Mask:
+            least = least_energies(*solve)
+            # Isotonic steps make ties, between which the min-marginals still know the order.
+            order = np.argsort(-margin_of(least, 1).ravel(), kind="stable")
+            return best(self.calibration_.probabilities(least), order)
+
+        return self._each(samples, one)
+
+    def _each(self, samples: Sequence[Sample], solve: Callable[..., T]) -> list[T]:
+        """solve(problem, w, envelope, ordered) of every sample, in order."""
         ordered, tables, edges, regions = (
             any(name.startswith(kind) for name in self.w_names_)
             for kind in ("label ", "table ", "edge ", "envelope ")
         )
         envelope = ENVELOPE if regions else None
 
-        def one(sample: Sample) -> Mask:
+        def one(sample: Sample) -> T:
             problem = problem_of(sample, self.featurizer_, None, edges or tables, regions)
-            return best_mask(problem, self.w_, envelope, ordered)
+            return solve(problem, self.w_, envelope, ordered)
 
         with Workers(thread_count(-1 if self.n_jobs is None else self.n_jobs)) as workers:
             return workers.map(one, samples)
-
-    def predict_proba(self, images: Sequence[Any]) -> list[NDArray[np.float32]]:
-        """Refused: probabilities are not built yet."""
-        raise InputError(
-            "predict_proba: probabilities asked for; only masks exist so far. Use predict."
-        )
 
     def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
         """Give the mean IoU over all labels within an image, then over images; void excluded."""

@@ -112,7 +112,7 @@ class TrainingDisplay:
 
     def plot(self, ax: Axes | None = None, title: str = "training") -> TrainingDisplay:
         """Draw the curve into axes, or into a new figure."""
-        self.ax_ = ax = _axes((4.5, 3.0)) if ax is None else ax
+        self.ax_ = ax = new_axes((4.5, 3.0)) if ax is None else ax
         self.figure_ = ax.figure
         ax.plot(self.steps, self.objective, color=LINES[1], marker="o", ms=3, label="objective")
         ax.plot(self.steps, self.lower_bound, color=LINES[0], marker="o", ms=3, label="lower bound")
@@ -127,7 +127,7 @@ class TrainingDisplay:
         ax.locator_params(axis="x", integer=True)
         note = f"gap {self.relative_gap[-1]:.2%} (wanted {self.tol:.2%})"
         ax.legend(loc="best", frameon=False, fontsize="small", title=note, title_fontsize="small")
-        _bare(ax)
+        bare(ax)
         return self
 
 
@@ -155,7 +155,7 @@ class AreaDisplay:
 
     def plot(self, ax: Axes | None = None, title: str = "areas of all images") -> AreaDisplay:
         """Draw the points into axes, or into a new figure."""
-        self.ax_ = ax = _axes((3.5, 3.5)) if ax is None else ax
+        self.ax_ = ax = new_axes((3.5, 3.5)) if ax is None else ax
         self.figure_ = ax.figure
         true = np.asarray(self.true_area, np.float64)
         values = np.concatenate([true, *(np.ravel(v) for v in self.predicted.values())])
@@ -166,7 +166,7 @@ class AreaDisplay:
         ax.set(title=title, xlabel="true area (pixels)", ylabel="predicted area (pixels)")
         ax.set(xlim=(low, top), ylim=(low, top), aspect="equal")
         ax.legend(loc="lower right", frameon=False, fontsize="small", handletextpad=0.1)
-        _bare(ax)
+        bare(ax)
         return self
 
 
@@ -331,13 +331,13 @@ def _span(values: Float) -> tuple[float, float]:
     return max(0.0, low - room), high + room
 
 
-def _axes(size: tuple[float, float]) -> Axes:
+def new_axes(size: tuple[float, float]) -> Axes:
     """Give the axes of a new figure that no global state knows."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=size, layout="constrained").subplots()
 
 
-def _bare(ax: Axes) -> None:
+def bare(ax: Axes) -> None:
     """Leave only the lines that carry numbers."""
     ax.spines[["top", "right"]].set_visible(False)

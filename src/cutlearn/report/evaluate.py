@@ -1,18 +1,23 @@
 """Figures of a model for people: true and predicted masks in, a table of images and totals out.
 
 IoU is pooled: the sum of intersections over the sum of unions; pixel and count errors are means
-over images. Every figure has the interval in which other draws of images would put it.
+over images, and so is the log-likelihood; the calibration error is that of all pixels together,
+and both are there when probabilities were given. Every figure has the interval in which other
+draws of images would put it.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy.typing as npt
 
 from cutlearn.errors import InputError
 from cutlearn.metrics import Confusion, Spread, bootstrap, confusions, total
+from cutlearn.report.probabilities import Beliefs
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,8 @@ class Evaluation:
         Pooled IoU of the object; mean part of wrong pixels.
     count_error, relative_count_error : Spread
         Mean |predicted area - true area| in pixels, and over the mean true area.
+    calibration_error, log_likelihood : Spread or None
+        Expected calibration error of the object's probability; mean log-likelihood a pixel.
     """
 
     images: tuple[ImageFigures, ...]
@@ -58,16 +65,26 @@ class Evaluation:
     pixel_error: Spread
     count_error: Spread
     relative_count_error: Spread
+    calibration_error: Spread | None = None
+    log_likelihood: Spread | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Give the figures as what JSON can hold; a figure that does not exist is null."""
         rows = [asdict(image) | {"count_error": image.count_error} for image in self.images]
-        spreads = {name: asdict(getattr(self, name)) for name in FIGURES}
+        found = {name: getattr(self, name) for name in FIGURES}
+        spreads = {name: asdict(spread) for name, spread in found.items() if spread is not None}
         whole = {"n_images": len(rows), **spreads, "images": rows}
         return {name: _plain(value) for name, value in whole.items()}
 
 
-FIGURES = ("iou", "pixel_error", "count_error", "relative_count_error")
+FIGURES = (
+    "iou",
+    "pixel_error",
+    "count_error",
+    "relative_count_error",
+    "calibration_error",
+    "log_likelihood",
+)
 
 
 def evaluate(
@@ -101,8 +118,16 @@ def evaluate(
     return evaluation_of(names, confusions(truths, predictions), label)
 
 
-def evaluation_of(names: Sequence[str], tables: Sequence[Confusion], label: int = 1) -> Evaluation:
-    """Give the figures of the tables of images, which are small where masks are large."""
+def evaluation_of(
+    names: Sequence[str],
+    tables: Sequence[Confusion],
+    label: int = 1,
+    believed: Sequence[Beliefs] = (),
+) -> Evaluation:
+    """Give the figures of the tables of images, which are small where masks are large.
+
+    `believed`, one for each image or none, brings the figures of probabilities.
+    """
     if len(names) != len(tables):
         raise InputError(
             f"names: {len(names)} for {len(tables)} images found; one for each was wanted. "
@@ -131,6 +156,18 @@ def evaluation_of(names: Sequence[str], tables: Sequence[Confusion], label: int 
         bootstrap([table.pixel_error() for table in known]),
         bootstrap([table.count_error(label) for table in known]),
         bootstrap(known, relative),
+        *_believed(believed),
+    )
+
+
+def _believed(believed: Sequence[Beliefs]) -> tuple[Spread, ...]:
+    """The calibration error and the log-likelihood, if there are any."""
+    known = [part for part in believed if part.n_pixels]
+    if not known:
+        return ()
+    return (
+        bootstrap(known, lambda drawn: reduce(add, drawn).calibration_error()),
+        bootstrap([part.mean_log_likelihood() for part in known]),
     )
 
 

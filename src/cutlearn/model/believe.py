@@ -1,0 +1,149 @@
+"""What every model with min-marginals gives besides masks: probabilities, areas, a ranking.
+
+The model brings `_each`, which solves an image, and what fit has learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.errors import InputError
+from cutlearn.images.sample import Sample
+from cutlearn.model.calibrate import Calibration, calibrate, drawn
+from cutlearn.model.parameters import check_parameters
+from cutlearn.model.predict import least_energies
+from cutlearn.model.prepare import read_samples, read_training
+from cutlearn.model.rank import Doubt, Ranked, doubt_of, rank
+
+T = TypeVar("T")
+
+
+class Believing:
+    """Probabilities from min-marginals, calibrated on held-out images, and what follows."""
+
+    calibration: str | None
+    calibration_: Calibration
+    classes_: NDArray[np.uint8]
+
+    def _each(self, samples: Sequence[Sample], solve: Callable[..., T]) -> list[T]:
+        """solve(problem, w, envelope, ordered) of every sample, in order."""
+        raise NotImplementedError
+
+    def _check_fitted(self) -> None:
+        raise NotImplementedError
+
+    def predict_proba(self, images: Sequence[Any]) -> list[NDArray[np.float32]]:
+        """Give the probability of every label at every pixel, calibrated on held-out images.
+
+        Parameters
+        ----------
+        images : images or samples
+            A pixel that the box or a seed of a sample settles has probability 1 of its label.
+
+        Returns
+        -------
+        list of (h, w, L) float32 arrays; the labels of a pixel sum to 1
+        """
+        self._check_fitted()
+        samples = read_samples(images)
+        self._check_calibrated("predict_proba")
+
+        def one(*solve: Any) -> NDArray[np.float32]:
+            return self.calibration_.probabilities(least_energies(*solve)).astype(np.float32)
+
+        return self._each(samples, one)
+
+    def area(
+        self, images: Sequence[Any], label: int = 1, level: float = 0.95
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give the expected area of a label in every image, and an interval for the true one.
+
+        The width of the interval comes from how far areas strayed on held-out images: pixels are
+        wrong together, so taking them as independent would promise too much.
+
+        Parameters
+        ----------
+        images : n images or samples
+        label : int
+        level : float
+            The part of true areas that should lie in their intervals.
+
+        Returns
+        -------
+        value : (n,) pixels
+        interval : (n, 2) pixels
+        """
+        self._check_fitted()
+        if label not in self.classes_ or not 0 < level < 1:
+            raise InputError(
+                f"label={label!r}, level={level!r} found; a label from 0 to {self.classes_[-1]} "
+                "and a level between 0 and 1 were wanted. Leave them out for label 1 and 0.95."
+            )
+        if not self.calibration_.n_images:
+            raise InputError(
+                "area: no held-out areas found in this model; intervals come from them. Call "
+                "calibrate(images, masks) with images that were not used to fit."
+            )
+        found = self.predict_proba(images)
+        rows = np.array([self.calibration_.area(q, label, level) for q in found])
+        return rows[:, 0], rows[:, 1:]
+
+    def calibrate(
+        self, images: Sequence[Any], masks: Sequence[Any], groups: Sequence[Any] | None = None
+    ) -> Self:
+        """Fit probabilities and areas anew on images that were not used to fit the model.
+
+        Parameters
+        ----------
+        images, masks, groups
+            As in `fit`; images of one group vary together.
+        """
+        self._check_fitted()
+        check_parameters(self)
+        samples, truth = read_training(images, masks, groups, len(self.classes_))
+        rows = [drawn(q, mask) for q, mask in zip(self._each(samples, least_energies), truth)]
+        if not any(len(part.labels) for part in rows):
+            raise InputError(
+                "masks: only void or settled pixels found; labelled ones were wanted. Give masks "
+                "of held-out images."
+            )
+        self.calibration_ = calibrate(rows, self.calibration, True, groups)
+        return self
+
+    def rank(self, images: Sequence[Any], window: int = 64) -> list[Ranked]:
+        """Order images that have no masks by what annotating them would tell.
+
+        Parameters
+        ----------
+        images : images or samples
+        window : int
+            The side of the windows by which parts of an image are ranked, pixels.
+
+        Returns
+        -------
+        list of Ranked
+            The most telling image first: its place in the list, its score, its windows.
+        """
+        self._check_fitted()
+        samples = read_samples(images)
+        self._check_calibrated("rank")
+        if window < 1:
+            raise InputError(f"window: {window!r} found; at least 1 pixel was wanted. Use 64.")
+
+        def one(problem: Any, *solve: Any) -> Doubt:
+            q = self.calibration_.probabilities(least_energies(problem, *solve))
+            return doubt_of(q, problem.node_features)
+
+        return rank(self._each(samples, one), window)
+
+    def _check_calibrated(self, asked: str) -> None:
+        if self.calibration is not None and not self.calibration_.n_images:
+            raise InputError(
+                f"{asked}: a model without calibration found; held-out images are wanted. Call "
+                "calibrate(images, masks) with images that were not used to fit, or set "
+                "calibration=None for the plain softmax of min-marginals."
+            )

@@ -1,0 +1,221 @@
+"""Probabilities, areas and decisions of models: sums, held-out honesty, files, coverage."""
+
+import numpy as np
+import pytest
+
+import cutlearn as cl
+from cutlearn.features.problem import VOID
+from cutlearn.images import cells, pasture
+from cutlearn.model.calibrate import Calibration, calibrate, drawn, margin_of, uncalibrated
+from cutlearn.model.decide import expected_iou
+from cutlearn.model.predict import least_energies, problem_of
+
+WORLDS = [cells(seed, (40, 48)) for seed in range(10)]
+IMAGES, MASKS = [w.image for w in WORLDS], [w.labels.copy() for w in WORLDS]
+MASKS[0][:5] = VOID
+NEW, TRUTH = IMAGES[6:], MASKS[6:]
+
+
+def model(**parameters):
+    return cl.Segmenter(**({"features": "linear", "C": 100.0, "n_jobs": 1} | parameters))
+
+
+@pytest.fixture(scope="module", params=["temperature", "isotonic", None])
+def fitted(request):
+    return model(calibration=request.param).fit(IMAGES[:6], MASKS[:6])
+
+
+def held_out(rng, n=20, size=400, wrong=0.3, bias=0.0):
+    """Min-marginals whose true probabilities are known: logit = scale * margin + offset."""
+    rows = []
+    for _ in range(n):
+        margin = rng.normal(0, 2, size)
+        q = 1 / (1 + np.exp(-(wrong * margin + bias)))
+        labels = (rng.random(size) < q).astype(np.uint8)
+        rows.append(drawn(np.stack([margin, np.zeros(size)], axis=-1), labels))
+    return rows
+
+
+def log_likelihood(models, q, masks):
+    return np.mean([np.log(np.take_along_axis(p, np.where(m == VOID, 0, m)[..., None].astype(int),
+                                              -1)[..., 0][m != VOID]).mean()
+                    for p, m in zip(q, masks)])  # fmt: skip
+
+
+def test_probabilities_sum_to_one_in_the_image_shape(fitted):
+    for q, image in zip(fitted.predict_proba(NEW), NEW):
+        assert q.shape == (*image.shape[:2], 2)
+        assert q.dtype == np.float32
+        assert np.abs(q.sum(axis=-1) - 1).max() < 1e-6
+        assert 0 <= q.min() < 0.2 < 0.8 < q.max() <= 1
+
+
+def test_probabilities_rise_with_the_min_marginals(fitted):
+    least = least_energies(problem_of(cl.Sample(NEW[0]), fitted.featurizer_), fitted.w_)
+    q = fitted.calibration_.probabilities(least)
+    order = np.argsort(margin_of(least, 1).ravel())
+    assert (np.diff(q[..., 1].ravel()[order]) >= -1e-12).all()
+
+
+def test_calibration_makes_new_images_likelier():
+    raw, warm = (
+        model(calibration=kind).fit(IMAGES[:6], MASKS[:6]) for kind in (None, "temperature")
+    )
+    assert np.array_equal(raw.w_, warm.w_)
+    q = [m.predict_proba(NEW) for m in (raw, warm)]
+    assert log_likelihood(raw, q[1], TRUTH) > log_likelihood(raw, q[0], TRUTH) + 0.01
+    assert warm.calibration_.held_out
+    assert warm.calibration_.n_images == 6
+
+
+def test_the_temperature_is_found_whatever_the_units():
+    rows = held_out(np.random.default_rng(0), bias=0.5)
+    found = calibrate(rows, "temperature", True)
+    assert abs(found.scale - 0.3) < 0.03
+    assert abs(found.offsets[1] - 0.5) < 0.06
+    assert found.offsets[0] == 0
+    for row in rows:
+        row.least[:] *= 1e-6
+    assert abs(calibrate(rows, "temperature", True).scale * 1e-6 / found.scale - 1) < 1e-3
+
+
+def test_isotonic_steps_follow_the_shares():
+    found = calibrate(held_out(np.random.default_rng(1), wrong=1.0), "isotonic", True)
+    margin = np.linspace(-4, 4, 9)
+    q = found.probabilities(np.stack([margin, np.zeros(9)], axis=-1))
+    assert np.abs(q[:, 1] - 1 / (1 + np.exp(-margin))).max() < 0.06
+    assert np.abs(q.sum(axis=-1) - 1).max() < 1e-12
+
+
+def test_perfectly_separated_labels_stay_finite():
+    margin = np.array([-3.0, -1.0, 1.0, 3.0])
+    rows = [drawn(np.stack([margin, np.zeros(4)], axis=-1), (margin > 0).astype(np.uint8))]
+    for kind in ("temperature", "isotonic"):
+        q = calibrate(rows, kind, True).probabilities(rows[0].least)
+        assert np.isfinite(q).all()
+        assert np.array_equal(q.argmax(axis=-1), rows[0].labels)
+
+
+def test_settled_pixels_are_sure(fitted):
+    seeds = np.full(NEW[0].shape[:2], -1)
+    seeds[3, 4], seeds[5, 6] = 1, 0
+    (q,) = fitted.predict_proba([cl.Sample(NEW[0], seeds=seeds)])
+    assert q[3, 4].tolist() == [0, 1]
+    assert q[5, 6].tolist() == [1, 0]
+
+
+def test_decisions_serve_what_they_name(fitted):
+    q = fitted.predict_proba(NEW)
+    labels = {name: fitted.predict(NEW, decision=name) for name in ("map", "iou", "count")}
+    for i, p in enumerate(q):
+        best = expected_iou(p, labels["iou"][i])
+        assert best >= max(expected_iou(p, labels[name][i]) for name in labels) - 1e-6
+        assert abs(labels["count"][i].sum() - p[..., 1].sum()) <= 0.51
+        assert labels["iou"][i].dtype == np.uint8
+    assert any((a != b).any() for a, b in zip(labels["map"], labels["count"]))
+
+
+def test_calibrating_later_is_remembered_and_saved(fitted, tmp_path):
+    later = model(calibration=fitted.calibration).fit(IMAGES[:3], MASKS[:3])
+    before = later.predict_proba(NEW)[0]
+    assert later.calibrate(IMAGES[3:6], MASKS[3:6]) is later
+    assert later.calibration_.n_images == 3
+    after = later.predict_proba(NEW)[0]
+    assert np.array_equal(before, after) == (fitted.calibration is None)
+    later.save(tmp_path / "m")
+    loaded = cl.load(tmp_path / "m")
+    assert np.array_equal(loaded.predict_proba(NEW)[0], after)
+    assert np.array_equal(loaded.area(NEW)[1], later.area(NEW)[1])
+
+
+def test_ordered_labels_have_probabilities_and_decisions():
+    worlds = [pasture(seed, (30, 40)) for seed in range(5)]
+    images, masks = [w.image for w in worlds], [w.labels for w in worlds]
+    fitted = model(labels="ordered", connectivity=4, C=1000.0).fit(images[:4], masks[:4])
+    (q,) = fitted.predict_proba(images[4:])
+    assert q.shape == (30, 40, 3)
+    assert np.abs(q.sum(axis=-1) - 1).max() < 1e-6
+    assert np.mean(q.argmax(axis=-1) == masks[4]) > 0.85
+    (y,) = fitted.predict(images[4:], decision="iou")
+    assert expected_iou(q, y) >= expected_iou(q, q.argmax(axis=-1)) - 1e-9
+    (y,) = fitted.predict(images[4:], decision="count")
+    assert np.abs(np.bincount(y.ravel(), minlength=3) - q.sum(axis=(0, 1))).max() < 1.01
+    value, interval = fitted.area(images[4:], label=2)
+    assert abs(value[0] - q[..., 2].sum()) < 1e-3 * q.size
+    assert interval[0, 0] <= value[0] <= interval[0, 1]
+
+
+def test_one_image_is_calibrated_on_itself_and_says_so():
+    one = model().fit(IMAGES[1:2], MASKS[1:2])
+    assert (one.calibration_.held_out, one.calibration_.n_images) == (False, 1)
+
+
+def test_areas_need_held_out_images():
+    plain = model(calibration=None).fit(IMAGES[:2], MASKS[:2])
+    with pytest.raises(cl.InputError, match="Call calibrate"):
+        plain.area(NEW)
+    plain.calibrate(IMAGES[2:6], MASKS[2:6])
+    assert plain.area(NEW)[0].shape == (4,)
+    with pytest.raises(cl.InputError, match="level"):
+        plain.area(NEW, level=1.0)
+    with pytest.raises(cl.InputError, match="label"):
+        plain.area(NEW, label=2)
+
+
+def test_a_file_without_calibration_asks_for_one(tmp_path):
+    fitted = model().fit(IMAGES[:2], MASKS[:2])
+    fitted.calibration_ = uncalibrated(2)
+    with pytest.raises(cl.InputError, match="Call calibrate"):
+        fitted.predict_proba(NEW)
+    with pytest.raises(cl.InputError, match="Call calibrate"):
+        fitted.predict(NEW, decision="iou")
+    assert len(fitted.predict(NEW)) == 4
+
+
+def test_images_that_vary_together_widen_the_interval():
+    rows = held_out(np.random.default_rng(6), n=6)
+    alone = calibrate(rows, "temperature", True)
+    pairs = calibrate(rows, "temperature", True, groups=[0, 0, 1, 1, 2, 2])
+    one = calibrate(rows, "temperature", True, groups=[0] * 6)
+    assert (alone.n_groups, pairs.n_groups, one.n_groups) == (6, 3, 1)
+    assert pairs.spread == pytest.approx(alone.spread * np.sqrt(2 / (7 / 5)), rel=1e-12)
+    q = np.full((30, 30, 2), 0.5)
+    width = [np.subtract(*c.area(q, 1, 0.9)[:0:-1]) for c in (alone, pairs, one)]
+    assert width[0] < width[1] < width[2]
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_intervals_of_areas_cover_as_often_as_they_say(level):
+    """Pixels go wrong together: each image has its own shift of the logit."""
+    rng = np.random.default_rng(2)
+
+    def image():
+        margin = rng.normal(0, 2, 400)
+        q = 1 / (1 + np.exp(-(margin + rng.normal(0, 0.5))))
+        return np.stack([margin, np.zeros(400)], -1), (rng.random(400) < q).astype(np.uint8)
+
+    hits, narrow = [], []
+    for _ in range(12):
+        made = calibrate([drawn(*image()) for _ in range(15)], "temperature", True)
+        for _ in range(30):
+            least, labels = image()
+            q = made.probabilities(least)
+            value, low, high = made.area(q, 1, level)
+            assert low <= value <= high
+            hits.append(low <= labels.sum() <= high)
+            alone = np.sqrt((q[:, 1] * (1 - q[:, 1])).sum())
+            narrow.append(abs(labels.sum() - value) <= (1.645 if level > 0.6 else 0.674) * alone)
+    assert abs(np.mean(hits) - level) < 0.06
+    assert np.mean(narrow) < level - 0.15  # what independent pixels would promise
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"scale": 0.0}, {"scale": "1"}, {"offsets": [0.0]}, {"spread": [-1.0, 0.0]}, {"kind": "odd"},
+     {"n_images": -1}, {"n_groups": 1}, {"n_images": 1.5}, {"held_out": 1}, {"kind": "isotonic"}],
+)  # fmt: skip
+def test_lying_headers_are_refused(change):
+    plain, arrays = uncalibrated(2).to_header()
+    assert Calibration.from_header(plain, arrays, 2).kind is None
+    with pytest.raises((ValueError, TypeError)):
+        Calibration.from_header(plain | change, arrays, 2)
