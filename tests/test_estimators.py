@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import math
 
 import numpy as np
 import pytest
@@ -269,8 +270,9 @@ def test_works_in_grid_search(model):
         ("labels", "surrogate", "'ordered'.; no others exist"),
         ("loss", "iou", "one of"),
         ("learner", "likelihood", "no others exist so far"),
-        ("C", -1.0, "'auto' or a finite number > 0"),
-        ("C", True, "'auto' or"),
+        ("C", -1.0, "'auto', a finite number > 0, or infinity"),
+        ("C", math.inf, "infinity with learner='accpm'"),
+        ("C", True, "'auto', a finite"),
         ("tol", 0, "a finite number > 0"),
         ("features", "deep", "or a Featurizer"),
         ("connectivity", 6, "4 or 8"),

@@ -21,6 +21,7 @@ def show_command(model: str, as_json: bool) -> int:
     """Show a model; gives the exit code."""
     from cutlearn.model.boltzmann import BoltzmannSegmenter
     from cutlearn.model.files import load
+    from cutlearn.model.parameters import plain_C
 
     estimator = load(model)
     settings = {
@@ -30,6 +31,7 @@ def show_command(model: str, as_json: bool) -> int:
     if isinstance(estimator, BoltzmannSegmenter):
         fitted, weights, curve, summary = _machine(estimator)
     else:
+        settings["C"] = plain_C(estimator.C)
         fitted, weights, curve, summary = _linear(estimator)
     if as_json:
         said = {"model": model, "settings": settings, "fitted": fitted, "weights": weights,
@@ -49,8 +51,10 @@ def show_command(model: str, as_json: bool) -> int:
 
 def _linear(estimator: "Segmenter") -> Parts:
     """A Segmenter: figures of the fit, weights by name, the training curve, one line."""
+    from cutlearn.model.parameters import plain_C
+
     fitted = {
-        "C": estimator.C_,
+        "C": plain_C(estimator.C_),
         "gap": estimator.gap_,
         "tol": float(estimator.tol),
         "converged": estimator.converged_,

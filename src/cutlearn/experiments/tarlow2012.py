@@ -256,7 +256,7 @@ def _single_table(rows: Sequence[dict[str, float]]) -> str:
         other = np.array([row[name] for row in rows])
         cells.append(
             [name, f"{other.mean():.4f}", f"{int((ours < other).sum())} of {len(rows)}",
-             f"{np.median(ours / other):.2f}"]
+             f"{np.median(ours / np.maximum(other, np.finfo(float).tiny)):.2f}"]
         )  # fmt: skip
     cells.append(["likelihood", f"{ours.mean():.4f}", "", ""])
     titles = ["single aeroplanes", "negative log-likelihood, mean", "likelihood wins",

@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable
 from pathlib import Path
+from sys import float_info
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.steps import rows_to_steps, steps_to_rows
 from cutlearn.model import boltzmann_file
 from cutlearn.model.boltzmann import BoltzmannSegmenter
-from cutlearn.model.parameters import check_parameters, fresh_copy, weight_names
+from cutlearn.model.parameters import check_parameters, fresh_copy, plain_C, weight_names
 from cutlearn.model.segmenter import Segmenter
 from cutlearn.store import atomic_write
 
@@ -62,7 +63,7 @@ def _pack(model: Segmenter) -> tuple[dict[str, Any], Arrays]:
         "parameters": _plain_parameters(model),
         "names": model.w_names_,
         "fitted": {
-            "C": model.C_,
+            "C": plain_C(model.C_),
             "gap": model.gap_,
             "converged": model.converged_,
             "certified": model.certified_,
@@ -154,8 +155,7 @@ def _plain_parameters(model: Segmenter) -> dict[str, Any]:
         given["features"] = None  # the header's own "features" tells all of it
     if not (given["random_state"] is None or isinstance(given["random_state"], int)):
         given["random_state"] = model.featurizer_.random_state
-    if given["C"] != "auto":
-        given["C"] = float(given["C"])
+    given["C"] = plain_C(given["C"])
     given["tol"] = float(given["tol"])
     given["verbose"] = bool(given["verbose"])
     return given
@@ -171,6 +171,7 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
     given = dict(header["parameters"])
     featurizer = Featurizer.from_arrays(part, described, _jobs(given["n_jobs"]))
     given["potentials"] = tuple(str(name) for name in given["potentials"])
+    given["C"] = _strength(given["C"])
     if given["features"] is None:
         given["features"] = fresh_copy(featurizer, featurizer.random_state, None)
     model = Segmenter(**given)
@@ -201,16 +202,22 @@ def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, featurizer: 
     # Tables that no cut can minimise are refused by the four pixels of _build.
     steps = rows_to_steps(arrays["steps"])
     fitted, card = header["fitted"], header["card"]
-    numbers = {name: float(fitted[name]) for name in ("C", "gap")}
-    if not all(map(math.isfinite, numbers.values())) or not isinstance(card, dict):
-        raise ValueError("figures of the fit that are not finite, or no card")
+    C, gap = float(_strength(fitted["C"])), float(fitted["gap"])
+    most = math.inf if model.learner == "accpm" else float_info.max
+    if not 0 < C <= most or not math.isfinite(gap) or not isinstance(card, dict):
+        raise ValueError("figures of the fit that cannot be, or no card")
     model.w_, model.w_names_ = w, names
     model.featurizer_, model.card_ = featurizer, card
-    model.C_, model.gap_ = numbers["C"], numbers["gap"]
+    model.C_, model.gap_ = C, gap
     model.converged_, model.certified_ = bool(fitted["converged"]), bool(fitted["certified"])
     model.steps_, model.n_steps_ = tuple(steps), len(steps)
     model.judged_ = dict(card["metrics"])
     model.classes_ = np.arange(n_labels, dtype=np.uint8)
+
+
+def _strength(value: Any) -> Any:
+    """Read back what `plain_C` wrote."""
+    return math.inf if value == "inf" else value
 
 
 def _jobs(value: Any) -> int | None:

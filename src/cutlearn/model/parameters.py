@@ -40,8 +40,9 @@ def check_parameters(model: Any) -> None:
     _need(model, "loss", named, f"one of {tuple(NAMED)} or a Loss")
     learner = _is(model.learner, *LEARNERS)
     _need(model, "learner", learner, f"one of {LEARNERS}; no others exist so far")
-    C = _is(model.C, "auto") or _positive(model.C)
-    _need(model, "C", C, "'auto' or a finite number > 0")
+    endless = model.learner == "accpm" and _endless(model.C)
+    C = endless or _is(model.C, "auto") or _positive(model.C)
+    _need(model, "C", C, "'auto', a finite number > 0, or infinity with learner='accpm'")
     _need(model, "tol", _positive(model.tol), "a finite number > 0")
     features = isinstance(model.features, Featurizer) or _is(model.features, *FEATURES)
     _need(model, "features", features, f"one of {FEATURES} or a Featurizer")
@@ -91,6 +92,11 @@ def _check_ordered(model: Any) -> None:
     name = model.features.features if isinstance(model.features, Featurizer) else model.features
     plain = name not in ("auto", "boosted")
     _need(model, "features", plain, "'linear' or such a Featurizer when labels are ordered")
+
+
+def plain_C(C: float | str) -> float | str:
+    """Give C as JSON can hold it: a finite number, "auto", or "inf" for no regulariser."""
+    return C if isinstance(C, str) else "inf" if math.isinf(C) else float(C)
 
 
 def envelope_of(model: Any) -> EnvelopeSpec | None:
@@ -163,6 +169,10 @@ def _is(value: Any, *names: str) -> bool:
 
 def _whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and type(value) is not bool
+
+
+def _endless(value: Any) -> bool:
+    return isinstance(value, float | np.floating) and float(value) == math.inf
 
 
 def _positive(value: Any) -> bool:
