@@ -3,15 +3,18 @@
 The size of gould2011's real work. Unary, contrast and envelope weights are learned together to a
 certified 1 % gap; prints seconds a round and where they go. "rest" is all of the wall clock that is
 neither oracle nor master, without the preparation before the first round, which is told apart.
+Images are asked one by one, so that the CPU seconds of every call are known.
 
-    python benchmarks/envelope_training.py [--images 20] [--regions 300] [--jobs 1] [--plain]
+    python benchmarks/envelope_training.py [--images 20] [--regions 300] [--plain]
 """
 
 import argparse
 import json
 import os
+import statistics
 import time
 import warnings
+from unittest import mock
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
@@ -21,6 +24,7 @@ from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.features.edges import edge_features
 from cutlearn.features.problem import Problem
+from cutlearn.learn import kinds, oracle
 from cutlearn.learn.train import train
 
 SHAPE = (480, 640)
@@ -53,28 +57,43 @@ def world(number, regions):
     return p, y
 
 
+def one_by_one(calls):
+    """The oracles' round, image by image; CPU seconds go to `calls`."""
+
+    def ask(oracles, w, threads):
+        rows = []
+        for one in oracles:
+            begin = time.process_time()
+            rows += list(oracle.ask([one], w))
+            calls.append(time.process_time() - begin)
+        return np.array(rows)
+
+    return mock.patch.object(kinds, "ask", ask)
+
+
 def measure(problems, labels, envelope, options):
     """Train once; where the time of a round goes."""
-    seen = []
+    seen, calls = [], []
     begin, cpu = time.perf_counter(), time.process_time()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), one_by_one(calls):
         warnings.simplefilter("ignore", ConvergenceWarning)
         r = train(
-            problems, labels, C=options.C, envelope=envelope, n_jobs=options.jobs,
+            problems, labels, C=options.C, envelope=envelope, n_jobs=1,
             max_steps=options.most, callback=lambda _: seen.append(time.perf_counter()),
         )  # fmt: skip
     whole, cpu = time.perf_counter() - begin, time.process_time() - cpu
-    oracle = sum(step.oracle_seconds for step in r.steps)
+    asked = sum(step.oracle_seconds for step in r.steps)
     master = sum(step.master_seconds for step in r.steps)
     # From the end of the first round on, all that is neither of the two.
     late = seen[-1] - seen[0] if len(seen) > 1 else 0.0
     known = sum(step.oracle_seconds + step.master_seconds for step in r.steps[1:])
-    calls = sum(step.calls for step in r.steps)
     return {
-        "envelope": str(envelope), "rounds": len(r.steps), "calls": calls, "gap": r.relative_gap,
-        "seconds": whole, "cpu": cpu, "prepared": whole - oracle - master - max(late - known, 0.0),
-        "round": oracle / calls * len(problems) + master / len(r.steps),
-        "oracle": oracle / whole, "master": master / whole, "rest": 1 - (oracle + master) / whole,
+        "envelope": str(envelope), "rounds": len(r.steps), "calls": len(calls),
+        "gap": r.relative_gap, "seconds": whole, "cpu": cpu,
+        "prepared": whole - asked - master - max(late - known, 0.0),
+        "round": sum(calls) / len(calls) * len(problems),
+        "call": [min(calls), statistics.median(calls), max(calls)],
+        "oracle": asked / whole, "master": master / whole, "rest": 1 - (asked + master) / whole,
         "rest of a round": max(late - known, 0.0) / late if late else 0.0,
     }  # fmt: skip
 
@@ -86,7 +105,6 @@ def main():
     parser.add_argument("--lines", type=int, default=10)
     parser.add_argument("--C", type=float, default=1000.0)
     parser.add_argument("--most", type=int, default=100, help="rounds at most")
-    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--plain", action="store_true", help="without envelopes too")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -96,14 +114,15 @@ def main():
     if options.json:
         print(json.dumps(table))
         return
-    print(f"{options.images} images of 640 x 480, {options.regions} regions, {options.jobs} "
-          f"thread(s); load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")  # fmt: skip
+    print(f"{options.images} images of 640 x 480, {options.regions} regions, one "
+          f"thread; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")  # fmt: skip
     for row in table:
         print(
             "{envelope}\n  rounds {rounds}, calls {calls}, gap {gap:.2%}, seconds {seconds:.1f} "
-            "(cpu {cpu:.1f}), preparing {prepared:.2f}\n  seconds a round of all images "
-            "{round:.2f}: oracle {oracle:.1%}, master {master:.2%}, rest {rest:.1%} (of the rounds "
-            "themselves {rest of a round:.2%})".format(**row)
+            "(cpu {cpu:.1f}), preparing {prepared:.2f}\n  CPU seconds a call "
+            "{call[0]:.2f} at least, {call[1]:.2f} in the middle, {call[2]:.2f} at most; a round "
+            "of all images {round:.2f}: oracle {oracle:.1%}, master {master:.2%}, rest "
+            "{rest:.1%} (of the rounds themselves {rest of a round:.2%})".format(**row)
         )
 
 

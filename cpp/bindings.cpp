@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "engine.hpp"
+#include "nested.hpp"
 
 namespace nb = nanobind;
 using namespace cutlearn;
@@ -105,6 +106,10 @@ Input make_input(double constant, const In<double>& unary, std::vector<std::int6
   return input;
 }
 
+using MakeEngine = std::unique_ptr<Engine> (*)(const Input&, const Survey&);
+
+// The engine of an energy, or nothing if its numbers are faulty.
+template <MakeEngine make>
 std::unique_ptr<Flow> make_flow(double constant, In<double> unary, std::vector<std::int64_t> shape,
                                 int connectivity, In<Id> edges, std::vector<In<double>> weights,
                                 std::vector<int> kinds, nb::tuple regions,
@@ -115,7 +120,14 @@ std::unique_ptr<Flow> make_flow(double constant, In<double> unary, std::vector<s
   const Survey s = survey(input);
   if (s.bad_unary >= 0 || s.bad_edge >= 0 || s.worst_edge >= 0 || !std::isfinite(s.total()))
     return nullptr;
-  return std::make_unique<Flow>(make_engine(input, s));
+  return std::make_unique<Flow>(make(input, s));
+}
+
+// Solved while the arrays of the input are there.
+std::unique_ptr<Engine> make_solved(const Input& input, const Survey& survey) {
+  auto engine = make_engine_once(input, survey);
+  engine->solve();
+  return engine;
 }
 
 Survey make_survey(double constant, In<double> unary, std::vector<std::int64_t> shape,
@@ -210,7 +222,10 @@ NB_MODULE(_core, m) {
       nb::arg("edges").noconvert(), nb::arg("weights").noconvert(), nb::arg("kinds"),           \
       nb::arg("regions"), nb::arg("fixed").noconvert()
   m.def("survey", &make_survey, ENERGY_ARGUMENTS, nb::sig("def survey" ENERGY_SIGNATURE "Survey"));
-  m.def("flow", &make_flow, ENERGY_ARGUMENTS, nb::sig("def flow" ENERGY_SIGNATURE "Flow | None"));
+  m.def("flow", &make_flow<make_engine>, ENERGY_ARGUMENTS,
+        nb::sig("def flow" ENERGY_SIGNATURE "Flow | None"));
+  m.def("solved", &make_flow<make_solved>, ENERGY_ARGUMENTS,
+        nb::sig("def solved" ENERGY_SIGNATURE "Flow | None"));
 
   nb::class_<Flow>(m, "Flow")
       .def("solve", [](Flow& f) { f.use([](Engine& e) { e.solve(); }); })

@@ -1,7 +1,6 @@
 // Input -> Network: quantises the numbers straight into the solver's layout.
 //
-// Order matters in two places: unaries come after the edges because clipping asks what the
-// edges carry, and the direct pushes come last, when every excess is known.
+// Unaries come after the edges because clipping asks what the edges carry.
 #pragma once
 
 #include <utility>
@@ -36,7 +35,6 @@ class Builder {
     if constexpr (D) add_grid_edges();
     if constexpr (Net::has_arcs) add_arcs();
     add_unaries(clip);
-    push_directly();
   }
 
  private:
@@ -167,31 +165,6 @@ class Builder {
     clipped.push_back({v, u - left, u < 0});
     clipped_exactly = clipped_exactly && bound < Cap{1} << 53 && (u - left) + left == u &&
                       u - (u - left) == left;
-  }
-
-  // Most flow travels one edge: source -> v -> w -> sink. Here that needs no search. A member has
-  // nothing to send to its hubs yet.
-  void push_directly() {
-    for (Id v = net_.begin(); v < net_.end(); ++v) {
-      if (net_.excess[v] <= 0) continue;
-      for (Id d = 0; d < D && net_.excess[v] > 0; ++d)
-        push_directly(v, v + net_.offset[d], net_.at(v, d), net_.at(v + net_.offset[d], d ^ 1));
-      if (!Net::kListed && v < grid_.slots) continue;
-      net_.any_arc(v, 0, [&](Id, Id w, R& out, R& in) {
-        push_directly(v, w, out, in);
-        return net_.excess[v] == 0;
-      });
-    }
-  }
-
-  void push_directly(Id v, Id w, R& out, R& in) {
-    if (net_.excess[w] >= 0) return;
-    const Cap amount = std::min<Cap>({out, net_.excess[v], -net_.excess[w]});
-    out -= static_cast<R>(amount);
-    in += static_cast<R>(amount);
-    net_.excess[v] -= amount;
-    net_.excess[w] += amount;
-    net_.K += amount;
   }
 
   Net& net_;

@@ -6,9 +6,12 @@ namespace cutlearn {
 std::unique_ptr<Engine> make_narrow(const Input& input, const Survey& survey, double scale);
 std::unique_ptr<Engine> make_wide(const Input& input, const Survey& survey);
 
+std::unique_ptr<Engine> make_engine_at(const Input& input, const Survey& survey, double narrow) {
+  return narrow > 0 ? make_narrow(input, survey, narrow) : make_wide(input, survey);
+}
+
 std::unique_ptr<Engine> make_engine(const Input& input, const Survey& survey) {
-  const double scale = narrow_scale(input, survey);
-  return scale > 0 ? make_narrow(input, survey, scale) : make_wide(input, survey);
+  return make_engine_at(input, survey, narrow_scale(input, survey));
 }
 
 }  // namespace cutlearn

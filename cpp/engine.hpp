@@ -52,6 +52,11 @@ class Engine {
   virtual void change_fixed(std::span<const std::int64_t> index,
                             std::span<const std::int8_t> labels) = 0;
 
+  // ensures the unary of nodes[k] grows by factor * mass[k]; nothing is stored, and the survey must
+  // have counted it
+  virtual void shift_unary(std::span<const Id> nodes, std::span<const double> mass,
+                           double factor) = 0;
+
   // phi[2 i + k] = least energy with node i at label k, infinite against a fixed label.
   // requires a solve after the last change
   virtual void min_marginals(double* phi, int threads) = 0;
@@ -78,5 +83,7 @@ class Engine {
 
 // requires a survey without faults and a finite total
 std::unique_ptr<Engine> make_engine(const Input& input, const Survey& survey);
+// Likewise with a scale at which every number is whole; 0: residuals of 64 bits.
+std::unique_ptr<Engine> make_engine_at(const Input& input, const Survey& survey, double narrow);
 
 }  // namespace cutlearn

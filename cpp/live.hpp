@@ -15,6 +15,7 @@
 #include "engine.hpp"
 #include "marginals.hpp"
 #include "maxflow.hpp"
+#include "sweep.hpp"
 
 namespace cutlearn {
 
@@ -57,6 +58,7 @@ class Live final : public Engine {
   }
 
   void solve() override {
+    if (!solved_) push_ahead(net_);
     flow_.solve();
     changed_.clear();
     resumed_ = solved_;
@@ -121,6 +123,30 @@ class Live final : public Engine {
     stale_ = stale_ || clips_;
     for (std::size_t k = 0; k < index.size() && !stale_; ++k)
       force(grid_.slot(static_cast<Id>(index[k])), labels[k]);
+  }
+
+  void shift_unary(std::span<const Id> nodes, std::span<const double> mass,
+                   double factor) override {
+    double last_mass = -1;
+    Cap amount = 0;
+    std::int64_t inexact = 0;
+    Id slot = 0, row_end = -1;  // nodes in the order of a row need no division
+    for (std::size_t k = 0; k < nodes.size(); ++k) {
+      if (mass[k] != last_mass) {
+        last_mass = mass[k];
+        const std::int64_t before = quantise_.inexact;
+        amount = quantise_(factor * last_mass);
+        inexact = quantise_.inexact - before;
+      } else {
+        quantise_.inexact += inexact;
+      }
+      const bool next = k > 0 && nodes[k] == nodes[k - 1] + 1 && nodes[k] < row_end;
+      slot = next ? slot + 1 : grid_.slot(nodes[k]);
+      if (!next) row_end = (nodes[k] / grid_.size[2] + 1) * grid_.size[2];
+      if (amount == 0) continue;
+      for_networks([&](Net& net) { net.add_unary(slot, amount); });
+      forced_.empty() ? flow_.excess_changed(slot) : unary_changed(slot);
+    }
   }
 
   void min_marginals(double* phi, int threads) override {

@@ -35,7 +35,16 @@ def check_checkerboard(said):
     assert rates["pixel by pixel"] == pytest.approx(45, abs=1)  # (1 - 0.1) / 2
 
 
-CHECKS = {"plot_checkerboard.py": check_checkerboard}
+def check_shapes(said):
+    """The exact log-likelihood rises along the training, from and to what the text says."""
+    rising = [float(found) for found in re.findall(r"mean log p +(-[\d.]+)", said)]
+    assert len(rising) == 5
+    assert rising == sorted(rising)
+    assert rising[0] == pytest.approx(-41, abs=1)
+    assert rising[-1] > -14
+
+
+CHECKS = {"plot_checkerboard.py": check_checkerboard, "plot_shapes.py": check_shapes}
 
 
 def test_there_are_examples():

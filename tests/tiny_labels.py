@@ -1,6 +1,6 @@
 """Problems of several labels, small enough to enumerate, and their losses in plain words."""
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 
@@ -56,6 +56,19 @@ def random_weights(rng, problem, L):
             V[k:, j:] -= rng.exponential() * (rng.random() < 0.7)
         tables.append(V.ravel())
     return np.concatenate([node, *tables])
+
+
+def submodular_rows(problem, L):
+    """G of G w >= 0: V(a, d) + V(c, b) >= V(a, b) + V(c, d) for all a < c and b < d, each table."""
+    rows = []
+    for g, (a, c), (b, d) in product(
+        range(problem.n_edge_features), *[list(combinations(range(L), 2))] * 2
+    ):
+        tables = np.zeros((problem.n_edge_features, L, L))
+        tables[g, [a, c], [d, b]] = 1
+        tables[g, [a, c], [b, d]] = -1
+        rows.append(np.concatenate([np.zeros(L * problem.n_node_features), tables.ravel()]))
+    return np.array(rows)
 
 
 def hamming(y, truth):

@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from cutlearn.learn.losses import Absolute, Count, CountFunction, Hamming, LabelCount
     from cutlearn.learn.order import choose_order
     from cutlearn.learn.train import train
+    from cutlearn.model.boltzmann import BoltzmannSegmenter
     from cutlearn.model.files import load
     from cutlearn.model.segmenter import Segmenter
+    from cutlearn.shape.boltzmann import Boltzmann
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Absolute",
+    "Boltzmann",
+    "BoltzmannSegmenter",
     "ConvergenceWarning",
     "Count",
     "CountFunction",
@@ -55,6 +59,8 @@ __all__ = [
 # Names that are imported when they are first used: scikit-learn alone takes longer to import than
 # all the rest.
 _LATER = {
+    "Boltzmann": "cutlearn.shape.boltzmann",
+    "BoltzmannSegmenter": "cutlearn.model.boltzmann",
     "choose_order": "cutlearn.learn.order",
     "Absolute": "cutlearn.learn.losses",
     "LabelCount": "cutlearn.learn.losses",

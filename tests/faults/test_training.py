@@ -1,8 +1,12 @@
 """Odd problems are learned or refused in a sentence; nothing is lost when an oracle fails."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import tiny_labels
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
@@ -23,9 +27,9 @@ def some(images=6, seed=0):
     return [with_regions(p, random_regions(rng, p.n_nodes)) for p in problems], truth
 
 
-def failing(monkeypatch, call, kind, what="it broke"):
+def failing(monkeypatch, call, kind, what="it broke", rounds="oracle_round"):
     """Let the core fail in the n-th oracle call of all rounds."""
-    real, done = oracle._core.oracle_round, 0
+    real, done = getattr(oracle._core, rounds), 0
 
     def fake(oracles, w, threads):
         nonlocal done
@@ -34,19 +38,40 @@ def failing(monkeypatch, call, kind, what="it broke"):
             raise kind(call - first - 1, what)
         return real(oracles, w, threads)
 
-    monkeypatch.setattr(oracle._core, "oracle_round", fake)
+    monkeypatch.setattr(oracle._core, rounds, fake)
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, MemoryError, OverflowError])
-def test_the_37th_oracle_call_fails(kind, monkeypatch, tmp_path):
-    problems, truth = some()
-    settings = {"C": 10.0, "tol": 1e-7, "envelope": SPEC, "groups": 2}
+BINARY, ORDERED = {"envelope": SPEC}, {"kind": "ordered", "n_labels": 3}
+# Each kind of labels with each learner, with and without a regulariser.
+MODES = {
+    "bundle": {"C": 10.0, **BINARY},
+    "accpm": {"C": 10.0, "learner": "accpm", **BINARY},
+    "accpm inf": {"C": math.inf, "learner": "accpm", **BINARY},
+    "ordered bundle": {"C": 10.0, **ORDERED},
+    "ordered accpm": {"C": 10.0, "learner": "accpm", **ORDERED},
+    "ordered accpm inf": {"C": math.inf, "learner": "accpm", **ORDERED},
+}
+every_mode = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+
+
+def world_of(mode, images=6, seed=0):
+    """Problems and labels of the mode's kind."""
+    if "kind" not in mode:
+        return some(images, seed)
+    return tiny_labels.tiny_set(np.random.default_rng(seed), 3, images=images)
+
+
+@every_mode
+@pytest.mark.parametrize("error", [RuntimeError, MemoryError, OverflowError])
+def test_the_37th_oracle_call_fails(mode, error, monkeypatch, tmp_path):
+    problems, truth = world_of(mode)
+    settings = {**mode, "tol": 1e-7, "groups": 2}
     whole = train(problems, truth, **settings)
     assert len(whole.steps) > 7, "there is a call to fail, and something after it"
     file = tmp_path / "run"
     with monkeypatch.context() as patch:
-        failing(patch, 37, kind)
-        raised = InputError if kind is OverflowError else kind
+        failing(patch, 37, error, rounds="ordered_round" if "kind" in mode else "oracle_round")
+        raised = InputError if error is OverflowError else error
         with pytest.raises(raised, match=r"^image 0: .*it broke"):
             train(problems, truth, **settings, checkpoint=file)
     assert len(load_checkpoint(file, "train")[1]["steps"]) == 6
@@ -70,27 +95,34 @@ def test_the_core_names_the_image_whose_energy_is_beyond_numbers():
         pool.ask(np.array([1e150]), 2)
 
 
-def test_a_zero_column_changes_nothing_and_gets_no_weight():
-    problems, truth = some()
+@every_mode
+def test_a_zero_column_changes_nothing_and_gets_no_weight(mode):
+    problems, truth = world_of(mode)
     wide = [
         Problem(np.insert(p.node_features, 1, 0.0, axis=1), p.edges,
                 np.append(p.edge_features, np.zeros((p.n_edges, 1)), axis=1), p.regions)
         for p in problems
     ]  # fmt: skip
-    plain = train(problems, truth, C=10.0, tol=1e-6, envelope=SPEC)
-    padded = train(wide, truth, C=10.0, tol=1e-6, envelope=SPEC)
-    assert padded.objective == pytest.approx(plain.objective, rel=1e-5)
+    plain = train(problems, truth, **mode, tol=1e-6)
+    padded = train(wide, truth, **mode, tol=1e-6)
+    assert padded.objective == pytest.approx(plain.objective, rel=1e-5, abs=1e-8)
     parts = padded.layout.split(padded.w)
-    assert abs(parts["node"][1]) < 1e-9
-    assert parts["edge"][2] < 1e-9
+    pairs = parts["tables"] if "kind" in mode else parts["edge"]
+    idle = [*np.atleast_2d(parts["node"])[:, 1], *np.ravel(pairs[2])]
+    assert np.abs(idle).max() < 1e-9
+
+
+def with_constant(problem):
+    """The problem with a column of ones."""
+    ones = np.ones((problem.n_nodes, 1))
+    return replace(problem, node_features=np.append(problem.node_features, ones, axis=1))
 
 
 @pytest.mark.parametrize("label", [0, 1])
 @pytest.mark.parametrize("loss", [Hamming(), Count(), CountFunction(np.square)], ids=str)
 def test_images_with_one_label_only_are_learned(label, loss):
     problems, truth = some(3)
-    problems = [Problem(np.append(p.node_features, np.ones((p.n_nodes, 1)), axis=1), p.edges,
-                        p.edge_features, p.regions) for p in problems]  # fmt: skip
+    problems = [with_constant(p) for p in problems]
     truth = [np.full_like(y, label) for y in truth]
     r = train(problems, truth, loss, C=1e6, tol=1e-3, envelope=SPEC)
     assert r.converged
@@ -98,12 +130,71 @@ def test_images_with_one_label_only_are_learned(label, loss):
     assert risk < 0.01, "a constant column tells it all"
 
 
-def test_constraints_against_the_cone_are_refused():
-    problems, truth = some(2)
-    rows = np.zeros((1, 9))
-    rows[0, -1] = 1.0  # a bend that is not concave
+@every_mode
+@pytest.mark.parametrize("label", [0, 1, 2])
+def test_one_label_only_is_learned_in_every_mode(mode, label):
+    if label == 2 and "kind" not in mode:
+        return
+    problems, truth = world_of(mode, 3)
+    problems, truth = [with_constant(p) for p in problems], [np.full_like(y, label) for y in truth]
+    strong = {**mode, "C": max(mode["C"], 1e6)}
+    r = train(problems, truth, **strong, tol=1e-3)
+    assert r.converged
+    assert r.objective - r.w @ r.w / (2 * strong["C"]) < 0.01, "a constant column tells it all"
+
+
+@every_mode
+def test_constraints_against_the_cone_are_refused(mode):
+    problems, truth = world_of(mode, 2)
+    if "kind" in mode:
+        row = -tiny_labels.submodular_rows(problems[0], 3)[0]  # a table that is not submodular
+    else:
+        row = np.eye(9)[-1]  # a bend that is not concave
     with pytest.raises(InputError, match="constraints: no weights satisfy"):
-        train(problems, truth, envelope=SPEC, constraints=(rows, [1.0]))
+        train(problems, truth, **mode, constraints=([row], [1.0]))
+
+
+@every_mode
+def test_labels_that_do_not_fit_are_refused(mode):
+    problems, truth = world_of(mode, 2)
+    for bad, words in (
+        (truth[1][:-1], "image 1: labels: shape"),
+        (np.full(truth[1].size, 77), "image 1: labels: values 77 found"),
+        (np.full(truth[1].size, -1), "image 1: labels: values -1 found"),
+        (np.full(truth[1].size, np.nan), "image 1: labels: values nan found"),
+    ):
+        with pytest.raises(InputError, match=words):
+            train(problems, [truth[0], bad], **mode)
+    with pytest.raises(InputError, match="problems: none found"):
+        train([], [], **mode)
+    with pytest.raises(InputError, match="1 found for 2 problems"):
+        train(problems, truth[:1], **mode)
+
+
+@pytest.mark.parametrize("kind", ["binary", "ordered"])
+def test_a_mask_on_its_side_is_refused(kind):
+    problem = Problem(np.ones((6, 1)), shape=(2, 3), connectivity=4)
+    mask = np.array([[0, 1], [1, 0], [0, 0]], np.uint8)
+    with pytest.raises(InputError, match=r"labels: shape \(3, 2\) found for 6 nodes of shape"):
+        train([problem], [mask], kind=kind)
+    train([problem], [mask.T], kind=kind)
+    train([problem], [mask.ravel()], kind=kind)
+
+
+def test_labels_that_cannot_be_counted_are_refused():
+    """Without n_labels, L is read off the labels, whatever they are."""
+    problem = Problem(np.ones((2, 1)))
+    for bad in ([0, np.nan], [0, np.inf], [0, 200]):
+        with pytest.raises(InputError, match=r"image 0: labels: values (nan|inf|200)"):
+            train([problem], [bad], kind="ordered")
+
+
+@pytest.mark.parametrize("learner", ["bundle", "nslack"])
+@pytest.mark.parametrize("kind", [BINARY, ORDERED], ids=["binary", "ordered"])
+def test_no_regulariser_with_a_master_that_cannot(kind, learner):
+    problems, truth = world_of(kind, 2)
+    with pytest.raises(InputError, match=r"C: infinity .* Choose learner='accpm'"):
+        train(problems, truth, learner=learner, C=math.inf, **kind)
 
 
 def refused(**changes):

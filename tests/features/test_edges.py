@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cutlearn.errors import InputError
-from cutlearn.features.edges import edge_features, edge_names
+from cutlearn.features.edges import edge_contrast, edge_features, edge_names
 from cutlearn.grid import grid_offsets
 
 
@@ -64,3 +64,11 @@ def test_one_set_a_direction():
 def test_unknown_connectivity():
     with pytest.raises(InputError, match="connectivity: 5 found"):
         grid_offsets(2, 5)
+
+
+def test_contrast_by_itself_is_the_column():
+    image = np.random.default_rng(0).random((5, 7, 3)).astype(np.float32)
+    for connectivity in (4, 8):
+        column = edge_names(2, connectivity).index("contrast")
+        whole = edge_features(image, connectivity)[:, column]
+        assert np.array_equal(edge_contrast(image, connectivity), whole)

@@ -1,5 +1,7 @@
 """Segmenter beyond the common checks: checkpoints, interrupts, kept files, what is told."""
 
+import json
+import math
 import signal
 import subprocess
 import sys
@@ -7,13 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors
+from click.testing import CliRunner
 
 import cutlearn as cl
+from cutlearn.app.cli import main
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images import Sample
 from cutlearn.learn.losses import Hamming
-from cutlearn.model.files import read_header
+from cutlearn.model.files import KEY, read_header
 from cutlearn.run.checkpoint import Interrupted
 from features.worlds import world
 
@@ -174,6 +179,29 @@ def test_a_loss_object_comes_back_as_its_description(tmp_path):
     assert all(map(np.array_equal, again.predict(IMAGES), model.predict(IMAGES)))
     with pytest.raises(cl.InputError, match="The 'loss' parameter"):
         again.fit(IMAGES, MASKS)
+
+
+def strict(text):
+    """JSON as every other reader wants it: no Infinity."""
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_a_model_without_regulariser_is_saved_and_loaded(tmp_path):
+    model = boosted(learner="accpm", C=math.inf).fit(IMAGES[:3], MASKS[:3])
+    assert math.inf == model.C_
+    assert model.certified_
+    assert model.converged_
+    model.save(tmp_path / "m")
+    with safetensors.safe_open(str(tmp_path / "m"), framework="numpy") as file:
+        header = strict(file.metadata()[KEY])
+    assert header["parameters"]["C"] == header["fitted"]["C"] == "inf"
+    again = cl.load(tmp_path / "m")
+    assert again.C == again.C_ == math.inf
+    assert again.w_.tobytes() == model.w_.tobytes()
+    shown = CliRunner().invoke(main, ["show", str(tmp_path / "m"), "--json"])
+    assert strict(shown.stdout)["settings"]["C"] == "inf"
+    with pytest.raises(cl.InputError, match=r"The 'C' parameter .* infinity with learner='accpm'"):
+        boosted(C=math.inf).fit(IMAGES[:3], MASKS[:3])
 
 
 def test_the_card_has_blanks_for_a_person(whole, tmp_path):

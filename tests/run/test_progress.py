@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cutlearn.run.progress import Progress, clock, time_left
+from cutlearn.run.progress import Phases, Progress, clock, time_left
 
 
 def step(number, gap, tol=0.01):
@@ -57,3 +57,15 @@ def test_time_left(first, gap, wanted):
 
 def test_clock():
     assert [clock(x) for x in (7.2, 185, 7200, math.inf)] == ["7 s", "3:05", "2:00:00", "-"]
+
+
+def test_phases_are_shown_one_after_the_other():
+    stream = io.StringIO()
+    with Phases(stream) as shown:
+        for what in ("shapes", "margins"):
+            for done in range(1, 4):
+                shown(done, 3, what)
+    lines = stream.getvalue().splitlines()
+    assert [line for line in lines if "3 of 3" in line] == [lines[1], lines[3]]
+    assert lines[0].startswith("shapes: 1 of 3 steps")
+    assert lines[2].startswith("margins: 1 of 3 steps")

@@ -222,7 +222,7 @@ def demo(**options: Any) -> int:
 
 
 @main.command(short_help="Run a paper's experiment again.")
-@click.argument("paper", type=click.Choice(["gould2011", "all"]))
+@click.argument("paper", type=click.Choice(["gould2011", "antoniuk2012", "yang2014", "all"]))
 @click.option("--data", type=FOLDER, help="Folder of the data sets, for papers that need any.")
 @click.option("-o", "--output", type=FOLDER, required=True, help="Folder for tables and pictures.")
 @_machines
@@ -230,6 +230,10 @@ def reproduce(**options: Any) -> int:
     """Run the experiment of PAPER again: a table beside the paper's figures, and pictures.
 
     gould2011: envelopes over the squares of a noisy checkerboard; about a minute.
+
+    antoniuk2012: two learners on pictures of three ordered labels; some minutes.
+
+    yang2014: learned shapes on horses and pedestrians (--data); about half an hour.
     """
     from cutlearn.app.reproduce import reproduce_command
 

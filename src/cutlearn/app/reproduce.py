@@ -10,7 +10,7 @@ import click
 from cutlearn.errors import InputError
 from cutlearn.run.progress import clock
 
-PAPERS = ("gould2011",)
+PAPERS = ("gould2011", "antoniuk2012", "yang2014")
 
 
 def reproduce_command(paper: str, data: str | None, output: str, as_json: bool) -> int:

@@ -2,37 +2,38 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cutlearn.app.tables import percent, text_table
 
+if TYPE_CHECKING:
+    from cutlearn.model.boltzmann import BoltzmannSegmenter
+    from cutlearn.model.segmenter import Segmenter
+
+Parts = tuple[dict[str, Any], dict[str, float], list[dict[str, Any]], str]
 # Steps of a long run that are shown: the first ones, then evenly.
 MOST_ROWS = 20
 
 
 def show_command(model: str, as_json: bool) -> int:
     """Show a model; gives the exit code."""
+    from cutlearn.model.boltzmann import BoltzmannSegmenter
     from cutlearn.model.files import load
+    from cutlearn.model.parameters import plain_C
 
     estimator = load(model)
-    fitted = {
-        "C": estimator.C_,
-        "gap": estimator.gap_,
-        "tol": float(estimator.tol),
-        "converged": estimator.converged_,
-        "certified": estimator.certified_,
-        "steps": estimator.n_steps_,
-    }
     settings = {
         name: value if isinstance(value, str | int | float | None) else str(value)
         for name, value in estimator.get_params(deep=False).items()
     }
-    weights = dict(zip(estimator.w_names_, estimator.w_.tolist()))
+    if isinstance(estimator, BoltzmannSegmenter):
+        fitted, weights, curve, summary = _machine(estimator)
+    else:
+        settings["C"] = plain_C(estimator.C)
+        fitted, weights, curve, summary = _linear(estimator)
     if as_json:
-        curve = [{"step": s.number, "objective": s.best, "lower_bound": s.lower_bound,
-                  "gap": s.relative_gap} for s in estimator.steps_]  # fmt: skip
         said = {"model": model, "settings": settings, "fitted": fitted, "weights": weights,
                 "card": estimator.card_, "curve": curve}  # fmt: skip
         click.echo(json.dumps(said))
@@ -41,12 +42,46 @@ def show_command(model: str, as_json: bool) -> int:
         (f"model {model}", _lines({**settings, **fitted})),
         ("card", _lines(estimator.card_)),
         ("weights", text_table(["name", "weight"], [[n, f"{v:+.4g}"] for n, v in weights.items()])),
-        ("training curve", _curve(estimator.steps_)),
+        ("training curve", _curve(curve)),
     ):
         click.echo(f"{title}\n{'=' * len(title)}\n{text}\n")
-    state = "certified" if estimator.converged_ else f"not reached; {percent(estimator.tol)} wanted"
-    click.echo(f"{len(weights)} weights, gap {percent(estimator.gap_)} ({state})")
+    click.echo(summary)
     return 0
+
+
+def _linear(estimator: "Segmenter") -> Parts:
+    """A Segmenter: figures of the fit, weights by name, the training curve, one line."""
+    from cutlearn.model.parameters import plain_C
+
+    fitted = {
+        "C": plain_C(estimator.C_),
+        "gap": estimator.gap_,
+        "tol": float(estimator.tol),
+        "converged": estimator.converged_,
+        "certified": estimator.certified_,
+        "steps": estimator.n_steps_,
+    }
+    weights = dict(zip(estimator.w_names_, estimator.w_.tolist()))
+    curve = [{"step": s.number, "objective": s.best, "lower_bound": s.lower_bound,
+              "gap": s.relative_gap, "oracle_seconds": s.oracle_seconds,
+              "master_seconds": s.master_seconds} for s in estimator.steps_]  # fmt: skip
+    state = "certified" if estimator.converged_ else f"not reached; {percent(estimator.tol)} wanted"
+    return (
+        fitted,
+        weights,
+        curve,
+        f"{len(weights)} weights, gap {percent(estimator.gap_)} ({state})",
+    )
+
+
+def _machine(estimator: "BoltzmannSegmenter") -> Parts:
+    """A BoltzmannSegmenter: likewise, with the size (root mean square) of each part of w."""
+    fitted = {"strength": estimator.strength_, "cycles": len(estimator.violated_)}
+    parts = {name: part for name, part in estimator.w_.items() if part.size}
+    weights = {f"{n} {list(p.shape)}": float((p * p).mean() ** 0.5) for n, p in parts.items()}
+    curve = [{"cycle": k, "violated": v} for k, v in enumerate(estimator.violated_, 1)]
+    count = sum(part.size for part in parts.values())
+    return fitted, weights, curve, f"{count} weights in {len(parts)} parts"
 
 
 def _lines(values: Mapping[str, Any], indent: str = "") -> str:
@@ -69,16 +104,11 @@ def _number(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _curve(steps: Sequence[Any]) -> str:
+def _curve(steps: Sequence[Mapping[str, Any]]) -> str:
     """Write the steps of training as a table; of many, some from every part of the run."""
     if not steps:
         return "no step was needed"
     stride = -(-len(steps) // MOST_ROWS)
     chosen = [s for k, s in enumerate(steps) if k % stride == 0 or k == len(steps) - 1]
-    rows = [
-        [str(s.number), f"{s.best:.5g}", f"{s.lower_bound:.5g}", percent(s.relative_gap),
-         f"{s.oracle_seconds:.2f}", f"{s.master_seconds:.2f}"]
-        for s in chosen
-    ]  # fmt: skip
-    titles = ["step", "objective", "lower bound", "gap", "oracle s", "master s"]
-    return text_table(titles, rows, left=0)
+    rows = [[percent(v) if n == "gap" else f"{v:.5g}" for n, v in s.items()] for s in chosen]
+    return text_table([n.replace("_", " ") for n in steps[0]], rows, left=0)

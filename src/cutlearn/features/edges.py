@@ -66,6 +66,14 @@ def edge_features(
     return wide.reshape(len(one), -1)
 
 
+def edge_contrast(values: npt.NDArray[Any], connectivity: int, ndim: int = 2) -> Float32:
+    """The column "contrast" of `edge_features` by itself, (m,) float32."""
+    grid = values.shape[:ndim]
+    stack = np.asarray(values, np.float32).reshape(*grid, -1)
+    squares = [_squares(stack, *ends) for ends in grid_slices(grid, connectivity)]
+    return _contrast(squares, grid_offsets(ndim, connectivity))
+
+
 def _squares(stack: Float32, first: tuple[slice, ...], second: tuple[slice, ...]) -> Float32:
     difference = stack[first] - stack[second]
     square: Float32 = np.einsum("...c,...c->...", difference, difference).reshape(-1)

@@ -188,9 +188,12 @@ class Problem:
 def checked_labels(problem: Problem, labels: ArrayLike, n_labels: int = 2) -> NDArray[np.uint8]:
     """Check labels (0 to n_labels - 1, or 255 for void) and give them flat, as uint8."""
     given = np.asarray(labels)
-    if given.size != problem.n_nodes:
+    # A mask on its side has as many labels as the right one.
+    turned = given.ndim > 1 and problem.shape is not None and given.shape != problem.shape
+    if given.size != problem.n_nodes or turned:
+        of = "" if problem.shape is None else f" of shape {problem.shape}"
         raise InputError(
-            f"labels: shape {given.shape} found for {problem.n_nodes} nodes; one label a node "
+            f"labels: shape {given.shape} found for {problem.n_nodes} nodes{of}; one label a node "
             "wanted. Use the mask of this image."
         )
     flat = given.reshape(-1)

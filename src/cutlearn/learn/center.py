@@ -33,7 +33,9 @@ KEPT = 3
 # The first reach of the box at lambda = 0, in units of the objective, and how it grows.
 BOX = 1e3
 GROW = 10.0
-MOST_NEWTON = 60
+# At lambda = 0 a deep cut through a wide box can take over a hundred iterations; giving up would
+# leave only the model's minimum to ask at, from which such runs hardly move on.
+MOST_NEWTON = 200
 # The centre is found when its equations hold to this share of their size.
 CENTRED = 0.1
 # No gap relative to the level is taken to be smaller.

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from cutlearn.energy.forms import Envelopes
 from cutlearn.energy.linear import constraints_of
 from cutlearn.errors import InputError
-from cutlearn.features.problem import VOID, Problem
+from cutlearn.features.problem import Problem
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.labels import (
     ExpansionOracle,
@@ -29,6 +29,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 KINDS = ("binary", "ordered", "unordered")
+MOST_LABELS = 126
 AnyTask = Task | LabelTask
 
 
@@ -116,10 +117,12 @@ def kind_of(
             "Hamming or LabelCount, or kind='ordered'."
         )
     if n_labels is None:
-        known = [np.asarray(y)[np.asarray(y) != VOID] for y in labels]
+        # What cannot be a label is refused with its image, where the labels are bound.
+        known = [np.asarray(y)[np.isin(y, range(MOST_LABELS))] for y in labels]
         n_labels = max(2, 1 + max((int(y.max()) for y in known if y.size), default=1))
-    if type(n_labels) is not int or not 2 <= n_labels <= 126:
+    if type(n_labels) is not int or not 2 <= n_labels <= MOST_LABELS:
         raise InputError(
-            f"The 'n_labels' parameter must be an integer from 2 to 126. Got {n_labels!r} instead."
+            f"The 'n_labels' parameter must be an integer from 2 to {MOST_LABELS}. "
+            f"Got {n_labels!r} instead."
         )
     return Labels(loss, normalize, n_labels, kind == "ordered")

@@ -9,7 +9,9 @@ calibration, will be read for ever.
 import json
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
+from sys import float_info
 from typing import Any
 
 import numpy as np
@@ -22,38 +24,50 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.steps import rows_to_steps, steps_to_rows
+from cutlearn.model import boltzmann_file
+from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.model.calibrate import Calibration, uncalibrated
-from cutlearn.model.parameters import check_parameters, fresh_copy, weight_names
+from cutlearn.model.parameters import check_parameters, fresh_copy, plain_C, weight_names
 from cutlearn.model.segmenter import Segmenter
 from cutlearn.store import atomic_write
 
 KEY = "cutlearn-model"
 FORMAT = "cutlearn model"
 VERSION = 2
+VERSIONS = range(1, VERSION + 1)
 FEATURES, CALIBRATION = "features.", "calibration."
 
 Arrays = dict[str, NDArray[Any]]
 
 
-def save(model: Segmenter, path: str | os.PathLike[str]) -> None:
+def save(model: Segmenter | BoltzmannSegmenter, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file, whole or not at all.
 
     Parameters
     ----------
-    model : Segmenter
+    model : Segmenter or BoltzmannSegmenter
     path : path
         By custom ending in `.cutlearn`.
     """
+    if isinstance(model, BoltzmannSegmenter):
+        packed, tensors = boltzmann_file.pack(model)
+    else:
+        packed, tensors = _pack(model)
+    header = {"format": FORMAT, "version": VERSION, "estimator": type(model).__name__, **packed}
+    # safetensors ignores strides: a transposed array would come back scrambled.
+    whole = {name: np.ascontiguousarray(array) for name, array in sorted(tensors.items())}
+    text = json.dumps(header, allow_nan=False, sort_keys=True)
+    atomic_write(path, safetensors.numpy.save(whole, metadata={KEY: text}))
+
+
+def _pack(model: Segmenter) -> tuple[dict[str, Any], Arrays]:
     arrays, described = model.featurizer_.to_arrays()
     calibration, steps = model.calibration_.to_header()
     header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "estimator": "Segmenter",
         "parameters": _plain_parameters(model),
         "names": model.w_names_,
         "fitted": {
-            "C": model.C_,
+            "C": plain_C(model.C_),
             "gap": model.gap_,
             "converged": model.converged_,
             "certified": model.certified_,
@@ -64,14 +78,10 @@ def save(model: Segmenter, path: str | os.PathLike[str]) -> None:
     }
     tensors: Arrays = {f"{FEATURES}{name}": array for name, array in arrays.items()}
     tensors |= {f"{CALIBRATION}{name}": array for name, array in steps.items()}
-    tensors |= {"w": model.w_, "steps": steps_to_rows(list(model.steps_))}
-    # safetensors ignores strides: a transposed array would come back scrambled.
-    whole = {name: np.ascontiguousarray(array) for name, array in sorted(tensors.items())}
-    text = json.dumps(header, allow_nan=False, sort_keys=True)
-    atomic_write(path, safetensors.numpy.save(whole, metadata={KEY: text}))
+    return header, tensors | {"w": model.w_, "steps": steps_to_rows(list(model.steps_))}
 
 
-def load(path: str | os.PathLike[str]) -> Segmenter:
+def load(path: str | os.PathLike[str]) -> Segmenter | BoltzmannSegmenter:
     """Read a model that `save` wrote; nothing in the file is executed.
 
     Parameters
@@ -80,7 +90,7 @@ def load(path: str | os.PathLike[str]) -> Segmenter:
 
     Returns
     -------
-    Segmenter
+    Segmenter or BoltzmannSegmenter
         Fitted. A loss or featurizer object among its parameters comes back as its description.
 
     Raises
@@ -90,7 +100,7 @@ def load(path: str | os.PathLike[str]) -> Segmenter:
     """
     header, arrays = read_header(path, tensors=True)
     try:
-        return _build(header, arrays)
+        return BUILDERS[header["estimator"]](header, arrays)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         raise InputError(
@@ -107,7 +117,7 @@ def read_header(
     Returns
     -------
     header : dict
-        "parameters", "names", "fitted", "features" and "card", as JSON.
+        "parameters", "fitted", "card" and what else the estimator writes, as JSON.
     arrays : dict of arrays, empty unless asked for
     """
     if not Path(path).is_file():
@@ -128,11 +138,11 @@ def read_header(
             f"{path}: a safetensors file of something else found; a model of cutlearn was wanted. "
             "Check the name."
         )
-    if header.get("version") not in range(1, VERSION + 1) or header.get("estimator") != "Segmenter":
+    if header.get("version") not in VERSIONS or header.get("estimator") not in tuple(BUILDERS):
         raise InputError(
             f"{path}: a model of version {header.get('version')!r} ({header.get('estimator')!r}) "
-            f"found; version 1 to {VERSION} of 'Segmenter' was wanted. Use a newer cutlearn to "
-            "read it."
+            f"found; version {VERSIONS[0]} to {VERSION} of {' or '.join(BUILDERS)} was wanted. "
+            "Use a newer cutlearn to read it."
         )
     return header, arrays
 
@@ -151,8 +161,7 @@ def _plain_parameters(model: Segmenter) -> dict[str, Any]:
         given["features"] = None  # the header's own "features" tells all of it
     if not (given["random_state"] is None or isinstance(given["random_state"], int)):
         given["random_state"] = model.featurizer_.random_state
-    if given["C"] != "auto":
-        given["C"] = float(given["C"])
+    given["C"] = plain_C(given["C"])
     given["tol"] = float(given["tol"])
     given["verbose"] = bool(given["verbose"])
     return given
@@ -171,6 +180,7 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
     given = dict(header["parameters"])
     featurizer = Featurizer.from_arrays(part, described, _jobs(given["n_jobs"]))
     given["potentials"] = tuple(str(name) for name in given["potentials"])
+    given["C"] = _strength(given["C"])
     if given["features"] is None:
         given["features"] = fresh_copy(featurizer, featurizer.random_state, None)
     model = Segmenter(**given)
@@ -205,19 +215,31 @@ def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, featurizer: 
     # Tables that no cut can minimise are refused by the four pixels of _build.
     steps = rows_to_steps(arrays["steps"])
     fitted, card = header["fitted"], header["card"]
-    numbers = {name: float(fitted[name]) for name in ("C", "gap")}
-    if not all(map(math.isfinite, numbers.values())) or not isinstance(card, dict):
-        raise ValueError("figures of the fit that are not finite, or no card")
+    C, gap = float(_strength(fitted["C"])), float(fitted["gap"])
+    most = math.inf if model.learner == "accpm" else float_info.max
+    if not 0 < C <= most or not math.isfinite(gap) or not isinstance(card, dict):
+        raise ValueError("figures of the fit that cannot be, or no card")
     model.w_, model.w_names_ = w, names
     model.featurizer_, model.card_ = featurizer, card
-    model.C_, model.gap_ = numbers["C"], numbers["gap"]
+    model.C_, model.gap_ = C, gap
     model.converged_, model.certified_ = bool(fitted["converged"]), bool(fitted["certified"])
     model.steps_, model.n_steps_ = tuple(steps), len(steps)
     model.judged_ = dict(card["metrics"])
     model.classes_ = np.arange(n_labels, dtype=np.uint8)
 
 
+def _strength(value: Any) -> Any:
+    """Read back what `plain_C` wrote."""
+    return math.inf if value == "inf" else value
+
+
 def _jobs(value: Any) -> int | None:
     if value is not None and (type(value) is not int or value == 0):
         raise ValueError("a wrong number of threads")
     return value
+
+
+BUILDERS: dict[str, Callable[[dict[str, Any], Arrays], Segmenter | BoltzmannSegmenter]] = {
+    "Segmenter": _build,
+    "BoltzmannSegmenter": boltzmann_file.unpack,
+}

@@ -17,6 +17,7 @@ from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.losses import NAMED
 from cutlearn.learn.steps import LEARNERS
 from cutlearn.model.calibrate import CALIBRATIONS
+from cutlearn.shape.cccp import MARGINS
 
 POTENTIALS = (
     ("unary",),
@@ -40,8 +41,9 @@ def check_parameters(model: Any) -> None:
     _need(model, "loss", named, f"one of {tuple(NAMED)} or a Loss")
     learner = _is(model.learner, *LEARNERS)
     _need(model, "learner", learner, f"one of {LEARNERS}; no others exist so far")
-    C = _is(model.C, "auto") or _positive(model.C)
-    _need(model, "C", C, "'auto' or a finite number > 0")
+    endless = model.learner == "accpm" and _endless(model.C)
+    C = endless or _is(model.C, "auto") or _positive(model.C)
+    _need(model, "C", C, "'auto', a finite number > 0, or infinity with learner='accpm'")
     _need(model, "tol", _positive(model.tol), "a finite number > 0")
     features = isinstance(model.features, Featurizer) or _is(model.features, *FEATURES)
     _need(model, "features", features, f"one of {FEATURES} or a Featurizer")
@@ -51,6 +53,33 @@ def check_parameters(model: Any) -> None:
         _check_ordered(model)
     joined = _whole(model.connectivity) and model.connectivity in (4, 8)
     _need(model, "connectivity", joined, "4 or 8")
+    _check_run(model)
+
+
+def check_boltzmann(model: Any) -> None:
+    """Refuse the first parameter of a BoltzmannSegmenter that cannot be used."""
+    _need(model, "layers", _whole(model.layers) and model.layers in (0, 1, 2), "0, 1 or 2")
+    _need(model, "margin", _is(model.margin, *MARGINS), f"one of {tuple(MARGINS)}")
+    for name in ("refine", "pairwise", "sees_image"):
+        _need(model, name, isinstance(getattr(model, name), bool | np.bool_), "True or False")
+    for name, least, wanted in (
+        ("shape", 4, "(rows, columns) of at least 4 each"),
+        ("hidden", 4, "two whole numbers of at least 4"),
+        ("words", 1, "two whole numbers >= 1"),
+        ("epochs", 0, "two whole numbers >= 0"),
+    ):
+        pair = getattr(model, name)
+        listed = isinstance(pair, list | tuple) and len(pair) == 2
+        _need(model, name, listed and all(_whole(k) and k >= least for k in pair), wanted)
+    for name, least in (("cycles", 0), ("starts", 1)):
+        value = getattr(model, name)
+        _need(model, name, _whole(value) and value >= least, f"a whole number >= {least}")
+    for name in ("rate", "gamma", "hidden_weight"):
+        _need(model, name, _positive(getattr(model, name)), "a finite number > 0")
+    _check_run(model)
+
+
+def _check_run(model: Any) -> None:
     jobs = model.n_jobs is None or (_whole(model.n_jobs) and model.n_jobs != 0)
     _need(model, "n_jobs", jobs, "None or a whole number other than 0")
     state = model.random_state
@@ -66,6 +95,11 @@ def _check_ordered(model: Any) -> None:
     name = model.features.features if isinstance(model.features, Featurizer) else model.features
     plain = name not in ("auto", "boosted")
     _need(model, "features", plain, "'linear' or such a Featurizer when labels are ordered")
+
+
+def plain_C(C: float | str) -> float | str:
+    """Give C as JSON can hold it: a finite number, "auto", or "inf" for no regulariser."""
+    return C if isinstance(C, str) else "inf" if math.isinf(C) else float(C)
 
 
 def envelope_of(model: Any) -> EnvelopeSpec | None:
@@ -138,6 +172,10 @@ def _is(value: Any, *names: str) -> bool:
 
 def _whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and type(value) is not bool
+
+
+def _endless(value: Any) -> bool:
+    return isinstance(value, float | np.floating) and float(value) == math.inf
 
 
 def _positive(value: Any) -> bool:

@@ -146,3 +146,31 @@ class Progress:
             self._last = now
             self._stream.write(f"{self.title}: {note}\n")
             self._stream.flush()
+
+
+class Phases:
+    """Shows a run of several phases: call it with (done, total, what). A context manager.
+
+    Parameters
+    ----------
+    stream : text stream, optional
+        Where to write, stderr by default.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
+        self._shown: Progress | None = None
+
+    def __enter__(self) -> "Phases":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown is not None:
+            self._shown.__exit__()
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        """Show that so many steps of a phase are done; another `what` begins another phase."""
+        if self._shown is None or self._shown.title != what:
+            self.__exit__()
+            self._shown = Progress(what, self._stream).__enter__()
+        self._shown.at(done, total, "steps")

@@ -1,0 +1,286 @@
+"""yang2014, tables 1 and 2: max-margin Boltzmann machines on horses and pedestrians.
+
+Every split trains one unary model, one RBM and one ShapeBM on two thirds of the images; all models
+of the tables start from them. The codebooks are learned once, from all images without their masks.
+Figures are at the size of the masks, padding
+and void left out: accuracy of pixels, mean accuracy of both labels, pooled IoU; and the IoU of the
+masks painted back to full size. The birds of table 3 are not among the shared data.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.energy.energy import Energy
+from cutlearn.errors import InputError
+from cutlearn.experiments.reproduction import Reproduction, Tell, markdown_table
+from cutlearn.experiments.yang2014_data import SETS, Case, split
+from cutlearn.experiments.yang2014_pictures import draw
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.images.resize import resize_image
+from cutlearn.images.sample import Sample
+from cutlearn.metrics import confusion, total
+from cutlearn.model.segmenter import Segmenter
+from cutlearn.shape.cccp import Learning
+from cutlearn.shape.conditional import Conditional
+from cutlearn.shape.describe import Describer, View
+from cutlearn.shape.frame import Frame
+from cutlearn.shape.generative import Shapes, train_layers
+from cutlearn.shape.journal import Journal
+from cutlearn.shape.patches import Patches
+from cutlearn.shape.refine import choose_strength, refinement
+from cutlearn.shape.training import Plan, filled, fit_margins, fit_unary
+from cutlearn.store import atomic_write
+
+Mask = NDArray[np.uint8]
+Float32 = NDArray[np.float32]
+VOID = 255
+STARTS = 4
+HIDDEN = (500, 200)
+EPOCHS = {"horses": (1000, 500), "pedestrians": (500, 250)}
+# The pedestrians are two and a half times as many: about as many steps as for the horses.
+CYCLES = {"horses": 5, "pedestrians": 2}
+JUDGED = 20
+FIGURES = ("accuracy", "balanced", "iou", "full_iou")
+# Rows of the tables: layers, margin, sees_image, pairwise; and the paper's (AP, IoU) by set.
+MODELS: dict[str, tuple[int, str, bool, bool]] = {
+    "prior only": (1, "both", False, False),
+    "MMBM1 case 1 (none)": (1, "none", True, False),
+    "MMBM1 case 2 (output)": (1, "output", True, False),
+    "MMBM1 case 3 (hidden)": (1, "hidden", True, False),
+    "MMBM1 case 4 (both)": (1, "both", True, False),
+    "MMBM2": (2, "both", True, False),
+    "MMBM2 with edges": (2, "both", True, True),
+}
+PAPER = {
+    "horses": {
+        "CRF": (87.46, 67.44), "prior only": (88.67, 71.60), "MMBM1 case 1 (none)": (70.59, 38.01),
+        "MMBM1 case 2 (output)": (85.87, 62.97), "MMBM1 case 3 (hidden)": (85.37, 59.35),
+        "MMBM1 case 4 (both)": (89.43, 69.59), "MMBM2": (89.80, 72.09),
+        "MMBM1 case 4 (both), refined": (90.62, 74.12), "MMBM2, refined": (90.71, 75.78),
+    },
+    "pedestrians": {
+        "CRF": (84.87, 68.35), "prior only": (86.55, 71.33), "MMBM1 case 1 (none)": (82.66, 64.80),
+        "MMBM1 case 2 (output)": (85.27, 69.20), "MMBM1 case 3 (hidden)": (83.35, 65.78),
+        "MMBM1 case 4 (both)": (89.91, 76.92), "MMBM2": (89.74, 77.30),
+        "MMBM1 case 4 (both), refined": (90.42, 77.97), "MMBM2, refined": (90.77, 79.42),
+    },
+}  # fmt: skip
+
+
+def run(output: Path, data: Path | None, tell: Tell, splits: int = 3) -> Reproduction:
+    """Run what is missing of the splits, then write the tables and the pictures.
+
+    Every finished split is kept in `output` and not run again.
+    """
+    if data is None:
+        raise InputError(
+            "data: none given; the folder of weizmann_horses and penn_fudan wanted. "
+            "Name it with --data."
+        )
+    output.mkdir(parents=True, exist_ok=True)
+    figures: dict[str, list[dict[str, Any]]] = {}
+    files: list[Path] = []
+    for name, (read, _) in SETS.items():
+        seen: Seen | None = None
+        figures[name] = []
+        for seed in range(splits):
+            file = output / f"yang2014-{name}-{seed}.json"
+            if not file.exists():
+                seen = seen or describe(name, read(data))
+                told, trial = run_split(name, seen, seed, tell)
+                if seed == 0:
+                    files += draw(output, name, trial.shapes, trial.shown)
+                atomic_write(file, json.dumps(told).encode())
+            figures[name].append(json.loads(file.read_text()))
+    table = "\n\n".join(f"## {name}\n\n{table_of(name, figures[name])}" for name in SETS)
+    atomic_write(output / "yang2014.md", table.encode())
+    return Reproduction(table, figures, (output / "yang2014.md", *files))
+
+
+@dataclass
+class Seen:
+    """All cases of a set, described.
+
+    Attributes
+    ----------
+    cases, frames, views : of every image; views for two hidden layers
+    small, tiny : masks, void in the padding, and padded images at the model's size
+    """
+
+    cases: list[Case]
+    frames: list[Frame]
+    views: list[View]
+    small: list[Mask]
+    tiny: list[Float32]
+
+
+def describe(name: str, cases: list[Case]) -> Seen:
+    """Learn the codebooks and describe all images."""
+    shape = SETS[name][1]
+    frames = [Frame(shape, (c.mask.shape[0], c.mask.shape[1])) for c in cases]
+    pictures = [frame.picture(case.image) for frame, case in zip(frames, cases)]
+    describer = Describer.fit(pictures[::2], Patches.layout(shape), (512, 128), 0)
+    small = [np.where(f.inside(), f.labels(c.mask), VOID) for f, c in zip(frames, cases)]
+    tiny = [resize_image(picture, shape) for picture in pictures]
+    return Seen(cases, frames, [describer.view(picture) for picture in pictures], small, tiny)
+
+
+@dataclass
+class Trial:
+    """One split: all that its models share.
+
+    Attributes
+    ----------
+    images, masks, frames, small, tiny : of every case, as in `Seen`
+    train, test : indices of cases
+    views : of every case for one and two hidden layers
+    shapes : the RBM and the ShapeBM
+    shown : rows of (image, truth, masks by name) for the picture
+    """
+
+    images: list[Float32]
+    masks: list[Mask]
+    frames: list[Frame]
+    small: list[Mask]
+    tiny: list[Float32]
+    train: list[int]
+    test: list[int]
+    views: dict[int, list[View]]
+    shapes: dict[int, Shapes]
+    shown: list[dict[str, NDArray[Any]]]
+
+    @property
+    def needed(self) -> list[int]:
+        """Cases whose masks are asked for: all tests, and those that choose the refinement."""
+        return [*self.few, *self.test]
+
+    @property
+    def few(self) -> list[int]:
+        """Training cases that choose the strength of the refinement."""
+        return self.train[:: max(1, len(self.train) // JUDGED)]
+
+
+def run_split(name: str, seen: Seen, seed: int, tell: Tell) -> tuple[dict[str, Any], Trial]:
+    """Train and judge all models on one split; figures by model, and what the pictures need."""
+    begun = time.process_time()
+    trial = prepare(name, seen, seed)
+    labels = [trial.frames[i].labels(trial.masks[i]) for i in trial.train]
+    V0 = fit_unary([trial.views[1][i] for i in trial.train], labels)
+    told: dict[str, Any] = {"train": len(trial.train), "test": len(trial.test)}
+    tell(f"{name}, split {seed}: shapes and unary model, {time.process_time() - begun:.0f} CPU s")
+    judge(told, "unary", {i: unary(trial, V0, i) for i in trial.needed}, trial, tell)
+    told["CRF"] = judged(trial, crf(trial, V0))
+    tell(f"CRF: IoU {100 * told['CRF']['iou']:.1f}")
+    for row, (layers, margin, sees, pairwise) in MODELS.items():
+        clock = time.process_time()
+        views = trial.views[layers]
+        plan = Plan((), (), CYCLES[name], Learning(margin, starts=STARTS), sees, pairwise)
+        start = Conditional.of(trial.shapes[layers], V0, views[0], sees, pairwise, seed)
+        shown = [views[i] for i in trial.train]
+        model, violated = fit_margins(start, shown, labels, plan, Journal(seed))
+        seconds = time.process_time() - clock
+        logits = {i: model.log_odds(views[i], STARTS) for i in trial.needed}
+        judge(told, row, logits, trial, tell)
+        told[row] |= {"violated": violated, "seconds": seconds}
+    return told, trial
+
+
+def prepare(name: str, seen: Seen, seed: int) -> Trial:
+    """Divide the cases and train the models of shapes."""
+    cases = seen.cases
+    train, test = split(cases, seed)
+    masks = np.stack([filled(seen.frames[i].labels(cases[i].mask)) for i in train])
+    shapes = {k: train_layers(masks, HIDDEN[:k], EPOCHS[name][:k], Journal(seed)) for k in (1, 2)}
+    return Trial(
+        [c.image for c in cases], [c.mask for c in cases], seen.frames, seen.small, seen.tiny,
+        train, test, {1: [replace(v, x1=v.x2[None]) for v in seen.views], 2: seen.views}, shapes,
+        [{"image": cases[i].image, "truth": cases[i].mask} for i in test[:8]],
+    )  # fmt: skip
+
+
+def unary(trial: Trial, V0: Float32, i: int) -> Float32:
+    """The log-odds of x0 alone."""
+    view = trial.views[1][i]
+    return np.asarray((view.x0 @ V0)[view.regions].reshape(trial.small[i].shape), np.float32)
+
+
+def crf(trial: Trial, V0: Float32) -> dict[int, Mask]:
+    """Masks of the Segmenter with the log-odds of x0 as node feature and contrast edges.
+
+    Log-odds of training images are out of fold: from a unary model that did not see the image.
+    """
+    samples = {i: Sample(trial.tiny[i], extra=unary(trial, V0, i)) for i in trial.test}
+    views = trial.views[1]
+    for k in range(3):
+        fold, others = trial.train[k::3], [i for j, i in enumerate(trial.train) if j % 3 != k]
+        V = fit_unary([views[i] for i in others], [trial.small[i] for i in others])
+        samples |= {i: Sample(trial.tiny[i], extra=unary(trial, V, i)) for i in fold}
+    model = Segmenter(features=Featurizer("given"), n_jobs=1)
+    model.fit([samples[i] for i in trial.train], [trial.small[i] for i in trial.train])
+    return dict(zip(trial.test, model.predict([samples[i] for i in trial.test])))
+
+
+def judge(
+    told: dict[str, Any], row: str, logits: dict[int, Float32], trial: Trial, tell: Tell
+) -> None:
+    """Figures of log-odds at the model's size, as they are and refined at full size."""
+    painted = {i: trial.frames[i].paint(logits[i]) for i in trial.needed}
+    few = trial.few
+    strength, _ = choose_strength(
+        [painted[i] for i in few], [trial.images[i] for i in few], [trial.masks[i] for i in few]
+    )
+    plain = {i: (painted[i] > 0).astype(np.uint8) for i in trial.test}
+    at_size = {i: (logits[i] > 0).astype(np.uint8) for i in trial.test}
+    told[row] = judged(trial, at_size, plain)
+    refined = {i: _refined(painted[i], trial.images[i], strength) for i in trial.test}
+    reduced = {i: trial.frames[i].labels(mask) for i, mask in refined.items()}
+    told[f"{row}, refined"] = judged(trial, reduced, refined) | {"strength": strength}
+    for shown, i in zip(trial.shown, trial.test):
+        shown[row], shown[f"{row}, refined"] = plain[i], refined[i]
+    both = [100 * told[name]["iou"] for name in (row, f"{row}, refined")]
+    tell(f"{row}: IoU {both[0]:.1f}, refined {both[1]:.1f} (strength {strength:g})")
+
+
+def _refined(logits: Float32, image: Float32, strength: float) -> Mask:
+    energy: Energy = refinement(logits, image, strength)
+    return energy.minimize().labels.astype(np.uint8)
+
+
+def judged(
+    trial: Trial, at_size: dict[int, Mask], full: dict[int, Mask] | None = None
+) -> dict[str, float]:
+    """Accuracy, balanced accuracy and pooled IoU of test masks; IoU at full size where given."""
+    table = total(confusion(trial.small[i], at_size[i]) for i in trial.test)
+    parts = np.diag(table.counts) / table.counts.sum(axis=1)
+    figures = {
+        "accuracy": 1 - table.pixel_error(),
+        "balanced": float(parts.mean()),
+        "iou": table.iou(1),
+    }
+    if full is not None:
+        figures["full_iou"] = total(confusion(trial.masks[i], full[i]) for i in trial.test).iou(1)
+    return figures
+
+
+def table_of(name: str, splits: Sequence[dict[str, Any]]) -> str:
+    """Mean and deviation over splits of every row, beside the paper's figures."""
+    rows = []
+    names = [row for row in splits[0] if isinstance(splits[0][row], dict)]
+    for row in names:
+        cells = [row]
+        for figure in FIGURES:
+            values = [100 * s[row][figure] for s in splits if figure in s[row]]
+            spread = f" +- {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
+            cells.append(f"{np.mean(values):.1f}{spread}" if values else "")
+        paper = PAPER[name].get(row)
+        cells.append("" if paper is None else f"{paper[0]:.1f} / {paper[1]:.1f}")
+        rows.append(cells)
+    titles = ["model", "accuracy", "balanced", "IoU", "IoU at full size", "paper AP / IoU"]
+    return markdown_table(titles, rows)

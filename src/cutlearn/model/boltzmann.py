@@ -1,0 +1,323 @@
+"""The estimator whose masks have learned shapes: a max-margin Boltzmann machine, then a cut.
+
+fit: pictures at the model's size -> codebooks and views -> shapes -> unary model -> margins.
+predict: view -> iterated modes -> log-odds of labels, painted back -> one cut at full size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from cutlearn.images.sample import Sample
+from cutlearn.metrics import mean_iou
+from cutlearn.model.card import card_of
+from cutlearn.model.parameters import check_boltzmann, seed_of
+from cutlearn.model.prepare import (
+    checkpoint_folder,
+    farewell,
+    read_samples,
+    read_training,
+)
+from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.progress import Phases
+from cutlearn.run.workers import Workers, thread_count
+from cutlearn.shape.cccp import Learning
+from cutlearn.shape.conditional import Conditional
+from cutlearn.shape.describe import Describer, View
+from cutlearn.shape.frame import Frame
+from cutlearn.shape.journal import Journal
+from cutlearn.shape.patches import Patches
+from cutlearn.shape.refine import chances, choose_strength, refinement
+from cutlearn.shape.training import Plan, fit_conditional, need_both_labels
+
+Mask = NDArray[np.uint8]
+Float32 = NDArray[np.float32]
+# Training images on which the strength of the refinement is chosen.
+JUDGED = 40
+
+
+class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
+    """Learns shapes and what images say of them; segments one object an image.
+
+    Images of any size are padded with their mirror image to the proportions of `shape`, worked at
+    that size, painted back, and refined at full size.
+
+    Parameters
+    ----------
+    layers : 0, 1 or 2
+        Hidden layers: an RBM (MMBM1 of yang2014) or a ShapeBM with four patches (MMBM2). 0 is the
+        unary model on superpixels.
+    margin : "none", "output", "hidden" or "both"
+        What the max-margin training keeps apart: cases 1 to 4 of yang2014.
+    refine : bool
+        Whether a cut with colour-gradient edges refines the mask at full size.
+    pairwise : bool
+        Whether the machine's labels have edges, in training and prediction.
+    shape : (rows, columns)
+        Of the masks that the machine works on.
+    hidden : (int, int)
+        Units of the first and second hidden layer; the second counts for layers=2 only.
+    epochs : (int, int)
+        Passes through the masks for the first and second layer of the shapes.
+    cycles : int
+        Passes through the images of the max-margin training.
+    hidden_weight : float > 0
+        The margin of a hidden unit where that of a label is 1.
+    rate, gamma : float > 0
+        First step and regulariser of the max-margin training.
+    starts : int
+        Starts of the iterated modes.
+    words : (int, int)
+        Sizes of the codebooks of descriptors and of colours.
+    sees_image : bool
+        Whether the hidden layers see the image; else they are a prior only.
+    n_jobs : int, optional
+        Threads; None: all usable cores. The results do not depend on it.
+    random_state : int, RandomState or None
+        None is 0: the same images always give the same model.
+    verbose : bool
+        Show progress on stderr.
+
+    Attributes
+    ----------
+    w_ : dict of float32 arrays
+        The learned numbers; see `shape.conditional`.
+    violated_ : list of float
+        The mean violated margin of each cycle.
+    strength_ : float
+        Of the refinement, chosen on training images.
+    describer_ : Describer
+    classes_ : (2,) array
+    judged_ : dict
+        The pooled IoU on training images for the chosen strength; empty without refinement.
+    card_ : dict
+        What a model file says of itself.
+
+    Examples
+    --------
+    >>> import cutlearn as cl
+    >>> from cutlearn.images import cells
+    >>> worlds = [cells(seed, (48, 64)) for seed in range(4)]
+    >>> images, masks = [w.image for w in worlds], [w.labels for w in worlds]
+    >>> model = cl.BoltzmannSegmenter(shape=(12, 16), hidden=(16, 8), words=(32, 16))
+    >>> model.fit(images[:3], masks[:3]).predict(images[3:])[0].shape
+    (48, 64)
+    """
+
+    def __init__(
+        self,
+        layers: int = 1,
+        margin: str = "both",
+        refine: bool = True,
+        pairwise: bool = False,
+        shape: Sequence[int] = (32, 32),
+        hidden: Sequence[int] = (500, 200),
+        epochs: Sequence[int] = (1000, 500),
+        cycles: int = 5,
+        hidden_weight: float = 1.0,
+        rate: float = 0.001,
+        gamma: float = 0.01,
+        starts: int = 4,
+        words: Sequence[int] = (512, 128),
+        sees_image: bool = True,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.layers = layers
+        self.margin = margin
+        self.refine = refine
+        self.pairwise = pairwise
+        self.shape = shape
+        self.hidden = hidden
+        self.epochs = epochs
+        self.cycles = cycles
+        self.hidden_weight = hidden_weight
+        self.rate = rate
+        self.gamma = gamma
+        self.starts = starts
+        self.words = words
+        self.sees_image = sees_image
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        images: Sequence[Any],
+        masks: Sequence[Any],
+        groups: Sequence[Any] | None = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        progress: Callable[[int, int, str], None] | None = None,
+    ) -> BoltzmannSegmenter:
+        """Learn from images and masks.
+
+        Parameters
+        ----------
+        images : n images or samples
+        masks : n arrays (h, w) of 0, 1 and 255 (void)
+        groups : ignored
+            Nothing is held out while this model is trained.
+        checkpoint : folder, optional
+            Made when missing; the training is kept there every ten seconds, and the same call goes
+            on where it was interrupted, with the same result.
+        progress : callable (done, total, what), optional
+        """
+        check_boltzmann(self)
+        samples, truth = read_training(images, masks, groups)
+        labels = [self._frame(s).labels(m) for s, m in zip(samples, truth)]
+        need_both_labels(labels)
+        seed = seed_of(self.random_state)
+        folder = checkpoint_folder(checkpoint)
+        file = None if folder is None else folder / "shape.safetensors"
+        mark = "" if file is None else self._fingerprint(samples, truth, seed)
+        try:
+            with Phases() as shown:
+                told = shown if progress is None and self.verbose else progress
+                journal = Journal(seed, file, mark, told)
+                describer, views = self._views(samples, seed)
+                model, violated = fit_conditional(views, labels, self._plan(), seed, journal)
+        except KeyboardInterrupt:
+            raise Interrupted(farewell(folder)) from None
+        self._keep(describer, model, violated)
+        self._choose_strength(samples, truth, views)
+        self.card_ = card_of(self, truth)
+        return self
+
+    def _plan(self) -> Plan:
+        learning = Learning(
+            self.margin, float(self.hidden_weight), float(self.rate), float(self.gamma),
+            int(self.starts),
+        )  # fmt: skip
+        hidden, epochs = (tuple(int(k) for k in pair) for pair in (self.hidden, self.epochs))
+        return Plan(
+            hidden[: self.layers], epochs[: self.layers], int(self.cycles), learning,
+            bool(self.sees_image), bool(self.pairwise),
+        )  # fmt: skip
+
+    def _frame(self, sample: Sample) -> Frame:
+        return Frame((int(self.shape[0]), int(self.shape[1])), sample.shape)
+
+    def _views(self, samples: Sequence[Sample], seed: int) -> tuple[Describer, list[View]]:
+        """Learn the codebooks and describe the training images."""
+        shape = (int(self.shape[0]), int(self.shape[1]))
+        patches = Patches.layout(shape) if self.layers == 2 else Patches.whole(shape)
+        with Workers(self._threads()) as workers:
+            pictures = workers.map(lambda s: self._frame(s).picture(s.image), samples)
+            describer = Describer.fit(pictures, patches, self.words, seed)
+            return describer, workers.map(describer.view, pictures)
+
+    def _keep(self, describer: Describer, model: Conditional, violated: list[float]) -> None:
+        """Put all that was learned in place at once, after everything went well."""
+        self.describer_ = describer
+        self.w_ = model.w
+        self.violated_ = violated
+        self.classes_ = np.array([0, 1], np.uint8)
+        self.strength_ = 0.0
+        self.judged_: dict[str, Any] = {}
+
+    def _choose_strength(
+        self, samples: Sequence[Sample], truth: Sequence[Mask], views: Sequence[View]
+    ) -> None:
+        """Take the strength of the refinement with the best pooled IoU on training images."""
+        if not self.refine:
+            return
+        few = range(0, len(samples), max(1, len(samples) // JUDGED))
+        logits = [self._painted(samples[i], views[i]) for i in few]
+        images = [samples[i].image for i in few]
+        self.strength_, iou = choose_strength(logits, images, [truth[i] for i in few])
+        self.judged_ = {"pooled_iou": iou, "images": len(few)}
+
+    # -- prediction ------------------------------------------------------------------------------
+
+    def predict(self, images: Sequence[Any]) -> list[Mask]:
+        """Give the mask of every image.
+
+        Parameters
+        ----------
+        images : images or samples
+            The box and the seeds of a sample hold: its pixels outside of the box are 0, its seeds
+            have their labels.
+
+        Returns
+        -------
+        list of (h, w) uint8 arrays of 0 and 1
+        """
+
+        def one(sample: Sample) -> Mask:
+            energy = refinement(self._logits(sample), sample.image, self.strength_)
+            return energy.minimize(sample.fixed()).labels.astype(np.uint8)
+
+        return self._each(one, images)
+
+    def predict_proba(self, images: Sequence[Any]) -> list[Float32]:
+        """Give the probability of labels 0 and 1 at every pixel, from min-marginals.
+
+        Returns
+        -------
+        list of (h, w, 2) float32 arrays; where 1 is likelier, `predict` says 1
+        """
+
+        def one(sample: Sample) -> Float32:
+            energy = refinement(self._logits(sample), sample.image, self.strength_)
+            p = chances(energy, sample.fixed())
+            return np.stack([1 - p, p], axis=-1)
+
+        return self._each(one, images)
+
+    def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
+        """Give the mean IoU over both labels within an image, then over images; void excluded."""
+        self._check_fitted()
+        samples, truth = read_training(images, masks, None)
+        return mean_iou(truth, self.predict(samples), 2)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, whole or not at all; `cutlearn.load` reads it back."""
+        self._check_fitted()
+        from cutlearn.model.files import save
+
+        save(self, path)
+
+    def _logits(self, sample: Sample) -> Float32:
+        return self._painted(
+            sample, self.describer_.view(self._frame(sample).picture(sample.image))
+        )
+
+    def _painted(self, sample: Sample, view: View) -> Float32:
+        model = Conditional(self.describer_.patches, self.w_)
+        return self._frame(sample).paint(model.log_odds(view, int(self.starts)))
+
+    def _each(self, one: Callable[[Sample], Any], images: Sequence[Any]) -> list[Any]:
+        self._check_fitted()
+        samples = read_samples(images)
+        with Workers(self._threads()) as workers:
+            return workers.map(one, samples)
+
+    def _threads(self) -> int:
+        return thread_count(-1 if self.n_jobs is None else self.n_jobs)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "w_"):
+            raise NotFittedError(
+                "This BoltzmannSegmenter is not fitted yet. Call fit with images and masks first."
+            )
+
+    def _fingerprint(self, samples: Sequence[Sample], masks: Sequence[Mask], seed: int) -> str:
+        """Of all that the training depends on."""
+        settings = [repr(self._plan()), [*map(int, (*self.shape, *self.words))], seed]
+        out = hashlib.blake2b(json.dumps(settings).encode(), digest_size=16)
+        for sample, mask in zip(samples, masks):
+            for array in (sample.image, mask):
+                out.update(f"{array.dtype}{array.shape}".encode())
+                out.update(np.ascontiguousarray(array).data)
+        return out.hexdigest()

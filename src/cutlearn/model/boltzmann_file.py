@@ -1,0 +1,100 @@
+"""A BoltzmannSegmenter as tensors and plain values for a model file, and back, checked."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.model.boltzmann import BoltzmannSegmenter
+from cutlearn.model.parameters import check_boltzmann, seed_of
+from cutlearn.shape.describe import Describer
+from cutlearn.shape.patches import Patches
+
+Arrays = dict[str, NDArray[Any]]
+NAMES = ("W", "c", "b", "W2", "c2", "V0", "V1", "V2", "v")
+
+
+def pack(model: BoltzmannSegmenter) -> tuple[dict[str, Any], Arrays]:
+    """The header's values and the tensors of a fitted model."""
+    given: dict[str, Any] = model.get_params(deep=False)
+    for name in ("shape", "hidden", "epochs", "words"):
+        given[name] = [int(k) for k in given[name]]
+    for name in ("layers", "cycles", "starts"):
+        given[name] = int(given[name])
+    for name in ("rate", "gamma", "hidden_weight"):
+        given[name] = float(given[name])
+    for name in ("refine", "pairwise", "sees_image", "verbose"):
+        given[name] = bool(given[name])
+    if given["random_state"] is not None:
+        given["random_state"] = seed_of(given["random_state"])
+    header = {
+        "parameters": given,
+        "fitted": {"strength": model.strength_, "violated": model.violated_},
+        "card": model.card_,
+    }
+    words = {"words": model.describer_.words, "colors": model.describer_.colors}
+    return header, {**{name: model.w_[name] for name in NAMES}, **words}
+
+
+def unpack(header: dict[str, Any], arrays: Arrays) -> BoltzmannSegmenter:
+    """The inverse of `pack`; whatever does not fit raises ValueError, KeyError or TypeError."""
+    given = dict(header["parameters"])
+    for name in ("shape", "hidden", "epochs", "words"):
+        given[name] = tuple(given[name])
+    model = BoltzmannSegmenter(**given)
+    if given.keys() != model.get_params(deep=False).keys():
+        raise ValueError("a parameter missing")
+    check_boltzmann(model)
+    if set(arrays) != {*NAMES, "words", "colors"}:
+        raise ValueError("tensors that no model has, or some missing")
+    for name, array in arrays.items():
+        if array.dtype != np.float32 or not np.isfinite(array).all():
+            raise ValueError(f"{name}: numbers of another type, or not finite")
+    shape = (int(model.shape[0]), int(model.shape[1]))
+    patches = Patches.layout(shape) if model.layers == 2 else Patches.whole(shape)
+    words, colors = arrays["words"], arrays["colors"]
+    if words.shape[1:] != (128,) or colors.shape[1:] != (3,):
+        raise ValueError("codebooks of another form")
+    if not (1 <= len(words) <= model.words[0] and 1 <= len(colors) <= model.words[1]):
+        raise ValueError("codebooks of another size")
+    model.describer_ = Describer(patches, words, colors)
+    model.w_ = {name: arrays[name] for name in NAMES}
+    _check_shapes(model)
+    fitted, card = header["fitted"], header["card"]
+    model.strength_ = float(fitted["strength"])
+    model.violated_ = [float(v) for v in fitted["violated"]]
+    if not all(map(math.isfinite, [model.strength_, *model.violated_])) or model.strength_ < 0:
+        raise ValueError("figures of the fit that are not finite")
+    if not isinstance(card, dict):
+        raise ValueError("no card")
+    model.card_, model.judged_ = card, dict(card["metrics"])
+    model.classes_ = np.array([0, 1], np.uint8)
+    return model
+
+
+def _check_shapes(model: BoltzmannSegmenter) -> None:
+    """Every array has the shape that the settings say."""
+    patches, w = model.describer_.patches, model.w_
+    n, seen = patches.shape[0] * patches.shape[1], bool(model.sees_image)
+    if w["b"].shape != (n,):
+        raise ValueError(f"{w['b'].size} biases for {n} labels")
+    view = model.describer_.view(np.zeros((4 * patches.shape[0], 4 * patches.shape[1], 3), "f4"))
+    units = int(model.hidden[0]) // len(patches.corners) if model.layers else 0
+    m, m2 = units * len(patches.corners), int(model.hidden[1]) if model.layers == 2 else 0
+    wanted = {
+        "W": (patches.size[0] * patches.size[1], units),
+        "c": (m,),
+        "b": (n,),
+        "W2": (m, m2),
+        "c2": (m2,),
+        "V0": (view.x0.shape[1],),
+        "V1": (units, view.x1.shape[1] * seen),
+        "V2": (m2, view.x2.size * seen),
+        "v": (view.edges.shape[1] * bool(model.pairwise),),
+    }
+    for name, shape in wanted.items():
+        if w[name].shape != shape:
+            raise ValueError(f"{name} of shape {w[name].shape}, not {shape}")
+    if (w["v"] < 0).any():
+        raise ValueError("edge weights below zero")

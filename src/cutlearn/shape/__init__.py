@@ -1,0 +1,1 @@
+"""Boltzmann machines: shapes that are learned, alone and given an image."""

@@ -1,0 +1,149 @@
+"""What a machine sees of an image: x0 of superpixels for the labels, HOG for the hidden layers.
+
+x0 of a superpixel: histograms of dense descriptors (512 words, locality-constrained codes), of
+colours (128 words) and of oriented boundary strength. The paper takes superpixels and boundaries
+from gPb; here SLIC and gradient orientations at two scales stand for them. x1 and x2 are HOG.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from cutlearn.features.describe import lab
+from cutlearn.features.edges import edge_features
+from cutlearn.features.filters import blur, orientations, reduce
+from cutlearn.images.resize import resize_image
+from cutlearn.shape.frame import SCALE
+from cutlearn.shape.patches import Patches
+from cutlearn.shape.words import codes, descriptors, distances, learn_words
+
+Float32 = NDArray[np.float32]
+ORIENTATIONS = 9
+CELL = 8  # pixels of the working image a side of a HOG cell
+SUPERPIXEL = 100  # pixels of the working image
+CONNECTIVITY = 8
+
+
+@dataclass(frozen=True)
+class View:
+    """An image as a machine sees it.
+
+    Parameters
+    ----------
+    x0 : (superpixels, F) float32
+        The first column is 1.
+    regions : (n,) int32
+        The superpixel of every label.
+    x1 : (patches, F1) float32
+    x2 : (F2,) float32
+    edges : (m, G) float32 in [0, 1]
+        Features of the edges between labels, in the order of `grid_edges`.
+    """
+
+    x0: Float32
+    regions: NDArray[np.int32]
+    x1: Float32
+    x2: Float32
+    edges: Float32
+
+
+@dataclass(frozen=True)
+class Describer:
+    """Turns pictures at the working size into views.
+
+    Parameters
+    ----------
+    patches : Patches
+        Of the machine's first hidden layer: x1 is the HOG of each.
+    words, colors : (k, 128), (l, 3) float32
+    """
+
+    patches: Patches
+    words: Float32
+    colors: Float32
+
+    @classmethod
+    def fit(
+        cls, pictures: Sequence[Float32], patches: Patches, counts: Sequence[int], seed: int
+    ) -> "Describer":
+        """Learn codebooks of so many descriptors and colours from training pictures."""
+        made = [descriptors(_planes(picture))[0] for picture in pictures]
+        words = learn_words(np.concatenate([m[::3] for m in made]), counts[0], seed)
+        pixels = np.concatenate([p[::2, ::2].reshape(-1, 3) for p in pictures])
+        return cls(patches, words, learn_words(pixels, counts[1], seed))
+
+    def view(self, picture: Float32) -> View:
+        """Describe a picture."""
+        regions = superpixels(picture)
+        centre = regions[SCALE // 2 :: SCALE, SCALE // 2 :: SCALE]
+        x0 = self._histograms(picture, regions)
+        small = resize_image(picture, self.patches.shape)
+        return View(
+            x0, centre.ravel().astype(np.int32), self._patch_hogs(picture), hog(picture).ravel(),
+            edge_features(small, CONNECTIVITY),
+        )  # fmt: skip
+
+    def _histograms(self, picture: Float32, regions: NDArray[np.int32]) -> Float32:
+        count = int(regions.max()) + 1
+        made, (rows, columns) = descriptors(_planes(picture))
+        near, share = codes(made, self.words)
+        place = np.repeat(regions[rows, columns], near.shape[1])
+        texture = _table(place, near.ravel(), share.ravel(), (count, len(self.words)))
+        word = distances(picture.reshape(-1, 3), self.colors).argmin(axis=1)
+        ones = np.ones(word.size, np.float32)
+        color = _table(regions.ravel(), word, ones, (count, len(self.colors)))
+        edges = np.concatenate([orientations(blur(_planes(picture), s)) for s in (1.0, 2.0)])
+        size = np.bincount(regions.ravel(), minlength=count)
+        strength = np.stack([
+            np.bincount(regions.ravel(), plane.ravel(), minlength=count) / size for plane in edges
+        ], axis=1)  # fmt: skip
+        bias = np.ones((count, 1), np.float32)
+        parts = [bias, _rooted(texture), _rooted(color), np.sqrt(10 * strength)]
+        return np.concatenate(parts, axis=1).astype(np.float32)
+
+    def _patch_hogs(self, picture: Float32) -> Float32:
+        (h, w) = (SCALE * side for side in self.patches.size)
+        corners = [(SCALE * top, SCALE * left) for top, left in self.patches.corners]
+        return np.stack([hog(picture[t : t + h, s : s + w]).ravel() for t, s in corners])
+
+
+def superpixels(picture: Float32) -> NDArray[np.int32]:
+    """SLIC superpixels, numbered from 0 without gaps."""
+    from skimage.segmentation import slic
+
+    count = max(2, picture.shape[0] * picture.shape[1] // SUPERPIXEL)
+    found = slic(picture, count, compactness=10.0, sigma=1.0, start_label=0)
+    return np.unique(found, return_inverse=True)[1].reshape(found.shape).astype(np.int32)
+
+
+def hog(picture: Float32) -> Float32:
+    """Histograms of oriented gradients of cells of 8 x 8 pixels, each divided by the size of the
+    nine around it (root mean square) and clipped.
+
+    Returns
+    -------
+    (9, rows, columns) float32
+    """
+    cells = reduce(orientations(_planes(picture), ORIENTATIONS), CELL)
+    energy = ndimage.uniform_filter((cells * cells).sum(axis=0), 3, mode="nearest")
+    return np.asarray(np.minimum(cells / (np.sqrt(energy) + 0.007), 1.2), np.float32)
+
+
+def _planes(picture: Float32) -> Float32:
+    return np.ascontiguousarray(lab(picture))
+
+
+def _table(
+    rows: NDArray[np.int32], columns: NDArray[np.intp], weights: Float32, shape: tuple[int, int]
+) -> Float32:
+    flat = np.bincount(rows * shape[1] + columns, weights, minlength=shape[0] * shape[1])
+    return flat.reshape(shape).astype(np.float32)
+
+
+def _rooted(table: Float32) -> Float32:
+    """Signed square roots of histograms whose absolute values sum to 1."""
+    total = np.abs(table).sum(axis=1, keepdims=True)
+    return np.asarray(np.sign(table) * np.sqrt(np.abs(table) / np.maximum(total, 1e-6)), np.float32)

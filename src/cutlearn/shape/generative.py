@@ -1,0 +1,302 @@
+"""Generative models of shapes: how likely is a mask, and what do others look like.
+
+    p(y) = sum_h1,h2 exp(-E(y, h1, h2)) / Z        E as in `boltzmann`, W shared by patches
+
+An RBM is the machine with one patch and no second hidden layer. Both are asked the same questions,
+and both are summed over h1: given h1, the labels and h2 are independent and their sums are known.
+"""
+
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+from cutlearn.errors import InputError
+from cutlearn.shape.boltzmann import Boltzmann, sigmoid, softplus
+from cutlearn.shape.contrast import Contrast, State, draw
+from cutlearn.shape.journal import Journal, Told
+from cutlearn.shape.patches import Patches
+
+Float32 = NDArray[np.float32]
+Floats = NDArray[Any]
+MOST_EXACT = 20  # hidden units of the first layer that are enumerated
+
+
+@dataclass
+class Shapes:
+    """A generative model of masks; made by `fit_shapes`.
+
+    Parameters
+    ----------
+    patches : Patches
+    W : (labels of a patch, units of a patch) float32
+    c : (m,) float32
+        Of all units of the first hidden layer, patch by patch.
+    b : (n,) float32
+    W2, c2 : (m, m2), (m2,) float32
+        Empty, m2 = 0, without a second hidden layer.
+    """
+
+    patches: Patches
+    W: Float32
+    c: Float32
+    b: Float32
+    W2: Float32
+    c2: Float32
+    _wide: Float32 = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._wide = self.patches.expand(self.W)
+
+    def machine(self) -> Boltzmann:
+        """The same numbers as a `Boltzmann`."""
+        return Boltzmann.of(self._wide, self.c, self.b, self.W2, self.c2)
+
+    # -- masks ---------------------------------------------------------------------------------
+
+    def sample(self, count: int, sweeps: int = 1000, random_state: int = 0) -> Float32:
+        """Draw masks by Gibbs sampling, each from its own chain; p(y = 1 | h1) of the last state.
+
+        Returns
+        -------
+        (count, rows, columns) float32
+        """
+        rng = np.random.default_rng(random_state)
+        h = draw(np.full((count, self.c.size), 0.5, np.float32), rng)
+        for _ in range(sweeps):
+            h = self._sweep(h, draw(self._labels(h), rng), rng)
+        return self._labels(h).reshape(count, *self.patches.shape)
+
+    def complete(
+        self, masks: ArrayLike, known: ArrayLike, sweeps: int = 200, random_state: int = 0
+    ) -> Float32:
+        """Complete masks of which only the known pixels are given.
+
+        Parameters
+        ----------
+        masks : (k, rows, columns) of 0 and 1
+        known : (rows, columns) or (k, rows, columns) of bool
+
+        Returns
+        -------
+        (k, rows, columns) float32
+            p(y = 1) averaged over the second half of the sweeps; the known pixels as given.
+        """
+        rng = np.random.default_rng(random_state)
+        given = self._rows(masks)
+        held = np.broadcast_to(np.asarray(known, bool), np.shape(masks)).reshape(given.shape)
+        h = draw(np.full((len(given), self.c.size), 0.5, np.float32), rng)
+        total = np.zeros_like(given)
+        for sweep in range(sweeps):
+            chance = np.where(held, given, self._labels(h))
+            if sweep >= sweeps // 2:
+                total += chance
+            h = self._sweep(h, draw(chance, rng), rng)
+        total /= np.float32(sweeps - sweeps // 2)
+        return total.reshape(len(given), *self.patches.shape)
+
+    def reconstruct(self, masks: ArrayLike, sweeps: int = 5) -> Float32:
+        """The masks seen through the hidden layers and back: p(y = 1) by mean-field."""
+        y = self._rows(masks)
+        fed = y @ self._wide + self.c
+        h = sigmoid(fed)
+        for _ in range(sweeps):
+            h = sigmoid(fed + sigmoid(h @ self.W2 + self.c2) @ self.W2.T)
+        return self._labels(h).reshape(len(y), *self.patches.shape)
+
+    # -- how likely ----------------------------------------------------------------------------
+
+    def free_energy(self, masks: ArrayLike) -> Floats:
+        """F(y) of every mask, for one hidden layer: p(y) = exp(-F(y)) / Z."""
+        if self.c2.size:
+            raise InputError("free energy: two hidden layers found; one wanted. Use annealed.")
+        return -self._weights_exactly(self._rows(masks).astype(np.float64))
+
+    def log_likelihood(self, masks: ArrayLike) -> Floats:
+        """The exact log p(y) of every mask; the first hidden layer is enumerated.
+
+        Refused above 20 units; then use `annealed`.
+        """
+        y = self._rows(masks).astype(np.float64)
+        states = self._states()
+        total = states @ self.c.astype(np.float64)
+        total += softplus(states @ self._wide.T.astype(np.float64) + self.b).sum(axis=1)
+        total += self._second(states, 1.0)
+        weights: Floats = self._weights_exactly(y) - logsumexp(total)
+        return weights
+
+    def annealed(
+        self, masks: ArrayLike, betas: int = 2000, chains: int = 50, random_state: int = 0
+    ) -> Floats:
+        """Estimate log p(y) of every mask by annealed importance sampling.
+
+        Z is estimated by chains that are led from independent units to the model. The weight of a
+        mask is known for one hidden layer; for two it is estimated in the same way, with the
+        mask held.
+        """
+        rng = np.random.default_rng(random_state)
+        y = self._rows(masks)
+        first = np.full((chains, self.c.size), 0.5, np.float32)
+        rows = np.repeat(self.c[None], chains, axis=0)
+        log_z = _mean_weight(self._anneal(draw(first, rng), rows, True, betas, rng)[None])[0]
+        if not self.c2.size:
+            return np.asarray(self._weights_exactly(y.astype(np.float64)) - log_z)
+        few = min(chains, 10)
+        rows = np.repeat(y @ self._wide + self.c, few, axis=0)
+        h = draw(np.full(rows.shape, 0.5, np.float32), rng)
+        logs = self._anneal(h, rows, False, betas, rng).reshape(len(y), few)
+        weights: Floats = y.astype(np.float64) @ self.b + _mean_weight(logs) - log_z
+        return weights
+
+    def _anneal(
+        self, h: Float32, c: Float32, free: bool, betas: int, rng: np.random.Generator
+    ) -> Floats:
+        """The log weights of chains on h1 with biases c, with free labels or without any.
+
+        f_k(h1) = exp(k c'h1) prod_i (1 + exp((1-k) b_i + k (b + W h1)_i)) prod_l (1 + exp(k ...))
+        from k = 0, whose sum over all h1 is known, to k = 1.
+        """
+
+        def level(k: float, h: Float32) -> Floats:
+            value: Floats = k * (h * c).sum(axis=1, dtype=np.float64) + self._second(h, k)
+            if free:
+                value += softplus(k * (h @ self._wide.T) + self.b).sum(axis=1, dtype=np.float64)
+            return value
+
+        log_weight = np.full(len(h), (self.c.size + self.c2.size) * np.log(2.0))
+        if free:
+            log_weight += softplus(self.b.astype(np.float64)).sum()
+        steps = np.linspace(0, 1, betas + 1)
+        for before, k in itertools.pairwise(steps):
+            log_weight += level(k, h) - level(before, h)
+            fed = c + draw(sigmoid(np.float32(k) * (h @ self.W2 + self.c2)), rng) @ self.W2.T
+            if free:
+                y = draw(sigmoid(np.float32(k) * (h @ self._wide.T) + self.b), rng)
+                fed += y @ self._wide
+            h = draw(sigmoid(np.float32(k) * fed), rng)
+        return log_weight
+
+    def _second(self, h: Floats, k: float) -> Floats:
+        """log of the sum over h2, at temperature 1 / k."""
+        return np.asarray(softplus(k * (h @ self.W2 + self.c2)).sum(axis=1, dtype=np.float64))
+
+    def _weights_exactly(self, y: Floats) -> Floats:
+        """log sum_h exp(-E(y, h)) of every row."""
+        fed = y @ self._wide + self.c
+        if not self.c2.size:
+            return np.asarray(y @ self.b + softplus(fed).sum(axis=1))
+        states = self._states()
+        inner = fed @ states.T + self._second(states, 1.0)
+        return np.asarray(y @ self.b + logsumexp(inner, axis=1))
+
+    def _states(self) -> Floats:
+        m = self.c.size
+        if m > MOST_EXACT:
+            raise InputError(
+                f"log_likelihood: {m} hidden units found; at most {MOST_EXACT} can be enumerated. "
+                "Use annealed."
+            )
+        return ((np.arange(2**m)[:, None] >> np.arange(m)) & 1).astype(np.float64)
+
+    def _labels(self, h: Float32) -> Float32:
+        return np.asarray(sigmoid(h @ self._wide.T + self.b))
+
+    def _sweep(self, h: Float32, y: Float32, rng: np.random.Generator) -> Float32:
+        """h1 drawn anew, given the labels and an h2 that is drawn given the old h1."""
+        h2 = draw(sigmoid(h @ self.W2 + self.c2), rng)
+        return draw(sigmoid(y @ self._wide + self.c + h2 @ self.W2.T), rng)
+
+    def _rows(self, masks: ArrayLike) -> Float32:
+        given = np.asarray(masks, np.float32)
+        if given.ndim != 3 or given.shape[1:] != self.patches.shape:
+            raise InputError(
+                f"masks: shape {given.shape} found; (k, {self.patches.shape[0]}, "
+                f"{self.patches.shape[1]}) wanted, as in training."
+            )
+        return given.reshape(len(given), -1)
+
+
+def _mean_weight(logs: Floats) -> Floats:
+    """log of the mean weight of each row of chains."""
+    return np.asarray(logsumexp(logs, axis=1) - np.log(logs.shape[1]))
+
+
+def train_layers(
+    masks: ArrayLike,
+    hidden: Sequence[int],
+    epochs: Sequence[int],
+    journal: Journal,
+    persistent: bool = True,
+    **settings: Any,
+) -> Shapes:
+    """Train an RBM, hidden = (m,), or a ShapeBM, hidden = (m, m2), layer by layer, bottom up.
+
+    The first of two layers is shared by four patches, each with a quarter of its units. Without
+    any layer, labels know nothing of each other.
+    """
+    given = np.asarray(masks, np.float32)
+    shape, data = given.shape[1:], given.reshape(len(given), -1)
+    if not hidden:
+        n = data.shape[1]
+        zeros = [np.zeros(size, np.float32) for size in ((n, 0), 0, n, (0, 0), 0)]
+        return Shapes(Patches.whole(shape), *zeros)
+    patches = Patches.whole(shape) if len(hidden) == 1 else Patches.layout(shape)
+    count = len(patches.corners)
+    gain = (1.0, 1.0) if len(hidden) == 1 else (2.0, 1.0)
+    layers = [Contrast(patches, hidden[0] // count, persistent=persistent, gain=gain, **settings)]
+    if len(hidden) == 2:
+        whole = Patches.whole((hidden[0] // count * count, 1))
+        top = Contrast(whole, hidden[1], persistent=persistent, gain=(1.0, 2.0), **settings)
+        layers.append(top)
+    states = []
+    for number, (layer, total) in enumerate(zip(layers, epochs), 1):
+        step = functools.partial(layer.epoch, data, total)
+        name = f"shapes, layer {number}"
+        states.append(journal.run(name, total, functools.partial(layer.start, data), step))
+        data = layer.hidden(states[-1], data)
+    return stacked(layers, states)
+
+
+def stacked(layers: Sequence[Contrast], states: Sequence[State]) -> Shapes:
+    """The trained layers as one model.
+
+    Units between two layers were told 2 y'W + c by the one and 2 W2 h2 + c' by the other; the
+    mean of both is y'W + W2 h2 + (c + c') / 2.
+    """
+    first = states[0]
+    if len(layers) == 1:
+        none = np.zeros((first["c"].size, 0), np.float32)
+        return Shapes(layers[0].patches, first["W"], first["c"], first["b"], none, none[0])
+    top = states[1]
+    c = np.asarray((first["c"] + top["b"]) / 2, np.float32)
+    return Shapes(layers[0].patches, first["W"], c, first["b"], top["W"], top["c"])
+
+
+def fit_shapes(
+    masks: ArrayLike,
+    hidden: Sequence[int] = (500,),
+    epochs: Sequence[int] = (2000,),
+    persistent: bool = True,
+    random_state: int = 0,
+    progress: Told | None = None,
+    **settings: Any,
+) -> Shapes:
+    """Train a model of shapes: an RBM, hidden = (m,), or a ShapeBM, hidden = (m, m2).
+
+    Parameters
+    ----------
+    masks : (k, rows, columns) of 0 and 1
+    hidden, epochs : ints of each layer
+    persistent : bool
+        Chains of the model that go on from batch to batch.
+    progress : callable (done, total, what), optional
+    settings
+        Of `Contrast`: rate, momentum, decay, steps.
+    """
+    journal = Journal(random_state, told=progress)
+    return train_layers(masks, hidden, epochs, journal, persistent, **settings)

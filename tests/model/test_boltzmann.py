@@ -1,0 +1,173 @@
+"""BoltzmannSegmenter: its parts agree, it resumes to the same bits, its files are checked."""
+
+import json
+
+import numpy as np
+import pytest
+import safetensors
+import safetensors.numpy
+from click.testing import CliRunner
+
+import cutlearn as cl
+from cutlearn.app.cli import main
+from cutlearn.metrics import pooled_iou
+from cutlearn.model.files import KEY
+from cutlearn.run.checkpoint import Interrupted
+from cutlearn.shape import journal
+
+SIZES = {"shape": (12, 16), "hidden": (16, 8), "words": (16, 8), "epochs": (40, 20), "n_jobs": 1}
+
+
+def plates(count, seed=0):
+    """Plates and bars on noise of nearly their colour: their shape tells more than their pixels."""
+    rng = np.random.default_rng(seed)
+    images, masks = [], []
+    for k in range(count):
+        mask = np.zeros((30, 40), np.uint8)
+        top, left = rng.integers(4, 8), rng.integers(4, 10)
+        rows, columns = ((18, 8), (8, 24), (16, 20))[k % 3]
+        mask[top : top + rows, left : left + columns] = 1
+        image = 0.5 + 0.12 * (mask[..., None] - 0.5) + rng.normal(0, 0.06, (30, 40, 3))
+        images.append(image.clip(0, 1).astype(np.float32))
+        masks.append(mask)
+    return images, masks
+
+
+IMAGES, MASKS = plates(12)
+OTHERS, TRUTH = plates(6, 1)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return cl.BoltzmannSegmenter(2, pairwise=True, **SIZES).fit(IMAGES, MASKS)
+
+
+def refused(path):
+    with pytest.raises(cl.InputError) as caught:
+        cl.load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"layers": 0},
+        {"layers": 1, "pairwise": True},
+        {"layers": 2},
+        {"layers": 2, "sees_image": False, "refine": False},
+    ],
+)
+def test_every_kind_learns_the_plates(settings):
+    model = cl.BoltzmannSegmenter(**settings, **SIZES).fit(IMAGES, MASKS)
+    assert pooled_iou(TRUTH, model.predict(OTHERS)) > 0.75
+    assert len(model.violated_) == 5
+    if not settings.get("refine", True):
+        assert model.strength_ == 0
+
+
+def test_more_cycles_violate_less():
+    model = cl.BoltzmannSegmenter(1, cycles=12, rate=0.01, **SIZES).fit(IMAGES, MASKS)
+    assert model.violated_[-1] < 0.8 * model.violated_[0]
+
+
+@pytest.mark.parametrize("last", [("shapes, layer 1", 10), ("shapes, layer 2", 3), ("margins", 2)])
+def test_interrupted_then_resumed_is_as_if_never_interrupted(tmp_path, monkeypatch, fitted, last):
+    monkeypatch.setattr(journal, "PAUSE", 0.0)
+
+    def stop(done, total, what):
+        if (what, done) == last:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="Run the same call again"):
+        cl.BoltzmannSegmenter(2, pairwise=True, **SIZES).fit(
+            IMAGES, MASKS, checkpoint=tmp_path, progress=stop
+        )
+    told = []
+    again = cl.BoltzmannSegmenter(2, pairwise=True, **SIZES).fit(
+        IMAGES, MASKS, checkpoint=tmp_path, progress=lambda *step: told.append(step)
+    )
+    assert told[0][2] == last[0]
+    assert told[0][0] <= last[1]
+    for name, array in fitted.w_.items():
+        assert np.array_equal(again.w_[name], array), name
+    assert again.violated_ == fitted.violated_
+    with pytest.raises(cl.InputError, match="other images or settings"):
+        cl.BoltzmannSegmenter(1, **SIZES).fit(IMAGES, MASKS, checkpoint=tmp_path)
+
+
+def test_one_label_at_the_models_size_is_refused():
+    masks = [np.zeros_like(m) for m in MASKS]
+    masks[0][3, 3] = 1
+    with pytest.raises(cl.InputError, match="one label only found"):
+        cl.BoltzmannSegmenter(1, **SIZES).fit(IMAGES, masks)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("layers", 3, "0, 1 or 2"),
+        ("margin", "all", "one of"),
+        ("refine", "yes", "True or False"),
+        ("shape", (32,), "rows, columns"),
+        ("hidden", (500, 2), "at least 4"),
+        ("epochs", (1, -1), ">= 0"),
+        ("cycles", -1, ">= 0"),
+        ("starts", 0, ">= 1"),
+        ("rate", 0, "finite number > 0"),
+    ],
+)
+def test_wrong_parameters_are_refused_when_fit_begins(name, value, words):
+    model = cl.BoltzmannSegmenter(**{**SIZES, name: value})
+    with pytest.raises(cl.InputError, match=f"The '{name}' parameter of .* must be .*{words}"):
+        model.fit(IMAGES, MASKS)
+
+
+LIES = {
+    "no W": lambda h, a: a.pop("W"),
+    "a stranger": lambda h, a: a.update(stranger=np.zeros(2, np.float32)),
+    "W of another shape": lambda h, a: a.update(W=a["W"][:-1]),
+    "V1 of another shape": lambda h, a: a.update(V1=a["V1"][:, :-1]),
+    "another type": lambda h, a: a.update(b=a["b"].astype(np.float64)),
+    "not finite": lambda h, a: a["c"].fill(np.nan),
+    "an edge weight below zero": lambda h, a: a["v"].fill(-1),
+    "words of another form": lambda h, a: a.update(words=a["words"][:, :5]),
+    "no colours": lambda h, a: a.update(colors=a["colors"][:0]),
+    "another number of layers": lambda h, a: h["parameters"].update(layers=1),
+    "another shape": lambda h, a: h["parameters"].update(shape=[16, 16]),
+    "a huge shape": lambda h, a: h["parameters"].update(shape=[10**6, 10**6]),
+    "a stranger among the parameters": lambda h, a: h["parameters"].update(depth=3),
+    "a parameter missing": lambda h, a: h["parameters"].pop("cycles"),
+    "a strength below zero": lambda h, a: h["fitted"].update(strength=-1.0),
+    "no card": lambda h, a: h.update(card=None),
+    "another estimator": lambda h, a: h.update(estimator="Segmenter"),
+}
+
+
+@pytest.mark.parametrize("lie", list(LIES))
+def test_a_file_that_lies_is_refused(fitted, tmp_path, lie):
+    path = tmp_path / "model.cutlearn"
+    fitted.save(path)
+    with safetensors.safe_open(str(path), framework="numpy") as file:
+        header = json.loads(file.metadata()[KEY])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    LIES[lie](header, arrays)
+    path.write_bytes(safetensors.numpy.save(arrays, metadata={KEY: json.dumps(header)}))
+    assert "damaged model" in refused(path)
+
+
+def test_the_command_line_takes_such_a_model(fitted, tmp_path):
+    path = tmp_path / "model.cutlearn"
+    fitted.save(path)
+    said = CliRunner().invoke(main, ["show", str(path)])
+    assert said.exit_code == 0, said.output
+    assert f"{sum(part.size for part in fitted.w_.values())} weights in 9 parts" in said.output
+    told = json.loads(CliRunner().invoke(main, ["show", str(path), "--json"]).output)
+    assert [step["violated"] for step in told["curve"]] == fitted.violated_
+
+
+def test_progress_is_told_phase_by_phase(capsys):
+    cl.BoltzmannSegmenter(1, verbose=True, **SIZES).fit(IMAGES[:3], MASKS[:3])
+    said = capsys.readouterr().err
+    assert "shapes, layer 1: 40 of 40 steps" in said
+    assert "margins: 5 of 5 steps" in said
