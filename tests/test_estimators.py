@@ -298,7 +298,7 @@ def test_probabilities_agree_with_masks(fitted):
         assert ((chance[..., 1] > 0.5) == mask)[sure].all()
 
 
-def test_probabilities_and_decisions(fitted):
+def test_every_segmenter_has_probabilities_and_decisions(fitted):
     only_for(fitted, cl.Segmenter)
     found = fitted.predict_proba(IMAGES)
     for q, mask in zip(found, MASKS):

@@ -95,7 +95,8 @@ def evaluate_command(
     tell_notes(folder)
     with Watch() as watch:
         # Models of old files have no probabilities; their masks are compared all the same.
-        whole = _found(estimator, folder, min_side, estimator.calibration_.n_images > 0)
+        calibration = getattr(estimator, "calibration_", None)
+        whole = _found(estimator, folder, min_side, calibration is None or calibration.n_images > 0)
         tables, believed = [], []
         for i, (mask, belief) in enumerate(watch.count(whole, len(folder), "predicting")):
             truth = folder.labels(i)

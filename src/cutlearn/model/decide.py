@@ -62,7 +62,7 @@ def best_for_iou(q: ArrayLike, order: NDArray[np.int64] | None = None) -> Labels
     --------
     >>> from cutlearn.model.decide import best_for_iou
     >>> best_for_iou([[0.55, 0.45], [0.9, 0.1], [0.6, 0.4]]).tolist()
-    [1, 0, 1]
+    [1, 0, 0]
     """
     table = np.asarray(q, np.float64)
     shape, table = table.shape[:-1], table.reshape(-1, table.shape[-1])

@@ -34,6 +34,7 @@ from cutlearn.store import atomic_write
 KEY = "cutlearn-model"
 FORMAT = "cutlearn model"
 VERSION = 2
+VERSIONS = range(1, VERSION + 1)
 FEATURES, CALIBRATION = "features.", "calibration."
 
 Arrays = dict[str, NDArray[Any]]
@@ -137,12 +138,10 @@ def read_header(
             f"{path}: a safetensors file of something else found; a model of cutlearn was wanted. "
             "Check the name."
         )
-    if header.get("version") not in range(1, VERSION + 1) or header.get("estimator") not in tuple(
-        BUILDERS
-    ):
+    if header.get("version") not in VERSIONS or header.get("estimator") not in tuple(BUILDERS):
         raise InputError(
             f"{path}: a model of version {header.get('version')!r} ({header.get('estimator')!r}) "
-            f"found; version 1 to {VERSION} of {' or '.join(BUILDERS)} was wanted. "
+            f"found; version {VERSIONS[0]} to {VERSION} of {' or '.join(BUILDERS)} was wanted. "
             "Use a newer cutlearn to read it."
         )
     return header, arrays
