@@ -9,17 +9,13 @@
 #include <stdexcept>
 #include <string>
 
+#include "bind_arrays.hpp"
 #include "bind_failure.hpp"
 #include "oracle.hpp"
 
-namespace nb = nanobind;
 using namespace cutlearn;
 
 namespace {
-
-template <class T>
-using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using AnyTable = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 // Owns the arrays that its task views.
 struct Oracle {
@@ -36,18 +32,6 @@ struct Oracle {
   In<std::uint8_t> counted;
   OracleTask task;
 };
-
-Table table(const AnyTable& array) {
-  const bool single = array.dtype() == nb::dtype<float>();
-  if (!single && array.dtype() != nb::dtype<double>())
-    throw std::invalid_argument("features must be float32 or float64");
-  return {array.data(), single, array.shape(0), array.shape(1)};
-}
-
-template <class T>
-std::span<const T> view(const In<T>& array) {
-  return {array.data(), array.size()};
-}
 
 // (form, lines, regions, per node) of every family
 using Families = std::vector<std::tuple<int, std::size_t, std::size_t, bool>>;

@@ -7,25 +7,13 @@
 
 #include <memory>
 
+#include "bind_arrays.hpp"
 #include "bind_failure.hpp"
 #include "ordered_oracle.hpp"
 
-namespace nb = nanobind;
 using namespace cutlearn;
 
 namespace {
-
-template <class T>
-using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Out = nb::ndarray<nb::numpy, T, nb::c_contig>;
-
-template <class T>
-Out<T> owned(std::vector<T> values, std::vector<std::size_t> shape) {
-  auto* data = new std::vector<T>(std::move(values));
-  nb::capsule owner(data, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return Out<T>(data->data(), shape.size(), shape.data(), owner);
-}
 
 // An input that was surveyed, and the network of one without a fault.
 struct Door {
@@ -52,8 +40,6 @@ std::unique_ptr<Door> open(In<double> unary, Id labels, std::vector<std::int64_t
   return door;
 }
 
-using AnyTable = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
 // Owns the arrays that its task views.
 struct OrderedOracle {
   AnyTable node, edge;
@@ -63,13 +49,6 @@ struct OrderedOracle {
   In<double> constant, cost;
   OrderedTask task;
 };
-
-Table table(const AnyTable& array) {
-  const bool single = array.dtype() == nb::dtype<float>();
-  if (!single && array.dtype() != nb::dtype<double>())
-    throw std::invalid_argument("features must be float32 or float64");
-  return {array.data(), single, array.shape(0), array.shape(1)};
-}
 
 void make_oracle(OrderedOracle* self, AnyTable node, AnyTable edge, Id labels,
                  std::vector<std::int64_t> shape, int connectivity, In<Id> ends,

@@ -1,5 +1,5 @@
-// The only file of the core that knows Python: arrays in, arrays out, the lock of the
-// interpreter released while the core works.
+// The door to energies: arrays in, arrays out, the lock of the interpreter released while the core
+// works. Only the files bind_* and this one know Python.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -10,10 +10,10 @@
 #include <atomic>
 #include <stdexcept>
 
+#include "bind_arrays.hpp"
 #include "engine.hpp"
 #include "nested.hpp"
 
-namespace nb = nanobind;
 using namespace cutlearn;
 
 // Each in the file of its name.
@@ -22,23 +22,6 @@ void bind_ordered(nb::module_& m);
 void bind_trees(nb::module_& m);
 
 namespace {
-
-template <class T>
-using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Out = nb::ndarray<nb::numpy, T, nb::c_contig>;
-
-template <class T>
-std::span<const T> view(const In<T>& a) {
-  return {a.data(), a.size()};
-}
-
-template <class T>
-Out<T> owned(std::vector<T>&& values, std::vector<std::size_t> shape) {
-  auto* data = new std::vector<T>(std::move(values));
-  nb::capsule owner(data, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return Out<T>(data->data(), shape.size(), shape.data(), owner);
-}
 
 template <class T>
 Out<T> copied(std::span<const T> values, std::vector<std::size_t> shape) {

@@ -48,9 +48,8 @@ class ReliabilityDisplay:
 
     def plot(self, ax: Axes | None = None, title: str = "reliability") -> ReliabilityDisplay:
         """Draw a line for each model into axes, or into a new figure."""
-        self.ax_ = ax = new_axes((3.8, 3.8)) if ax is None else ax
+        self.ax_ = ax = _square(new_axes((3.8, 3.8)) if ax is None else ax)
         self.figure_ = ax.figure
-        ax.plot([0, 1], [0, 1], color="0.6", lw=1, zorder=0)
         for color, (name, found) in zip(LINES, self.beliefs.items()):
             pixels, believed, true = found.bins
             kept = pixels > RARE * pixels.sum()
@@ -62,7 +61,6 @@ class ReliabilityDisplay:
             size = 6 + 30 * (1 + np.log10(n / pixels.sum()) / -np.log10(RARE)).clip(0, 1)
             ax.scatter(x, y, s=size, color=color, lw=0)
         ax.set(title=title, xlabel="probability of the object", ylabel="true share of the object")
-        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
         ax.legend(loc="upper left", frameon=False, fontsize="small")
         bare(ax)
         return self
@@ -91,13 +89,11 @@ class RocDisplay:
 
     def plot(self, ax: Axes | None = None, title: str = "ROC") -> RocDisplay:
         """Draw a curve for each model into axes, or into a new figure."""
-        self.ax_ = ax = new_axes((3.8, 3.8)) if ax is None else ax
+        self.ax_ = ax = _square(new_axes((3.8, 3.8)) if ax is None else ax)
         self.figure_ = ax.figure
-        ax.plot([0, 1], [0, 1], color="0.6", lw=1, zorder=0)
         for color, (name, found) in zip(LINES, self.beliefs.items()):
             ax.plot(*found.roc(), color=color, lw=1.5, label=f"{name}: area {found.auc():.4f}")
         ax.set(title=title, xlabel="part of the rest taken too", ylabel="part of the object found")
-        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
         ax.legend(loc="lower right", frameon=False, fontsize="small")
         bare(ax)
         return self
@@ -164,3 +160,10 @@ class ProbabilityDisplay:
         for ax in axes:
             ax.set(xticks=[], yticks=[])
             ax.spines[:].set_visible(False)
+
+
+def _square(ax: Axes) -> Axes:
+    """Make axes the square from 0 to 1, with its diagonal."""
+    ax.plot([0, 1], [0, 1], color="0.6", lw=1, zorder=0)
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    return ax
