@@ -176,8 +176,8 @@ def charts(model: Any, figures: Evaluation, believed: Sequence[Beliefs]) -> list
     predicted = {"model": [image.predicted_area for image in figures.images]}
     drawn.append((AreaDisplay(true, predicted), "A dot is an image; on the diagonal it is right."))
     if getattr(model, "steps_", ()):
-        curve = TrainingDisplay.from_steps(model.steps_)
-        drawn.append((curve, "The training: its objective and the bound below it."))
+        curve = TrainingDisplay.from_steps(model.steps_, not math.isnan(model.gap_))
+        drawn.append((curve, "The training: the best objective so far, and its bound if any."))
     return [Picture(_svg(display.plot(new_axes(CHART)).figure_), words) for display, words in drawn]
 
 
