@@ -42,7 +42,7 @@ Float32 = NDArray[np.float32]
 VOID = 255
 STARTS = 4
 HIDDEN = (500, 200)
-EPOCHS = {"horses": (1000, 500), "pedestrians": (500, 250)}
+EPOCHS = {"horses": (1000, 500), "pedestrians": (400, 200)}
 # The pedestrians are two and a half times as many: about as many steps as for the horses.
 CYCLES = {"horses": 5, "pedestrians": 2}
 JUDGED = 20
