@@ -8,6 +8,8 @@ import pytest
 from scipy import ndimage
 
 import cutlearn as cl
+from cutlearn.features.boosted import Recipe
+from cutlearn.features.featurizer import Featurizer
 from cutlearn.model.calibrate import MOST_NUMBERS, drawn, uncalibrated
 from cutlearn.model.decide import expected_iou
 from cutlearn.model.predict import problem_of
@@ -95,6 +97,14 @@ def test_every_label_has_its_own_envelopes():
     assert fitted.w_names_[-1] == "label 2 envelope slic256 bend9"
     assert len(fitted.w_) == len(fitted.w_names_)
     assert fitted.predict(IMAGES[3:4])[0].max() <= 2
+
+
+def test_boosted_features_answer_for_every_label():
+    small = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4, stages=1)
+    boosted = model(learner="logistic", features=Featurizer(recipe=small))
+    boosted.fit(IMAGES[TRAIN], MASKS[TRAIN])
+    assert boosted.featurizer_.node_names_[1:4] == ["logit1 of 0", "logit1 of 1", "logit1 of 2"]
+    assert boosted.score(IMAGES[TEST], MASKS[TEST]) > constant() + 0.3
 
 
 def test_probabilities_are_those_of_the_weights(surrogate):

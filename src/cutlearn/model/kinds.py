@@ -19,7 +19,7 @@ from cutlearn.energy.moves import expand
 from cutlearn.energy.ordered import OrderedEnergy
 from cutlearn.energy.surrogate import surrogate_min_marginals
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.features.problem import Problem
+from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.steps import LEARNERS
 
 Mask = NDArray[np.uint8]
@@ -49,8 +49,14 @@ class Kind:
     most: ClassVar[int] = MOST_LABELS  # labels
     learners: ClassVar[tuple[str, ...]] = LEARNERS
     takes_envelopes: ClassVar[bool] = False
-    takes_boosted: ClassVar[bool] = False
     believes: ClassVar[bool] = True  # whether there are min-marginals
+
+    def questions(self, mask: Mask) -> Mask:
+        """Give the answers, (h, w, T) of 0, 1 and 255, that boosted features learn to give.
+
+        Here one question a label: this one or another?
+        """
+        return _answers(mask, [mask == k for k in range(self.n_labels)])
 
     def names(self, featurizer: Featurizer) -> list[str]:
         """Give the names of the weights, in the order of w."""
@@ -71,7 +77,11 @@ class Binary(Kind):
     name = "binary"
     most = 2
     learners = (*LEARNERS, "likelihood", "logistic")
-    takes_envelopes = takes_boosted = True
+    takes_envelopes = True
+
+    def questions(self, mask: Mask) -> Mask:
+        """One question: label 1?"""
+        return mask[..., None]
 
     def names(self, featurizer: Featurizer) -> list[str]:
         """Node, edge and envelope weights."""
@@ -90,6 +100,10 @@ class Ordered(Kind):
     """Labels 0 < 1 < .. < L - 1 with a table of costs for each edge feature: one exact cut."""
 
     name = "ordered"
+
+    def questions(self, mask: Mask) -> Mask:
+        """One question a threshold: this label or a higher one?"""
+        return _answers(mask, [mask >= k for k in range(1, self.n_labels)])
 
     def names(self, featurizer: Featurizer) -> list[str]:
         """Node weights label by label, then the tables row by row."""
@@ -177,6 +191,10 @@ def table_names(featurizer: Featurizer, kind: Kind) -> list[str]:
 def labels_in(names: list[str]) -> int:
     """Give L, from the names of weights; two labels are not named."""
     return max((1 + int(n.split()[1]) for n in names if n.startswith("label ")), default=2)
+
+
+def _answers(mask: Mask, hits: list[NDArray[np.bool_]]) -> Mask:
+    return np.stack([np.where(mask == VOID, VOID, hit) for hit in hits], axis=-1).astype(np.uint8)
 
 
 def _settled(problem: Problem) -> NDArray[np.int8] | None:
