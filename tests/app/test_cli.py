@@ -180,6 +180,19 @@ def test_evaluate_tells_how_far_probabilities_can_be_believed(world):
     assert "log-likelihood" in table
 
 
+def test_evaluate_writes_a_report_on_demand(world, tmp_path):
+    _, images, masks, model = world
+    file = tmp_path / "page.html"
+    done = run("evaluate", model, images, masks, "--report", file)
+    assert done.exit_code == 0, done.stderr
+    assert f"look at {file}" in done.stdout
+    text = file.read_text()
+    assert "my.model" in text
+    said = json.loads(run("evaluate", model, images, masks, "--json", "--report", file).stdout)
+    assert said["report"] == str(file)
+    assert all(image["name"] in text for image in said["images"])
+
+
 def test_evaluate_leaves_void_out(world, tmp_path):
     _, images, masks, model = world
     half = tmp_path / "half"

@@ -197,6 +197,12 @@ def predict(**options: Any) -> int:
 @_jobs
 @_masks
 @_min_side
+@click.option(
+    "--report",
+    type=FILE,
+    metavar="PAGE.html",
+    help="Write a page too: masks, probabilities, reliability, areas, what was learned.",
+)
 @_machines
 def evaluate(**options: Any) -> int:
     """Compare a model's masks of IMAGES with the true MASKS, image by image and pooled."""
