@@ -15,6 +15,7 @@ from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
 from cutlearn.model.calibrate import Calibration, calibrate, drawn
+from cutlearn.model.kinds import Kind
 from cutlearn.model.parameters import check_parameters
 from cutlearn.model.predict import least_energies
 from cutlearn.model.prepare import read_samples, read_training
@@ -30,6 +31,7 @@ class Believing:
     calibration_: Calibration
     classes_: NDArray[np.uint8]
     featurizer_: Featurizer
+    _kind: Kind
 
     def _each(self, samples: Sequence[Sample], solve: Callable[..., T]) -> list[T]:
         """solve(problem, w, kind) of every sample, in order."""
@@ -80,6 +82,7 @@ class Believing:
         interval : (n, 2) pixels
         """
         self._check_fitted()
+        self._check_believes("area")
         if label not in self.classes_ or not 0 < level < 1:
             raise InputError(
                 f"label={label!r}, level={level!r} found; a label from 0 to {self.classes_[-1]} "
@@ -105,6 +108,7 @@ class Believing:
             As in `fit`; images of one group vary together.
         """
         self._check_fitted()
+        self._check_believes("calibrate")
         check_parameters(self)
         samples, truth = read_training(images, masks, groups, len(self.classes_))
         rows = [drawn(q, mask) for q, mask in zip(self._each(samples, least_energies), truth)]
@@ -146,7 +150,16 @@ class Believing:
 
         return rank(self._each(samples, one), self.featurizer_.centers_, window)
 
+    def _check_believes(self, asked: str) -> None:
+        if not self._kind.believes:
+            raise InputError(
+                f"{asked}: a model of {self._kind.name} labels found; one with min-marginals was "
+                "wanted, and expansion moves give masks only. Fit labels='surrogate' with "
+                "learner='likelihood' for probabilities of such labels."
+            )
+
     def _check_calibrated(self, asked: str) -> None:
+        self._check_believes(asked)
         if self.calibration is not None and not self.calibration_.n_images:
             raise InputError(
                 f"{asked}: a model without calibration found; held-out images are wanted. Call "
