@@ -89,6 +89,29 @@ def test_fit_as_json(world):
     assert 0 <= said["gap"] <= 0.05
 
 
+def test_a_likelihood_claims_no_gap(tmp_path):
+    images, masks = make_folders(tmp_path, 3, (32, 32))
+    model = tmp_path / "likely.model"
+    args = ["fit", images, masks, "-o", model, "--learner", "likelihood", "--features", "linear"]
+    args += ["--C", "inf", "--tol", "0.3", "--jobs", "1"]
+    done = run(*args)
+    assert done.exit_code == 0, done.stderr
+    assert "C = inf, likelihood (progress ended; no gap is proved) after" in done.stdout
+    assert "ends below 30.00%" in done.stderr
+    assert "gap" not in done.stderr
+    said = json.loads(run(*args, "--json", "--strict").stdout, parse_constant=pytest.fail)
+    assert (said["gap"], said["certified"], said["converged"]) == (None, False, True)
+    shown = run("show", model)
+    assert "no gap is proved" in shown.stdout
+    assert "won lately" in shown.stdout
+    curve = json.loads(run("show", model, "--json").stdout, parse_constant=pytest.fail)["curve"]
+    assert curve[0]["won lately"] is None
+    assert curve[-1]["won lately"] <= 0.3
+    refused = run(*args, "--loss", "count")
+    assert refused.exit_code == 2
+    assert "needs no loss" in refused.stderr
+
+
 def test_predict_writes_what_the_model_predicts(world, tmp_path):
     _, images, _, model = world
     done = run("predict", model, images, "-o", tmp_path / "deep" / "out", "--jobs", 2)
@@ -155,6 +178,19 @@ def test_evaluate_tells_how_far_probabilities_can_be_believed(world):
     table = run("evaluate", model, images, masks).stdout
     assert "expected error" in table
     assert "log-likelihood" in table
+
+
+def test_evaluate_writes_a_report_on_demand(world, tmp_path):
+    _, images, masks, model = world
+    file = tmp_path / "page.html"
+    done = run("evaluate", model, images, masks, "--report", file)
+    assert done.exit_code == 0, done.stderr
+    assert f"look at {file}" in done.stdout
+    text = file.read_text()
+    assert "my.model" in text
+    said = json.loads(run("evaluate", model, images, masks, "--json", "--report", file).stdout)
+    assert said["report"] == str(file)
+    assert all(image["name"] in text for image in said["images"])
 
 
 def test_evaluate_leaves_void_out(world, tmp_path):

@@ -23,6 +23,8 @@ def test_demo_compares_and_names_its_picture(small, tmp_path):
     assert done.exit_code == 0, done.stderr
     lines = done.stdout.splitlines()
     assert str(out / "cells.png") in lines[-1]
+    assert str(out / "report.html") in lines[-1]
+    assert (out / "report.html").read_text().count("data:image/") == 5 * 4 + 4
     assert any(line.startswith("Hamming loss") for line in lines)
     assert any(line.startswith("count loss") for line in lines)
     assert "training: step" in done.stderr

@@ -9,7 +9,16 @@ from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.features.problem import Problem
 from cutlearn.learn.losses import Count, Hamming
 from cutlearn.metrics import confusions, pooled_iou
-from cutlearn.model.choose import PATH, Plan, _clearly_best, best_shift, choose, predict_all
+from cutlearn.model.choose import (
+    LIKELIHOOD_PATH,
+    PATH,
+    Plan,
+    _clearly_best,
+    best_shift,
+    choose,
+    predict_all,
+)
+from cutlearn.model.kinds import Binary
 from tiny_problems import with_regions
 
 
@@ -76,6 +85,40 @@ def test_another_loss_is_its_own_judge():
     assert chosen.judged["training"] == pytest.approx(-np.mean(off), rel=1e-12)
 
 
+@pytest.mark.parametrize("learner", ["likelihood", "logistic"])
+def test_a_likelihood_is_judged_by_that_of_held_out_images(learner):
+    problems, masks = rare(4, (12, 16))
+    masks[0][:2] = 255
+    chosen = choose(problems, masks, plan(learner=learner, C="auto"))
+    judged = chosen.judged
+    assert judged["judge"] == "log-likelihood"
+    assert "shift" not in judged
+    assert [row["C"] for row in judged["path"]] == list(LIKELIHOOD_PATH)
+    assert np.array_equal(chosen.w, chosen.result.w)
+    assert not chosen.result.certified
+    wanted = {}
+    for C in LIKELIHOOD_PATH:
+        found = []
+        for out in ([0, 2], [1, 3]):
+            kept = [i for i in range(4) if i not in out]
+            w = cl.train([problems[i] for i in kept], [masks[i] for i in kept],
+                         learner=learner, C=C).w  # fmt: skip
+            for i in out:
+                q = cl.probabilities(problems[i], w)
+                known = masks[i].ravel() != 255
+                found.append(np.log(q[known, masks[i].ravel()[known]]).mean())
+        wanted[C] = np.mean(found)
+    assert {row["C"]: row["judged"] for row in judged["path"]} == pytest.approx(wanted, rel=1e-9)
+
+
+def test_a_likelihood_needs_no_regulariser():
+    problems, masks = rare(3, (12, 16))
+    chosen = choose(problems, masks, plan(learner="likelihood", C=np.inf, calibration=None))
+    value, _ = cl.likelihood(problems, masks, chosen.w)
+    assert chosen.judged["training"] == pytest.approx(value, rel=1e-9)
+    assert np.inf == chosen.result.C
+
+
 def test_the_steps_of_every_training_are_told():
     problems, masks = rare(4)
     told = []
@@ -115,6 +158,7 @@ def test_the_shift_counts_what_envelopes_add_to_a_pixel():
     """Envelopes of one line over single pixels are a bias: the same masks, the same shift."""
     problems, masks = rare(3, noise=0.2)
     spec = EnvelopeSpec(1, per="node")
+    leaned = plan(kind=Binary(envelope=spec))
     single = [with_regions(p, np.arange(p.n_nodes)) for p in problems]
     w = choose(problems, masks, plan()).result.w
     biased = w.copy()
@@ -123,6 +167,6 @@ def test_the_shift_counts_what_envelopes_add_to_a_pixel():
     plain = best_shift(problems, masks, biased, tables(problems, masks, biased),
                        lambda v: predict_all(problems, v, plan()))  # fmt: skip
     found = best_shift(single, masks, leaning, tables(problems, masks, biased),
-                       lambda v: predict_all(single, v, plan(envelope=spec)), spec)  # fmt: skip
+                       lambda v: predict_all(single, v, leaned), spec)  # fmt: skip
     assert plain[1] < 0
     assert found[1] == pytest.approx(plain[1], rel=1e-9)

@@ -35,6 +35,15 @@ def test_training_curve_keeps_its_numbers_and_shows_them():
     assert curve.ax_.get_xlabel() == "step"
 
 
+def test_training_curve_without_a_bound_shows_none():
+    curve = TrainingDisplay.from_steps(steps(9), bounded=False).plot()
+    (only,) = curve.ax_.lines
+    assert np.array_equal(only.get_ydata(), 1 + 1 / np.arange(1, 10))
+    bottom, top = curve.ax_.get_ylim()
+    assert bottom < 1 + 1 / 9 < 1 + 1 / 5 < top
+    assert "%" not in curve.ax_.get_legend().get_title().get_text()
+
+
 def test_training_curve_of_one_step_and_of_none():
     curve = TrainingDisplay.from_steps(steps(1)).plot()
     bottom, top = curve.ax_.get_ylim()

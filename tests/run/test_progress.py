@@ -9,8 +9,8 @@ import pytest
 from cutlearn.run.progress import Phases, Progress, clock, time_left
 
 
-def step(number, gap, tol=0.01):
-    return SimpleNamespace(number=number, relative_gap=gap, tol=tol)
+def step(number, gap, tol=0.01, bounded=True):
+    return SimpleNamespace(number=number, relative_gap=gap, tol=tol, bounded=bounded)
 
 
 class Terminal(io.StringIO):
@@ -30,6 +30,17 @@ def test_plain_lines_in_a_pipe():
     assert "gap 90.00% of 1.00%, left -" in lines[0]
     assert "step 3" in lines[1]
     assert "gap 0.90% of 1.00%, left 0 s" in lines[1]
+
+
+def test_a_run_without_a_gap_claims_none():
+    out = io.StringIO()
+    with Progress("training", out) as show:
+        show(step(1, math.inf, bounded=False))
+        show(step(50, 0.008, bounded=False))
+    first, last = out.getvalue().splitlines()
+    assert "begun, ends below 1.00%, left -" in first
+    assert "0.80% won lately, ends below 1.00%, left 0 s" in last
+    assert "gap" not in out.getvalue()
 
 
 def test_a_bar_on_a_terminal():

@@ -112,6 +112,14 @@ def main(ctx: click.Context) -> None:
     help="What a wrong mask costs: wrong pixels (tuned for IoU), or a wrong area.",
 )
 @click.option(
+    "--learner",
+    type=click.Choice(["bundle", "nslack", "accpm", "likelihood", "logistic"]),
+    default="bundle",
+    show_default=True,
+    help="bundle, nslack, accpm: masks, to a certified gap; likelihood: probabilities, nothing is "
+    "certified; logistic: the same without edges.",
+)
+@click.option(
     "--C",
     "C",
     callback=_strength,
@@ -121,7 +129,11 @@ def main(ctx: click.Context) -> None:
     help="Trust in the training images, > 0; auto: chosen on held-out ones.",
 )
 @click.option(
-    "--tol", type=float, default=0.01, show_default=True, help="Relative gap to certify, > 0."
+    "--tol",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="Relative gap to certify, > 0; of a likelihood, the progress below which it ends.",
 )
 @click.option(
     "--features",
@@ -134,7 +146,11 @@ def main(ctx: click.Context) -> None:
 @_jobs
 @_masks
 @_min_side
-@click.option("--strict", is_flag=True, help="Leave with 3 if the gap is not reached.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Leave with 3 if the gap (or the end of progress) is not reached.",
+)
 @_machines
 def fit(**options: Any) -> int:
     """Learn a model from IMAGES and the MASKS of the same names.
@@ -181,6 +197,12 @@ def predict(**options: Any) -> int:
 @_jobs
 @_masks
 @_min_side
+@click.option(
+    "--report",
+    type=FILE,
+    metavar="PAGE.html",
+    help="Write a page too: masks, probabilities, reliability, areas, what was learned.",
+)
 @_machines
 def evaluate(**options: Any) -> int:
     """Compare a model's masks of IMAGES with the true MASKS, image by image and pooled."""

@@ -6,7 +6,7 @@ A model that was fitted on resized images resizes new ones too, and its masks ar
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,11 @@ from cutlearn.images.folder import Folder, read_folder, write_mask, write_probab
 from cutlearn.images.resize import resize_image, resize_labels, side_shape
 from cutlearn.metrics import confusion
 from cutlearn.report.evaluate import Evaluation, evaluation_of
+from cutlearn.report.page import Shown, page, worth_a_look
 from cutlearn.report.probabilities import beliefs
 from cutlearn.run.progress import clock
 from cutlearn.run.workers import thread_count
+from cutlearn.store import atomic_write
 
 Mask = NDArray[np.uint8]
 Belief = NDArray[np.float32]
@@ -55,7 +57,7 @@ def predict_command(
     out.mkdir(parents=True, exist_ok=True)
     shares = []
     with Watch() as watch:
-        found = _found(estimator, folder, min_side, probability)
+        found = _found(estimator, folder, range(len(folder)), min_side, probability)
         for i, (mask, belief) in enumerate(watch.count(found, len(folder), "predicting")):
             write_mask(out / f"{folder.names[i]}.png", mask, object_value)
             if belief is not None:
@@ -85,6 +87,7 @@ def evaluate_command(
     object_value: Any,
     void_value: int | None,
     min_side: int | None,
+    report: str | None,
     as_json: bool,
 ) -> int:
     """Compare predicted with true masks; gives the exit code."""
@@ -93,28 +96,45 @@ def evaluate_command(
     folder = read_folder(images, masks, object_value=object_value, void_value=void_value,
                          n_labels=2)  # fmt: skip
     tell_notes(folder)
+    # Models of old files have no probabilities; their masks are compared all the same.
+    calibration = getattr(estimator, "calibration_", None)
+    settings = min_side, calibration is None or calibration.n_images > 0
+    tables, believed = [], []
     with Watch() as watch:
-        # Models of old files have no probabilities; their masks are compared all the same.
-        calibration = getattr(estimator, "calibration_", None)
-        whole = _found(estimator, folder, min_side, calibration is None or calibration.n_images > 0)
-        tables, believed = [], []
+        whole = _found(estimator, folder, range(len(folder)), *settings)
         for i, (mask, belief) in enumerate(watch.count(whole, len(folder), "predicting")):
             truth = folder.labels(i)
             tables.append(confusion(truth, mask))
             if belief is not None:
                 believed.append(beliefs(truth, belief))
     figures = evaluation_of(folder.names, tables, believed=believed)
+    if report is not None:
+        title = f"{Path(model).name} on {len(folder)} images"
+        shown = _shown(estimator, folder, worth_a_look(figures), *settings)
+        atomic_write(report, page(title, estimator, figures, shown, believed).encode())
     seconds = time.monotonic() - begin
     if as_json:
         said = {"model": model, "seconds": round(seconds, 2), **figures.to_json()}
-        click.echo(json.dumps(said))
+        click.echo(json.dumps(said | ({} if report is None else {"report": report})))
     else:
         click.echo(evaluation_text(figures))
+        look = "" if report is None else f", look at {report}"
         click.echo(
             f"{model}: pooled IoU {percent(figures.iou.value)} on {len(folder)} images, "
-            f"{clock(seconds)}"
+            f"{clock(seconds)}{look}"
         )
     return 0
+
+
+def _shown(
+    estimator: Any, folder: Folder, chosen: Sequence[int], min_side: int | None, probability: bool
+) -> list[Shown]:
+    """Images of the report. They are predicted again: keeping all would need too much memory."""
+    found = _found(estimator, folder, chosen, min_side, probability)
+    return [
+        Shown(folder.names[i], folder.image(i), folder.labels(i), mask, belief)
+        for i, (mask, belief) in zip(chosen, found)
+    ]
 
 
 def evaluation_text(figures: Evaluation) -> str:
@@ -154,13 +174,13 @@ def _load(model: str, jobs: int | None) -> Any:
 
 
 def _found(
-    estimator: Any, folder: Folder, min_side: int | None, probability: bool
+    estimator: Any, folder: Folder, chosen: Sequence[int], min_side: int | None, probability: bool
 ) -> Iterator[tuple[Mask, Belief | None]]:
-    """Masks and, if asked for, probabilities of a folder's images at full size, a few at a time."""
+    """Masks and, if asked for, probabilities of some images at full size, a few at a time."""
     side = min_side if min_side is not None else _side_of(estimator.card_)
     threads = thread_count(-1 if estimator.n_jobs is None else estimator.n_jobs)
-    for first in range(0, len(folder), threads):
-        images = [folder.image(i) for i in range(first, min(first + threads, len(folder)))]
+    for first in range(0, len(chosen), threads):
+        images = [folder.image(i) for i in chosen[first : first + threads]]
         shapes = [image.shape[:2] for image in images]
         if side is not None:
             images = [resize_image(i, side_shape(s, side)) for i, s in zip(images, shapes)]

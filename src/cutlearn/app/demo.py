@@ -1,8 +1,8 @@
 """`cutlearn demo`: the main job on a built-in world of cells, with two losses side by side.
 
 Images of cells are made from seeds; one model is trained for right pixels (Hamming loss)
-and one for right areas (count loss). Both predict other images; a table compares them
-and a picture shows masks, errors, training curves and areas.
+and one for right areas (count loss). Both predict other images; a table compares them,
+a picture shows masks, errors, training curves and areas, and a page reports the first model.
 """
 
 import io
@@ -24,8 +24,11 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.synth import Cells, cells
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.losses import Count, Hamming
+from cutlearn.metrics import confusions
 from cutlearn.report.displays import AreaDisplay, MasksDisplay, TrainingDisplay
-from cutlearn.report.evaluate import Evaluation, evaluate
+from cutlearn.report.evaluate import Evaluation, evaluation_of
+from cutlearn.report.page import Shown, page, worth_a_look
+from cutlearn.report.probabilities import Beliefs, beliefs
 from cutlearn.run.progress import clock
 from cutlearn.store import atomic_write
 
@@ -34,7 +37,7 @@ SHAPE = (96, 128)
 # One C for both, which spares the time of choosing; a small tolerance, so that the curves have
 # something to show.
 C, TOL = 100.0, 0.003
-PICTURE = "cells.png"
+PICTURE, REPORT = "cells.png", "report.html"
 # Both as they stand: only the loss differs. (The default of `cutlearn fit` weighs the labels for
 # IoU; benchmarks/count_loss.py compares all three over several worlds.)
 LOSSES: dict[str, Loss] = {"Hamming loss": Hamming(), "count loss": Count()}
@@ -44,10 +47,12 @@ RECIPE = Recipe(trees=30, rows=20_000, folds=3, stages=1)
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One loss: its model, its masks of the test images and their figures."""
+    """One loss: its model, what it says of the test images, and the figures."""
 
     model: Any
     masks: list[NDArray[np.uint8]]
+    maps: list[NDArray[np.float32]]
+    believed: list[Beliefs]
     figures: Evaluation
 
 
@@ -64,15 +69,20 @@ def demo_command(output: str, seed: int, jobs: int | None, as_json: bool) -> int
             "(few trees, for speed; `cutlearn fit` grows more by default: slower and better)"
         )
     trials = {name: run(name, loss, train, test, jobs) for name, loss in LOSSES.items()}
-    file = out / PICTURE
+    file, report = out / PICTURE, out / REPORT
     atomic_write(file, draw(test, trials))
+    atomic_write(report, page_of(test, trials).encode())
     seconds = time.monotonic() - begin
     if as_json:
         models = {name: _said(trial) for name, trial in trials.items()}
-        click.echo(json.dumps({"picture": str(file), "seconds": round(seconds, 2), **models}))
+        said = {"picture": str(file), "report": str(report), "seconds": round(seconds, 2)}
+        click.echo(json.dumps({**said, **models}))
     else:
         click.echo(comparison(trials))
-        click.echo(f"look at {file}: masks, errors and training curves ({clock(seconds)})")
+        click.echo(
+            f"look at {file}: masks, errors and training curves; in a browser at {report}: "
+            f"probabilities and more ({clock(seconds)})"
+        )
     return 0
 
 
@@ -92,10 +102,13 @@ def run(
     with Watch(f"{name}, ") as watch:
         model.fit([w.image for w in train], [w.labels for w in train],
                   progress=watch.features, callback=watch.step)  # fmt: skip
-        found = (model.predict([w.image])[0] for w in test)
-        masks = list(watch.count(found, len(test), "predicting"))
-    names = [str(i) for i in range(len(test))]
-    return Trial(model, masks, evaluate(names, [w.labels for w in test], masks))
+        found = ((*model.predict([w.image]), *model.predict_proba([w.image])) for w in test)
+        masks, maps = map(list, zip(*watch.count(found, len(test), "predicting")))
+    truths = [w.labels for w in test]
+    believed = [beliefs(truth, q) for truth, q in zip(truths, maps)]
+    names = [f"cells {i + 1}" for i in range(len(test))]
+    figures = evaluation_of(names, confusions(truths, masks), believed=believed)
+    return Trial(model, masks, maps, believed, figures)
 
 
 def comparison(trials: dict[str, Trial]) -> str:
@@ -138,6 +151,18 @@ def draw(test: Sequence[Cells], trials: dict[str, Trial]) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, dpi=110, format="png")
     return file.getvalue()
+
+
+def page_of(test: Sequence[Cells], trials: dict[str, Trial]) -> str:
+    """Write the report of the first loss, as `cutlearn evaluate --report` would."""
+    name, trial = next(iter(trials.items()))
+    shown = [
+        Shown(trial.figures.images[i].name, test[i].image, test[i].labels, trial.masks[i],
+              trial.maps[i])
+        for i in worth_a_look(trial.figures)
+    ]  # fmt: skip
+    title = f"cutlearn demo: {len(test)} images of cells, {name}"
+    return page(title, trial.model, trial.figures, shown, trial.believed)
 
 
 def _heading(name: str, figures: Evaluation) -> str:

@@ -5,6 +5,7 @@ same command finds it and goes on; it is removed when the model is written.
 """
 
 import json
+import math
 import time
 import warnings
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import click
 
 from cutlearn.app.door import UNFINISHED
+from cutlearn.app.show import said_of_fit
 from cutlearn.app.watch import Watch
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.images.folder import Folder, read_folder
@@ -26,6 +28,7 @@ def fit_command(
     masks: str,
     model: str,
     loss: str,
+    learner: str,
     C: float | str,
     tol: float,
     features: str,
@@ -44,10 +47,12 @@ def fit_command(
     folder = read_folder(images, masks, object_value=object_value, void_value=void_value,
                          n_labels=2)  # fmt: skip
     tell_notes(folder)
+    from cutlearn.model.parameters import check_parameters, plain_C
     from cutlearn.model.segmenter import Segmenter
 
-    estimator = Segmenter(loss=loss, C=C, tol=tol, features=features, n_jobs=jobs,
-                          random_state=seed)  # fmt: skip
+    estimator = Segmenter(loss=loss, learner=learner, C=C, tol=tol, features=features,
+                          n_jobs=jobs, random_state=seed)  # fmt: skip
+    check_parameters(estimator)
     part = target.with_name(f"{target.name}.part")
     resumed = part.is_dir() and any(part.iterdir())
     if resumed:
@@ -66,15 +71,17 @@ def fit_command(
         "images": len(folder),
         "weights": len(estimator.w_),
         "loss": loss,
-        "C": estimator.C_,
+        "learner": learner,
+        "C": plain_C(estimator.C_),
         "steps": estimator.n_steps_,
-        "gap": estimator.gap_,
+        "gap": None if math.isnan(estimator.gap_) else estimator.gap_,
         "tol": tol,
         "converged": estimator.converged_,
+        "certified": estimator.certified_,
         "resumed": resumed,
         "seconds": round(time.monotonic() - begin, 2),
     }
-    click.echo(json.dumps(said) if as_json else _summary(said))
+    click.echo(json.dumps(said) if as_json else _summary(said, estimator))
     return UNFINISHED if strict and not estimator.converged_ else 0
 
 
@@ -140,10 +147,9 @@ def _clear(part: Path) -> None:
         part.rmdir()
 
 
-def _summary(said: dict[str, Any]) -> str:
-    state = "certified" if said["converged"] else "NOT REACHED"
+def _summary(said: dict[str, Any], estimator: Any) -> str:
     return (
         f"{said['model']}: learned from {said['images']} images, {said['weights']} weights, "
-        f"C = {said['C']:g}, gap {said['gap']:.2%} ({said['tol']:.2%} wanted, {state}) after "
-        f"{said['steps']} steps, {clock(said['seconds'])}"
+        f"C = {estimator.C_:g}, {said_of_fit(estimator)} after {said['steps']} steps, "
+        f"{clock(said['seconds'])}"
     )

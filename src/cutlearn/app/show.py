@@ -1,6 +1,7 @@
 """`cutlearn show`: what a model file says of itself, its weights by name, its training curve."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -53,25 +54,43 @@ def _linear(estimator: "Segmenter") -> Parts:
     """A Segmenter: figures of the fit, weights by name, the training curve, one line."""
     from cutlearn.model.parameters import plain_C
 
+    likely = math.isnan(estimator.gap_)
     fitted = {
         "C": plain_C(estimator.C_),
-        "gap": estimator.gap_,
+        "gap": None if likely else estimator.gap_,
         "tol": float(estimator.tol),
         "converged": estimator.converged_,
         "certified": estimator.certified_,
         "steps": estimator.n_steps_,
     }
     weights = dict(zip(estimator.w_names_, estimator.w_.tolist()))
-    curve = [{"step": s.number, "objective": s.best, "lower_bound": s.lower_bound,
-              "gap": s.relative_gap, "oracle_seconds": s.oracle_seconds,
-              "master_seconds": s.master_seconds} for s in estimator.steps_]  # fmt: skip
-    state = "certified" if estimator.converged_ else f"not reached; {percent(estimator.tol)} wanted"
-    return (
-        fitted,
-        weights,
-        curve,
-        f"{len(weights)} weights, gap {percent(estimator.gap_)} ({state})",
-    )
+    curve = [
+        {
+            "step": s.number, "objective": s.best,
+            **({"won lately": _finite(s.relative_gap)} if likely else
+               {"lower_bound": s.lower_bound, "gap": s.relative_gap}),
+            "oracle_seconds": s.oracle_seconds, "master_seconds": s.master_seconds,
+        }
+        for s in estimator.steps_
+    ]  # fmt: skip
+    summary = f"{len(weights)} weights, {said_of_fit(estimator)}"
+    return fitted, weights, curve, summary
+
+
+def said_of_fit(estimator: "Segmenter") -> str:
+    """Say how the training ended: at a certified gap, or where a likelihood came to rest."""
+    wanted = percent(estimator.tol)
+    if math.isnan(estimator.gap_):
+        end = "progress ended" if estimator.converged_ else f"STILL WINNING more than {wanted}"
+        return f"likelihood ({end}; no gap is proved)"
+    proof = "certified" if estimator.certified_ else "not certified"
+    state = proof if estimator.converged_ else "NOT REACHED"
+    return f"gap {percent(estimator.gap_)} ({wanted} wanted, {state})"
+
+
+def _finite(value: float) -> float | None:
+    """The value as JSON can hold it."""
+    return value if math.isfinite(value) else None
 
 
 def _machine(estimator: "BoltzmannSegmenter") -> Parts:
@@ -110,5 +129,11 @@ def _curve(steps: Sequence[Mapping[str, Any]]) -> str:
         return "no step was needed"
     stride = -(-len(steps) // MOST_ROWS)
     chosen = [s for k, s in enumerate(steps) if k % stride == 0 or k == len(steps) - 1]
-    rows = [[percent(v) if n == "gap" else f"{v:.5g}" for n, v in s.items()] for s in chosen]
+    rows = [[_cell(n, v) for n, v in s.items()] for s in chosen]
     return text_table([n.replace("_", " ") for n in steps[0]], rows, left=0)
+
+
+def _cell(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    return percent(value) if name in ("gap", "won lately") else f"{value:.5g}"

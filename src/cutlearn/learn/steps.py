@@ -54,6 +54,11 @@ class Step:
     calls: int
     planes: int
 
+    @property
+    def bounded(self) -> bool:
+        """Whether the lower bound comes from planes; a likelihood has none, hence no gap."""
+        return self.planes > 0
+
 
 @dataclass(frozen=True, eq=False)
 class TrainResult:

@@ -30,7 +30,7 @@ class Believing:
     classes_: NDArray[np.uint8]
 
     def _each(self, samples: Sequence[Sample], solve: Callable[..., T]) -> list[T]:
-        """solve(problem, w, envelope, ordered) of every sample, in order."""
+        """solve(problem, w, kind) of every sample, in order."""
         raise NotImplementedError
 
     def _check_fitted(self) -> None:

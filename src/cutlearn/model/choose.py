@@ -1,10 +1,11 @@
-"""Weights that serve what is judged: C and the bias, chosen for pooled IoU.
+"""Weights that serve what is judged: C, and for pooled IoU the bias, chosen on images.
 
-In: problems whose node features are honest (out of fold), their masks, a loss. Out: weights.
-With `loss="hamming"` the judge is the pooled IoU of label 1: C by held-out images, then one shift
-of the bias, since a hinge on weak features can give a rare label to no pixel at all. Either leaves
-its default only for a gain of more than one deviation over the images: smaller ones are chance.
-For another loss the judge is that loss, and the bias stays as trained.
+In: problems whose node features are honest (out of fold), their masks, a loss or a likelihood.
+Out: weights. With `loss="hamming"` the judge is the pooled IoU of label 1: C by held-out images,
+then one shift of the bias, since a hinge on weak features can give a rare label to no pixel at all.
+Either leaves its default only for a gain of more than one deviation over the images: smaller ones
+are chance. Another loss is its own judge, a likelihood is judged by that of held-out images; then
+the bias stays as trained.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,17 +22,19 @@ from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.losses import loss_of
 from cutlearn.learn.pool import Pool
-from cutlearn.learn.steps import Step, TrainResult
+from cutlearn.learn.steps import LIKELIHOOD, Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.metrics import Confusion, confusions, total
 from cutlearn.model.calibrate import Calibration, Rows, calibrate, drawn, uncalibrated
-from cutlearn.model.predict import Mask, best_mask, least_energies
+from cutlearn.model.judge import Cost, Judge, Likelihood, Overlap
+from cutlearn.model.kinds import BINARY, Binary, Kind, Mask
 from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
 
 # C = "auto" takes the first unless another is clearly better on held-out images.
 PATH = (1000.0, 100.0, 10000.0)
+LIKELIHOOD_PATH = (3000.0, 300.0, 30000.0)
 # Held-out parts of the images while C is chosen.
 PARTS = 2
 # Shifts of the bias are tried that would give label 1 these parts of its true area without edges;
@@ -44,22 +47,27 @@ FINER = 1.2
 class Plan:
     """How to train: checked parameters of a model, and where to tell and keep the steps."""
 
-    loss: str | Loss
-    learner: str
-    C: float | str
-    tol: float
-    threads: int
+    loss: str | Loss = "hamming"
+    learner: str = "bundle"
+    C: float | str = "auto"
+    tol: float = 0.01
+    threads: int = 1
     checkpoint: Path | None = None
     callback: Callable[[Step], None] | None = None
-    envelope: EnvelopeSpec | None = None
-    labels: str = "binary"
-    n_labels: int = 2
+    kind: Kind = BINARY
     calibration: str | None = "temperature"
 
     @property
-    def serves_iou(self) -> bool:
-        """Whether the judge is the pooled IoU."""
-        return self.loss == "hamming"
+    def path(self) -> tuple[float, ...]:
+        """What C = "auto" tries: the first, unless another is clearly better held out."""
+        return LIKELIHOOD_PATH if self.learner in LIKELIHOOD else PATH
+
+    def judge(self, problems: Sequence[Problem], labels: Sequence[Mask]) -> Judge:
+        """Give the judge of what is learned."""
+        given = problems, labels, self.kind, self.threads
+        if self.learner in LIKELIHOOD:
+            return Likelihood(*given)
+        return Overlap(*given) if self.loss == "hamming" else Cost(loss_of(self.loss), *given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +90,12 @@ def choose(
     plan: Plan,
     groups: Sequence[Any] | None = None,
 ) -> Chosen:
-    """Train to a certified gap, with C and bias chosen for what is judged.
+    """Train with C and bias chosen for what is judged.
 
     Parameters
     ----------
     problems : n problems with out-of-fold features
-    labels : n masks of 0, 1 and 255 (void)
+    labels : n masks of labels and 255 (void)
     plan : Plan
     groups : n hashables, optional
         Images of one group are held out together.
@@ -99,58 +107,28 @@ def choose(
     def predict(w: Vector) -> list[Mask]:
         return predict_all(problems, w, plan)
 
-    shifts = {0.0: judge.notes(predict(w))}
-    if plan.serves_iou and plan.labels == "binary":
-        w, judged["shift"] = best_shift(problems, labels, w, shifts, predict, plan.envelope)
+    shifts = {0.0: judge.notes(range(len(problems)), w)}
+    if isinstance(judge, Overlap) and isinstance(plan.kind, Binary):
+        w, judged["shift"] = best_shift(problems, labels, w, shifts, predict, plan.kind.envelope)
     judged |= {"judge": judge.name, "training": judge.value(shifts[judged.get("shift", 0.0)])}
     return Chosen(result, w, run.calibration(result, w, groups), judged)
 
 
-class _Judge:
-    """What is judged: notes of each image, and the value of a list of them; more is better."""
-
-    def __init__(self, labels: Sequence[Mask], loss: Loss, plan: Plan) -> None:
-        self.labels, self.loss, self.serves_iou = labels, loss, plan.serves_iou
-        self.binary, self.n_labels = plan.labels == "binary", plan.n_labels
-        self.name = "pooled IoU" if self.binary else "pooled mean IoU"
-        if not self.serves_iou:
-            self.name = "-loss"
-
-    def notes(self, found: Sequence[Mask]) -> list[Any]:
-        """Give a confusion table, or the loss a pixel, of every image."""
-        if self.serves_iou:
-            return list(confusions(self.labels, found, self.n_labels))
-        costs = []
-        for i, (y, guess) in enumerate(zip(self.labels, found)):
-            known = y.reshape(-1) != VOID
-            flat = np.where(known, y.reshape(-1), 0).astype(np.uint8)
-            if self.binary:
-                cost = self.loss.bind(i, flat, known).value(guess)
-            else:
-                cost = self.loss.bind_labels(i, flat, known, self.n_labels).value(guess)
-            costs.append(cost / int(known.sum()))
-        return costs
-
-    def value(self, notes: Sequence[Any]) -> float:
-        """Give the pooled IoU of label 1, its mean over several labels, or minus the mean loss."""
-        if not self.serves_iou:
-            return -float(np.mean(notes))
-        return total(notes).iou(1) if self.binary else total(notes).mean_iou()
-
-
 class _Training:
-    """Problems, their masks and the one pool of planes that all trainings share."""
+    """Problems and their masks; all max-margin trainings share one pool of planes."""
 
     def __init__(self, problems: Sequence[Problem], labels: Sequence[Mask], plan: Plan) -> None:
         self.problems, self.labels, self.plan = problems, labels, plan
-        self.loss = loss_of(plan.loss)
+        kind = plan.kind
         self.kind: dict[str, Any] = {
-            "envelope": plan.envelope,
-            "kind": plan.labels,
-            "n_labels": plan.n_labels,
-        }
-        self.pool = Pool(problems, labels, self.loss, **self.kind)
-        self.judge = _Judge(labels, self.loss, plan)
+            "envelope": kind.envelope, "kind": kind.name, "n_labels": kind.n_labels,
+        }  # fmt: skip
+        self.loss: str | Loss = plan.loss
+        self.pool: Pool | None = None
+        if plan.learner not in LIKELIHOOD:
+            self.loss = loss_of(plan.loss)
+            self.pool = Pool(problems, labels, self.loss, **self.kind)
+        self.judge = plan.judge(problems, labels)
         # Weights by C and held-out part.
         self.held_out: dict[tuple[float, int], Vector] = {}
 
@@ -168,7 +146,7 @@ class _Training:
             n_jobs=self.plan.threads,
             checkpoint=None if folder is None else folder / f"{name}.safetensors",
             callback=self.plan.callback,
-            pool=self.pool.take(images),
+            pool=None if self.pool is None else self.pool.take(images),
         )
 
     def best(self, groups: Sequence[Any] | None) -> tuple[TrainResult, dict[str, Any]]:
@@ -179,22 +157,19 @@ class _Training:
         return self.train(range(len(self.problems)), C, self.plan.tol, "train"), judged
 
     def _best_C(self, groups: Sequence[Any] | None) -> tuple[float, list[dict[str, float]]]:
-        """Walk the path of C over one pool of labelings; what is clearly best held out wins."""
-        n = len(self.problems)
+        """Walk the path of C; what is clearly best held out wins."""
+        path, n = self.plan.path, len(self.problems)
         parts = _parts(n, groups)
         if len(parts) < 2:
-            return PATH[0], []
+            return path[0], []
         notes = {}
-        for C in PATH:
-            guesses: dict[int, Mask] = {}
+        for C in path:
+            found: dict[int, Any] = {}
             for k, out in enumerate(parts):
-                w = self._train_without(out, C, k)
-                problems = [self.problems[i] for i in out]
-                found = predict_all(problems, w, self.plan)
-                guesses |= dict(zip(out, found))
-            notes[C] = self.judge.notes([guesses[i] for i in range(n)])
-        rows = [{"C": C, "judged": self.judge.value(notes[C])} for C in PATH]
-        return _clearly_best(notes, PATH[0], self.judge.value), rows
+                found |= zip(out, self.judge.notes(out, self._train_without(out, C, k)))
+            notes[C] = [found[i] for i in range(n)]
+        rows = [{"C": C, "judged": self.judge.value(notes[C])} for C in path]
+        return _clearly_best(notes, path[0], self.judge.value), rows
 
     def _train_without(self, out: Sequence[int], C: float, k: int) -> Vector:
         """Weights that have not seen the images of part k; trained once for each C."""
@@ -209,7 +184,7 @@ class _Training:
         """Calibrate on min-marginals of weights that have not seen their image, shifted as w is."""
         plan = self.plan
         if plan.calibration is None:
-            return uncalibrated(plan.n_labels)
+            return uncalibrated(plan.kind.n_labels)
         parts = _parts(len(self.problems), groups)
         held_out = len(parts) > 1
         seen: dict[int, Vector] = {}
@@ -218,10 +193,9 @@ class _Training:
             if held_out:
                 other = self._train_without(out, float(result.C), k) + (w - result.w)
             seen |= dict.fromkeys(out, other)
-        kind = plan.envelope, plan.labels == "ordered"
 
         def rows(i: int) -> Rows:
-            return drawn(least_energies(self.problems[i], seen[i], *kind), self.labels[i])
+            return drawn(plan.kind.least(self.problems[i], seen[i]), self.labels[i])
 
         with Workers(plan.threads) as workers:
             found = workers.map(rows, range(len(self.problems)))
@@ -313,6 +287,5 @@ def _lean(problem: Problem, w: Vector, envelope: EnvelopeSpec | None) -> float:
 
 def predict_all(problems: Sequence[Problem], w: Vector, plan: Plan) -> list[Mask]:
     """Give the best mask of every problem, in order."""
-    kind = plan.envelope, plan.labels == "ordered"
     with Workers(plan.threads) as workers:
-        return workers.map(lambda problem: best_mask(problem, w, *kind), problems)
+        return workers.map(lambda problem: plan.kind.mask(problem, w), problems)

@@ -23,11 +23,12 @@ from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
-from cutlearn.learn.steps import rows_to_steps, steps_to_rows
+from cutlearn.learn.steps import LIKELIHOOD, rows_to_steps, steps_to_rows
 from cutlearn.model import boltzmann_file
 from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.model.calibrate import Calibration, uncalibrated
-from cutlearn.model.parameters import check_parameters, fresh_copy, plain_C, weight_names
+from cutlearn.model.kinds import KINDS, labels_in
+from cutlearn.model.parameters import ENDLESS, check_parameters, fresh_copy, kind_of, plain_C
 from cutlearn.model.segmenter import Segmenter
 from cutlearn.store import atomic_write
 
@@ -68,7 +69,7 @@ def _pack(model: Segmenter) -> tuple[dict[str, Any], Arrays]:
         "names": model.w_names_,
         "fitted": {
             "C": plain_C(model.C_),
-            "gap": model.gap_,
+            "gap": None if math.isnan(model.gap_) else model.gap_,
             "converged": model.converged_,
             "certified": model.certified_,
         },
@@ -203,10 +204,11 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
 def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, featurizer: Featurizer) -> None:
     """Put the checked attributes of a fitted model in place."""
     w, names = arrays["w"], [str(name) for name in header["names"]]
-    n_labels = 2
-    if model.labels == "ordered":
-        n_labels = 1 + max(int(n.split()[1]) for n in names if n.startswith("label "))
-    wanted = weight_names(model, featurizer, n_labels)
+    n_labels = labels_in(names)
+    if not 2 <= n_labels <= KINDS[model.labels].most:
+        raise ValueError(f"{n_labels} labels")
+    kind = kind_of(model, n_labels)
+    wanted = kind.names(featurizer)
     if names != wanted or w.dtype != np.float64 or w.shape != (len(names),):
         raise ValueError(f"{w.size} weights for {len(wanted)} features")
     edge = np.array([name.startswith("edge ") for name in names])
@@ -215,13 +217,15 @@ def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, featurizer: 
     # Tables that no cut can minimise are refused by the four pixels of _build.
     steps = rows_to_steps(arrays["steps"])
     fitted, card = header["fitted"], header["card"]
-    C, gap = float(_strength(fitted["C"])), float(fitted["gap"])
-    most = math.inf if model.learner == "accpm" else float_info.max
-    if not 0 < C <= most or not math.isfinite(gap) or not isinstance(card, dict):
+    C, gap = float(_strength(fitted["C"])), fitted["gap"]
+    most = math.inf if model.learner in ENDLESS else float_info.max
+    # A likelihood has no gap, which JSON says as null.
+    told = gap is None if model.learner in LIKELIHOOD else math.isfinite(gap)
+    if not 0 < C <= most or not told or not isinstance(card, dict):
         raise ValueError("figures of the fit that cannot be, or no card")
-    model.w_, model.w_names_ = w, names
+    model._kind, model.w_, model.w_names_ = kind, w, names
     model.featurizer_, model.card_ = featurizer, card
-    model.C_, model.gap_ = C, gap
+    model.C_, model.gap_ = C, math.nan if gap is None else float(gap)
     model.converged_, model.certified_ = bool(fitted["converged"]), bool(fitted["certified"])
     model.steps_, model.n_steps_ = tuple(steps), len(steps)
     model.judged_ = dict(card["metrics"])

@@ -15,8 +15,9 @@ from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.losses import NAMED
-from cutlearn.learn.steps import LEARNERS
+from cutlearn.learn.steps import LIKELIHOOD
 from cutlearn.model.calibrate import CALIBRATIONS
+from cutlearn.model.kinds import BINARY, KINDS, Kind
 from cutlearn.shape.cccp import MARGINS
 
 POTENTIALS = (
@@ -28,7 +29,9 @@ POTENTIALS = (
 # A region weighs as much as its pixels do, so that envelopes and unaries are regularised alike.
 ENVELOPE = EnvelopeSpec(lines=10, form="curvatures", per="node")
 FEATURES = ("auto", "linear")
-LABELS = ("binary", "ordered")
+CHOICES = BINARY.learners
+# Learners that need no regulariser.
+ENDLESS = tuple(name for name in CHOICES if name not in ("bundle", "nslack"))
 
 
 def check_parameters(model: Any) -> None:
@@ -36,21 +39,19 @@ def check_parameters(model: Any) -> None:
     potentials = model.potentials
     known = isinstance(potentials, list | tuple) and tuple(potentials) in POTENTIALS
     _need(model, "potentials", known, "('unary', 'contrast') or ('unary',), and 'envelope' behind")
-    _need(model, "labels", _is(model.labels, *LABELS), f"one of {LABELS}; no others exist so far")
+    _need(model, "labels", _is(model.labels, *KINDS), f"one of {tuple(KINDS)}")
     named = isinstance(model.loss, Loss) or _is(model.loss, *NAMED)
     _need(model, "loss", named, f"one of {tuple(NAMED)} or a Loss")
-    learner = _is(model.learner, *LEARNERS)
-    _need(model, "learner", learner, f"one of {LEARNERS}; no others exist so far")
-    endless = model.learner == "accpm" and _endless(model.C)
+    _need(model, "learner", _is(model.learner, *CHOICES), f"one of {CHOICES}")
+    endless = model.learner in ENDLESS and _endless(model.C)
     C = endless or _is(model.C, "auto") or _positive(model.C)
-    _need(model, "C", C, "'auto', a finite number > 0, or infinity with learner='accpm'")
+    _need(model, "C", C, f"'auto', a finite number > 0, or infinity with a learner of {ENDLESS}")
     _need(model, "tol", _positive(model.tol), "a finite number > 0")
     features = isinstance(model.features, Featurizer) or _is(model.features, *FEATURES)
     _need(model, "features", features, f"one of {FEATURES} or a Featurizer")
     known = model.calibration is None or _is(model.calibration, *CALIBRATIONS[:2])
     _need(model, "calibration", known, f"one of {CALIBRATIONS}")
-    if model.labels == "ordered":
-        _check_ordered(model)
+    _check_labels(model)
     joined = _whole(model.connectivity) and model.connectivity in (4, 8)
     _need(model, "connectivity", joined, "4 or 8")
     _check_run(model)
@@ -88,13 +89,19 @@ def _check_run(model: Any) -> None:
     _need(model, "random_state", drawn, "None, a whole number >= 0 or a RandomState")
 
 
-def _check_ordered(model: Any) -> None:
-    """Refuse what ordered labels have not learned yet."""
-    known = "envelope" not in model.potentials
-    _need(model, "potentials", known, "without 'envelope' when labels are ordered")
+def _check_labels(model: Any) -> None:
+    """Refuse what does not go together with the kind of labels, or with a likelihood."""
+    kind, labels = KINDS[model.labels], f"when labels are {model.labels}"
+    known = kind.takes_envelopes or "envelope" not in model.potentials
+    _need(model, "potentials", known, f"without 'envelope' {labels}")
     name = model.features.features if isinstance(model.features, Featurizer) else model.features
-    plain = name not in ("auto", "boosted")
-    _need(model, "features", plain, "'linear' or such a Featurizer when labels are ordered")
+    plain = kind.takes_boosted or name not in ("auto", "boosted")
+    _need(model, "features", plain, f"'linear' or such a Featurizer {labels}")
+    able = [name for name, other in KINDS.items() if model.learner in other.learners]
+    learned = f"one of {kind.learners} {labels}; {model.learner!r} learns {' and '.join(able)} ones"
+    _need(model, "learner", model.learner in kind.learners, learned)
+    free = model.learner not in LIKELIHOOD or _is(model.loss, "hamming")
+    _need(model, "loss", free, f"'hamming' with learner={model.learner!r}, which needs no loss")
 
 
 def plain_C(C: float | str) -> float | str:
@@ -102,25 +109,10 @@ def plain_C(C: float | str) -> float | str:
     return C if isinstance(C, str) else "inf" if math.isinf(C) else float(C)
 
 
-def envelope_of(model: Any) -> EnvelopeSpec | None:
-    """Give the form of the model's envelopes, None if it has none."""
-    return ENVELOPE if "envelope" in model.potentials else None
-
-
-def weight_names(model: Any, featurizer: Featurizer, n_labels: int) -> list[str]:
-    """Give the names of the model's weights, in the order of w."""
-    names = [f"node {name}" for name in featurizer.node_names_]
-    if model.labels == "ordered":
-        names = [f"label {k} {name}" for k in range(n_labels) for name in names]
-        edges = featurizer.edge_names_ if "contrast" in model.potentials else []
-        pairs = [(a, b) for a in range(n_labels) for b in range(n_labels)]
-        return names + [f"table {name} {a} {b}" for name in edges for a, b in pairs]
-    if "contrast" in model.potentials:
-        names += [f"edge {name}" for name in featurizer.edge_names_]
-    if "envelope" in model.potentials:
-        parts = ["constant", "slope", *(f"bend{k}" for k in range(1, ENVELOPE.lines))]
-        names += [f"envelope {name} {p}" for name in featurizer.region_names_ for p in parts]
-    return names
+def kind_of(model: Any, n_labels: int) -> Kind:
+    """Give what the model's labels are."""
+    envelope = ENVELOPE if "envelope" in model.potentials else None
+    return KINDS[model.labels](n_labels, envelope, "contrast" in model.potentials)
 
 
 def fresh_featurizer(model: Any, threads: int) -> Featurizer:

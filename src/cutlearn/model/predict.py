@@ -7,15 +7,10 @@ fixed.
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.energy.linear import energy_of
-from cutlearn.energy.ordered import OrderedEnergy
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import Problem
-from cutlearn.graph.cut import Cut
 from cutlearn.images.sample import Sample
-
-Mask = NDArray[np.uint8]
+from cutlearn.model.kinds import BINARY, Kind, Mask
 
 
 def problem_of(
@@ -51,31 +46,14 @@ def problem_of(
     )
 
 
-def best_cut(
-    problem: Problem, w: ArrayLike, envelope: EnvelopeSpec | None = None, ordered: bool = False
-) -> Cut:
-    """Give the minimum of E(y; w) over all labelings that agree with the fixed nodes."""
-    fixed = None if problem.fixed is None else problem.fixed.reshape(problem.shape or (-1,))
-    if ordered:
-        return OrderedEnergy.of(problem, w).minimize(fixed)
-    return energy_of(problem, w, envelope).minimize(fixed)
+def best_mask(problem: Problem, w: ArrayLike, kind: Kind = BINARY) -> Mask:
+    """Give the labels of least energy, in the image's shape."""
+    return kind.mask(problem, w)
 
 
-def best_mask(
-    problem: Problem, w: ArrayLike, envelope: EnvelopeSpec | None = None, ordered: bool = False
-) -> Mask:
-    """Give the labels of the best cut, in the image's shape."""
-    return best_cut(problem, w, envelope, ordered).labels.astype(np.uint8)
-
-
-def least_energies(
-    problem: Problem, w: ArrayLike, envelope: EnvelopeSpec | None = None, ordered: bool = False
-) -> NDArray[np.float64]:
+def least_energies(problem: Problem, w: ArrayLike, kind: Kind = BINARY) -> NDArray[np.float64]:
     """Give the min-marginals, the image's shape + (L,): the least E(y; w) with a node at a label.
 
     They are infinite against a fixed label.
     """
-    fixed = None if problem.fixed is None else problem.fixed.reshape(problem.shape or (-1,))
-    if ordered:
-        return OrderedEnergy.of(problem, w).min_marginals(fixed)
-    return energy_of(problem, w, envelope).min_marginals(fixed)
+    return kind.least(problem, w)

@@ -1,13 +1,14 @@
 """The estimator: images and masks in, a model out; new images in, masks out.
 
-fit: features (out of fold) -> problems -> weights with a certified gap, chosen for what is judged,
--> calibration on held-out images. predict: features -> energy -> one exact cut an image, or
-min-marginals -> probabilities -> a decision. The contract is scikit-learn's, on lists of images of
-any sizes.
+fit: features (out of fold) -> problems -> weights, with a certified gap or of largest likelihood,
+chosen for what is judged, -> calibration on held-out images. predict: features -> energy -> one
+exact cut an image, or min-marginals -> probabilities -> a decision. The contract is
+scikit-learn's, on lists of images of any sizes.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -21,21 +22,16 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
-from cutlearn.learn.steps import Step
+from cutlearn.learn.steps import LIKELIHOOD, Step
 from cutlearn.metrics import mean_iou
 from cutlearn.model.believe import Believing
 from cutlearn.model.calibrate import margin_of
 from cutlearn.model.card import card_of
 from cutlearn.model.choose import Chosen, Plan, choose
 from cutlearn.model.decide import best_for_count, best_for_iou, check_decision
-from cutlearn.model.parameters import (
-    ENVELOPE,
-    check_parameters,
-    envelope_of,
-    fresh_featurizer,
-    weight_names,
-)
-from cutlearn.model.predict import Mask, best_mask, least_energies, problem_of
+from cutlearn.model.kinds import KINDS, Kind, Mask
+from cutlearn.model.parameters import check_parameters, fresh_featurizer, kind_of
+from cutlearn.model.predict import best_mask, least_energies, problem_of
 from cutlearn.model.prepare import (
     Shown,
     checkpoint_folder,
@@ -47,7 +43,6 @@ from cutlearn.model.prepare import (
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.run.workers import Workers, thread_count
 
-MOST_LABELS = 126
 T = TypeVar("T")
 
 
@@ -66,12 +61,17 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
     loss : "hamming", "count" or a Loss
         "hamming" serves IoU: C and the bias are chosen for pooled IoU. A `Loss` (such as
         `Hamming()`) is trained as it stands, and C chosen for it.
-    learner : "bundle", "nslack" or "accpm"
-        As in `train`.
+    learner : "bundle", "nslack", "accpm", "likelihood" or "logistic"
+        As in `train`. The first three learn masks to a certified gap. "likelihood" learns
+        probabilities: it maximises the likelihood of the masks under softmaxed min-marginals, C
+        is chosen for that of held-out images, and nothing is certified; "logistic" does so
+        without edges and envelopes. Both have no loss.
     C : "auto" or float > 0
-        1 / lambda; "auto" chooses by held-out images.
+        1 / lambda; "auto" chooses by held-out images. Infinity: no regulariser, with "accpm",
+        "likelihood" and "logistic".
     tol : float > 0
-        The relative gap to certify.
+        The relative gap to certify; of a likelihood, the share of the objective that 30 steps must
+        win to go on.
     features : "auto", "linear" or Featurizer
         Boosted logits, a linear filter bank, or your own settings. A Featurizer is copied, fitted
         anew, and brings its own connectivity.
@@ -93,7 +93,8 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
     w_names_ : list of str
     gap_, converged_, certified_ : float, bool, bool
         The relative gap of the training, whether it reached `tol`, and whether it is proved. The
-        shift of the bias for IoU (`judged_["shift"]`, mostly 0) comes after the training.
+        shift of the bias for IoU (`judged_["shift"]`, mostly 0) comes after the training. A
+        likelihood has no gap (nan); `converged_` says whether its progress ended.
     n_steps_, steps_ : int, tuple of Step
     C_ : float
     classes_ : (L,) array
@@ -172,10 +173,8 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
         """
         check_parameters(self)
         threads = thread_count(-1 if self.n_jobs is None else self.n_jobs)
-        samples, truth = read_training(images, masks, groups, self._most_labels())
-        n_labels = 2
-        if self.labels == "ordered":
-            n_labels = max(2, 1 + max(int(mask[mask != VOID].max()) for mask in truth))
+        samples, truth = read_training(images, masks, groups, KINDS[self.labels].most)
+        kind = kind_of(self, max(2, 1 + max(int(mask[mask != VOID].max()) for mask in truth)))
         featurizer = fresh_featurizer(self, threads)
         folder = checkpoint_folder(checkpoint)
         try:
@@ -183,18 +182,17 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
                 # Features without boosted trees ask only which pixels are void.
                 seen = [np.where(mask == VOID, VOID, mask > 0).astype(np.uint8) for mask in truth]
                 nodes = training_features(samples, seen, featurizer, groups, folder, shown.progress)
-                problems = self._problems(samples, nodes, featurizer, threads)
+                problems = self._problems(samples, nodes, featurizer, kind, threads)
                 plan = Plan(
                     self.loss, self.learner, self.C, float(self.tol), threads, folder,
-                    shown.callback, envelope_of(self), self.labels, n_labels,
-                    self.calibration,
+                    shown.callback, kind, self.calibration,
                 )  # fmt: skip
                 chosen = choose(problems, truth, plan, groups)
         except Interrupted:
             raise  # training has said what it leaves
         except KeyboardInterrupt:
             raise Interrupted(farewell(folder)) from None
-        self._keep(featurizer, chosen, n_labels)
+        self._keep(featurizer, chosen, kind)
         self.card_ = card_of(self, truth)
         return self
 
@@ -203,26 +201,25 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
         samples: Sequence[Sample],
         nodes: Sequence[NDArray[np.float32]],
         featurizer: Featurizer,
+        kind: Kind,
         threads: int,
     ) -> list[Problem]:
         """The problems of training images, from their out-of-fold features."""
-        edges, regions = "contrast" in self.potentials, "envelope" in self.potentials
+        regions = kind.envelope is not None
         with Workers(threads) as workers:
             return workers.map(
-                lambda pair: problem_of(pair[0], featurizer, pair[1], edges, regions),
+                lambda pair: problem_of(pair[0], featurizer, pair[1], kind.edges, regions),
                 list(zip(samples, nodes)),
             )
 
-    def _most_labels(self) -> int:
-        return MOST_LABELS if self.labels == "ordered" else 2
-
-    def _keep(self, featurizer: Featurizer, chosen: Chosen, n_labels: int) -> None:
+    def _keep(self, featurizer: Featurizer, chosen: Chosen, kind: Kind) -> None:
         """Put all that was learned in place at once, after everything went well."""
         result = chosen.result
+        self._kind = kind
         self.featurizer_ = featurizer
         self.w_ = chosen.w
-        self.w_names_ = weight_names(self, featurizer, n_labels)
-        self.gap_ = float(result.relative_gap)
+        self.w_names_ = kind.names(featurizer)
+        self.gap_ = math.nan if self.learner in LIKELIHOOD else float(result.relative_gap)
         self.n_steps_ = len(result.steps)
         self.steps_ = result.steps
         self.converged_ = result.converged
@@ -230,7 +227,7 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
         self.C_ = float(result.C)
         self.calibration_ = chosen.calibration
         self.judged_ = chosen.judged
-        self.classes_ = np.arange(n_labels, dtype=np.uint8)
+        self.classes_ = np.arange(kind.n_labels, dtype=np.uint8)
 
     def predict(self, images: Sequence[Any], decision: str = "map") -> list[Mask]:
         """Give the mask of every image.
@@ -265,16 +262,13 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
         return self._each(samples, one)
 
     def _each(self, samples: Sequence[Sample], solve: Callable[..., T]) -> list[T]:
-        """solve(problem, w, envelope, ordered) of every sample, in order."""
-        ordered, tables, edges, regions = (
-            any(name.startswith(kind) for name in self.w_names_)
-            for kind in ("label ", "table ", "edge ", "envelope ")
-        )
-        envelope = ENVELOPE if regions else None
+        """solve(problem, w, kind) of every sample, in order."""
+        kind = self._kind
 
         def one(sample: Sample) -> T:
-            problem = problem_of(sample, self.featurizer_, None, edges or tables, regions)
-            return solve(problem, self.w_, envelope, ordered)
+            regions = kind.envelope is not None
+            problem = problem_of(sample, self.featurizer_, None, kind.edges, regions)
+            return solve(problem, self.w_, kind)
 
         with Workers(thread_count(-1 if self.n_jobs is None else self.n_jobs)) as workers:
             return workers.map(one, samples)

@@ -1,7 +1,8 @@
 """What a person sees of a long run: a bar on a terminal, plain lines in a pipe.
 
 The training loop calls `callback(step)` after every step; a `Progress` is such a callback and shows
-rate, gap and the time left, which it reads off the gap: it falls about geometrically.
+rate, gap and the time left, which it reads off the gap: it falls about geometrically. A run without
+a gap shows what its last steps won instead.
 """
 
 import math
@@ -29,7 +30,11 @@ class StepLike(Protocol):
 
     @property
     def relative_gap(self) -> float:
-        """The certified gap in the units of the tolerance."""
+        """The gap in the units of the tolerance, or what the last steps won."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it is a gap."""
 
     @property
     def tol(self) -> float:
@@ -121,7 +126,11 @@ class Progress:
         left = time_left(self._first_gap, gap, tol, seconds)
         share = seconds / (seconds + left) if math.isfinite(left) else 0.0
         rate = step.number / seconds
-        note = f"step {step.number}, {rate:.1f}/s, gap {gap:.2%} of {tol:.2%}, left {clock(left)}"
+        state = f"gap {gap:.2%} of {tol:.2%}"
+        if not step.bounded:
+            won = f"{gap:.2%} won lately" if math.isfinite(gap) else "begun"
+            state = f"{won}, ends below {tol:.2%}"
+        note = f"step {step.number}, {rate:.1f}/s, {state}, left {clock(left)}"
         self._show(share, note, gap <= tol)
 
     def count(self, items: Iterable[Item], total: int, unit: str = "images") -> Iterator[Item]:

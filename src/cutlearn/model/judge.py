@@ -1,0 +1,107 @@
+"""What is judged while C is chosen: a note of every image at some weights; more is better.
+
+Masks are judged by their overlap or by the loss they were trained for, likelihoods by the mean
+log-likelihood of a pixel under softmax(-Phi): what was learned is what C is chosen for.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.features.problem import VOID, Problem
+from cutlearn.learn.image_loss import Loss
+from cutlearn.metrics import Confusion, confusion, total
+from cutlearn.model.calibrate import drawn
+from cutlearn.model.kinds import Binary, Kind, Mask
+from cutlearn.run.workers import Workers
+
+Vector = NDArray[np.float64]
+
+
+class Judge:
+    """Notes of images, and the value of a list of them.
+
+    Parameters
+    ----------
+    problems, labels : sequences of the same length
+    kind : Kind
+    threads : int
+    """
+
+    name = ""
+
+    def __init__(
+        self, problems: Sequence[Problem], labels: Sequence[Mask], kind: Kind, threads: int
+    ) -> None:
+        self.problems, self.labels, self.kind, self.threads = problems, labels, kind, threads
+
+    def notes(self, images: Sequence[int], w: Vector) -> list[Any]:
+        """Give the notes of some images, by their numbers."""
+        with Workers(self.threads) as workers:
+            return workers.map(lambda i: self.note(i, w), images)
+
+    def note(self, image: int, w: Vector) -> Any:
+        """Give the note of one image."""
+        raise NotImplementedError
+
+    def value(self, notes: Sequence[Any]) -> float:
+        """Give the mean; images weigh alike."""
+        return float(np.mean(notes))
+
+
+class Overlap(Judge):
+    """Pooled IoU: of label 1, or the mean over several labels."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.name = "pooled IoU" if isinstance(self.kind, Binary) else "pooled mean IoU"
+
+    def note(self, image: int, w: Vector) -> Confusion:
+        """Give the table of an image, so that areas weigh."""
+        found = self.kind.mask(self.problems[image], w)
+        return confusion(self.labels[image], found, self.kind.n_labels)
+
+    def value(self, notes: Sequence[Confusion]) -> float:
+        """Give the IoU of all tables together."""
+        whole = total(notes)
+        return whole.iou(1) if isinstance(self.kind, Binary) else whole.mean_iou()
+
+
+class Cost(Judge):
+    """Minus the loss a pixel."""
+
+    name = "-loss"
+
+    def __init__(self, loss: Loss, *given: Any) -> None:
+        super().__init__(*given)
+        self.loss = loss
+
+    def note(self, image: int, w: Vector) -> float:
+        """Give minus the loss of an image, over its labelled pixels."""
+        truth = self.labels[image].reshape(-1)
+        known = truth != VOID
+        flat = np.where(known, truth, 0).astype(np.uint8)
+        found = self.kind.mask(self.problems[image], w)
+        if isinstance(self.kind, Binary):
+            cost = self.loss.bind(image, flat, known).value(found)
+        else:
+            cost = self.loss.bind_labels(image, flat, known, self.kind.n_labels).value(found)
+        return -cost / int(known.sum())
+
+
+class Likelihood(Judge):
+    """The mean log-likelihood of a pixel, all of the image's graph in place."""
+
+    name = "log-likelihood"
+
+    def note(self, image: int, w: Vector) -> float:
+        """Give the mean of log q_d(y_d) over labelled pixels that nobody has settled."""
+        from scipy.special import logsumexp
+
+        rows = drawn(self.kind.least(self.problems[image], w), self.labels[image])
+        if not len(rows.labels):
+            return 0.0
+        chosen = np.take_along_axis(rows.least, rows.labels[:, None].astype(np.int64), axis=1)
+        return -float(logsumexp(chosen - rows.least, axis=1).mean())

@@ -1,0 +1,136 @@
+"""What the labels of a model are: the one place where their masks and min-marginals part.
+
+A kind knows the names of the weights and goes from a problem and weights to the best labels or to
+the least energy of every label; what training makes of it is `learn.kinds`. Nodes that a person has
+settled keep their labels. Estimator, files and the choice of C know no more than that.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cutlearn.energy.energy import Energy
+from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.linear import energy_of
+from cutlearn.energy.ordered import OrderedEnergy
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.problem import Problem
+from cutlearn.learn.steps import LEARNERS
+
+Mask = NDArray[np.uint8]
+Floats = NDArray[np.float64]
+
+MOST_LABELS = 126
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a model asks of its labels.
+
+    Parameters
+    ----------
+    n_labels : int
+    envelope : EnvelopeSpec, optional
+        The form of the envelopes, if the model has any.
+    edges : bool
+        Whether neighbours are joined.
+    """
+
+    n_labels: int = 2
+    envelope: EnvelopeSpec | None = None
+    edges: bool = True
+
+    name: ClassVar[str]
+    most: ClassVar[int] = MOST_LABELS  # labels
+    learners: ClassVar[tuple[str, ...]] = LEARNERS
+    takes_envelopes: ClassVar[bool] = False
+    takes_boosted: ClassVar[bool] = False
+
+    def names(self, featurizer: Featurizer) -> list[str]:
+        """Give the names of the weights, in the order of w."""
+        raise NotImplementedError
+
+    def mask(self, problem: Problem, w: ArrayLike) -> Mask:
+        """Give the best labels, in the image's shape."""
+        raise NotImplementedError
+
+    def least(self, problem: Problem, w: ArrayLike) -> Floats:
+        """Give the min-marginals, the image's shape + (L,); infinite against a settled label."""
+        raise NotImplementedError
+
+
+class Binary(Kind):
+    """Labels 0 and 1: one exact cut."""
+
+    name = "binary"
+    most = 2
+    learners = (*LEARNERS, "likelihood", "logistic")
+    takes_envelopes = takes_boosted = True
+
+    def names(self, featurizer: Featurizer) -> list[str]:
+        """Node, edge and envelope weights."""
+        return field_names(featurizer, self)
+
+    def mask(self, problem: Problem, w: ArrayLike) -> Mask:
+        """The labels of the minimum cut."""
+        return _cut(energy_of(problem, w, self.envelope), problem)
+
+    def least(self, problem: Problem, w: ArrayLike) -> Floats:
+        """The min-marginals of the cut."""
+        return energy_of(problem, w, self.envelope).min_marginals(_settled(problem))
+
+
+class Ordered(Kind):
+    """Labels 0 < 1 < .. < L - 1 with a table of costs for each edge feature: one exact cut."""
+
+    name = "ordered"
+
+    def names(self, featurizer: Featurizer) -> list[str]:
+        """Node weights label by label, then the tables row by row."""
+        return table_names(featurizer, self)
+
+    def mask(self, problem: Problem, w: ArrayLike) -> Mask:
+        """The labels of the minimum cut."""
+        return _cut(OrderedEnergy.of(problem, w), problem)
+
+    def least(self, problem: Problem, w: ArrayLike) -> Floats:
+        """The min-marginals of the cut."""
+        return OrderedEnergy.of(problem, w).min_marginals(_settled(problem))
+
+
+KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in (Binary, Ordered)}
+BINARY = Binary()
+
+
+def field_names(featurizer: Featurizer, kind: Kind) -> list[str]:
+    """Give the names of one binary field's weights."""
+    names = [f"node {name}" for name in featurizer.node_names_]
+    if kind.edges:
+        names += [f"edge {name}" for name in featurizer.edge_names_]
+    if kind.envelope is not None:
+        parts = ["constant", "slope", *(f"bend{k}" for k in range(1, kind.envelope.lines))]
+        names += [f"envelope {name} {p}" for name in featurizer.region_names_ for p in parts]
+    return names
+
+
+def table_names(featurizer: Featurizer, kind: Kind) -> list[str]:
+    """Give the names of weights with a table of costs for each edge feature."""
+    labels = range(kind.n_labels)
+    names = [f"label {k} node {name}" for k in labels for name in featurizer.node_names_]
+    edges = featurizer.edge_names_ if kind.edges else []
+    return names + [f"table {name} {a} {b}" for name in edges for a in labels for b in labels]
+
+
+def labels_in(names: list[str]) -> int:
+    """Give L, from the names of weights; two labels are not named."""
+    return max((1 + int(n.split()[1]) for n in names if n.startswith("label ")), default=2)
+
+
+def _settled(problem: Problem) -> NDArray[np.int8] | None:
+    return None if problem.fixed is None else problem.fixed.reshape(problem.shape or (-1,))
+
+
+def _cut(energy: Energy | OrderedEnergy, problem: Problem) -> Mask:
+    return energy.minimize(_settled(problem)).labels.astype(np.uint8)

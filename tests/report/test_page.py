@@ -1,0 +1,83 @@
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import cutlearn as cl
+from cutlearn.images import cells
+from cutlearn.metrics import confusion
+from cutlearn.report.evaluate import evaluation_of
+from cutlearn.report.page import Shown, page, worth_a_look
+from cutlearn.report.probabilities import beliefs
+
+
+class Reader(HTMLParser):
+    """What a browser would find: the addresses of pictures and the words."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.pictures, self.words = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag == "img":
+            self.pictures.append(dict(attrs)["src"])
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """A small model, its figures on four images, and what it says of them."""
+    worlds = [cells(seed, (32, 48)) for seed in range(7)]
+    model = cl.Segmenter(features="linear", C=100.0, tol=0.05, n_jobs=1)
+    model.fit([w.image for w in worlds[:3]], [w.labels for w in worlds[:3]])
+    images, truths = [w.image for w in worlds[3:]], [w.labels for w in worlds[3:]]
+    masks, maps = model.predict(images), model.predict_proba(images)
+    names = ["a", "b", "<script>c", "d"]
+    believed = [beliefs(t, q) for t, q in zip(truths, maps)]
+    figures = evaluation_of(names, [confusion(t, m) for t, m in zip(truths, masks)], 1, believed)
+    shown = [Shown(*parts) for parts in zip(names, images, truths, masks, maps)]
+    return model, figures, shown, believed
+
+
+def test_the_page_holds_every_picture_and_figure_itself(judged):
+    model, figures, shown, believed = judged
+    found = Reader(page("my model", model, figures, shown, believed))
+    assert len(found.pictures) == 4 * len(shown) + 4
+    assert all(re.match(r"data:image/(jpeg|svg\+xml);base64,[\w/]", src) for src in found.pictures)
+    words = " ".join(found.words)
+    assert f"{100 * figures.iou.value:.1f} %" in words
+    assert f"{100 * figures.calibration_error.value:.1f} %" in words
+    for image in figures.images:
+        assert f"{100 * image.iou:.1f} %" in words
+    assert "node bias" in words
+    assert "link" not in found.tags
+
+
+def test_names_are_words_and_never_markup(judged):
+    model, figures, shown, believed = judged
+    found = Reader(page("<b>my</b>", model, figures, shown, believed))
+    assert "script" not in found.tags
+    assert "b" not in found.tags[: found.tags.index("section")]
+    assert "<script>c" in found.words
+
+
+def test_a_model_without_probabilities_has_a_page_too(judged):
+    model, figures, shown, _ = judged
+    bare = [Shown(s.name, s.image, s.truth, s.mask) for s in shown[:2]]
+    found = Reader(page("plain", model, figures, bare))
+    assert len(found.pictures) == 2 * len(bare) + 2
+
+
+def test_images_are_shown_from_the_worst_to_the_best():
+    truth = np.ones((1, 10), np.uint8)
+    masks = [np.arange(10)[None] < k for k in (7, 1, 4, 10, 2)]
+    void = np.full((1, 10), 255, np.uint8)
+    tables = [confusion(truth, m.astype(np.uint8)) for m in masks] + [confusion(void, truth)]
+    figures = evaluation_of(list("abcdef"), tables)
+    assert worth_a_look(figures, 3) == [1, 2, 3]
+    assert worth_a_look(figures, 9) == [1, 4, 2, 0, 3]
