@@ -3,7 +3,8 @@
 In: images, masks (0, 1, 255 = void), a `Bank`. Out: `Boosted` (refitted on all images, for new
 ones) and, for each training image, the logits of trees that never saw it. Rows are drawn
 class-balanced in each image; the prior comes back as one shift of the logit. A second stage sees
-the first one's out-of-fold logits around each pixel (auto-context).
+the first one's out-of-fold logits around each pixel (auto-context). Several labels are several such
+questions ("label 2 or higher?", "label 2 or another?"), each with trees of its own.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +23,8 @@ from cutlearn.features.trees import Trees
 
 Progress = Callable[[int, int, str], None]
 Labels = npt.NDArray[np.uint8]
+# Logits by question, then by stage.
+Answers = list[list[Float32]]
 T = TypeVar("T")
 
 
@@ -90,6 +93,63 @@ class Boosted:
                 add_context(stack, maps[-1], image, self.bank.kind)
             maps.append(trees.evaluate(stack.columns(), self.step))
         return [enlarge(logit, scale, shape) for logit in maps]
+
+
+def fit_questions(
+    images: Sequence[Image],
+    masks: Sequence[Labels],
+    extras: Sequence[Float32 | None],
+    bank: Bank,
+    recipe: Recipe,
+    groups: Sequence[Any] | None = None,
+    seed: int = 0,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> tuple[tuple[Boosted, ...], list[Answers]]:
+    """Fit trees for each of T questions on its own, as `fit_boosted` does for one.
+
+    Parameters
+    ----------
+    masks : n arrays (h, w, T) uint8 of 0, 1 and 255
+
+    Returns
+    -------
+    T of Boosted, and for each image its out-of-fold logits by question and stage
+    """
+    questions = masks[0].shape[2]
+    models: list[Boosted] = []
+    maps: list[Answers] = [[] for _ in images]
+
+    def told(done: int, total: int, what: str) -> None:
+        if progress is not None:
+            progress(len(models) * total + done, questions * total, what)
+
+    for t in range(questions):
+        one = [np.ascontiguousarray(mask[..., t]) for mask in masks]
+        model, found = fit_boosted(images, one, extras, bank, recipe, groups, seed, n_jobs, told)
+        models.append(model)
+        for answers, logits in zip(maps, found):
+            answers.append(logits)
+    return tuple(models), maps
+
+
+def read_questions(
+    arrays: dict[str, npt.NDArray[Any]], described: dict[str, Any], bank: Bank, step: int
+) -> tuple[Boosted, ...]:
+    """Read the trees of a model file: "stages" of all "questions" together, numbered from 0."""
+    count = int(described["stages"])
+    # Files from before there were several questions do not tell.
+    questions = int(described.get("questions", min(count, 1)))
+    stages = []
+    for k in range(count):
+        start = f"stage{k}."
+        part = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
+        stages.append(Trees.of_arrays(part, f"features stage {k}"))
+    if questions < 0 or count % max(questions, 1) or (questions > 0) != (count > 0):
+        raise ValueError(f"{count} stages for {questions} questions")
+    each = count // max(questions, 1)
+    parts = [tuple(stages[t * each : (t + 1) * each]) for t in range(questions)]
+    return tuple(Boosted(bank, step, part) for part in parts)
 
 
 @overload

@@ -16,6 +16,7 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
 from cutlearn.model.calibrate import Calibration, calibrate, drawn, margin_of
 from cutlearn.model.decide import best_for_count, best_for_iou
+from cutlearn.model.kinds import Kind
 from cutlearn.model.predict import least_energies
 from cutlearn.model.prepare import read_samples, read_training
 from cutlearn.model.rank import Doubt, Ranked, doubt_of, rank
@@ -68,8 +69,10 @@ class Believing:
         best = best_for_iou if decision == "iou" else best_for_count
 
         def one(least: Floats) -> NDArray[np.uint8]:
-            # Isotonic steps make ties, between which the min-marginals still know the order.
-            order = np.argsort(-margin_of(least, 1).ravel(), kind="stable")
+            order = None
+            if least.shape[-1] == 2:
+                # Isotonic steps make ties, between which the min-marginals still know the order.
+                order = np.argsort(-margin_of(least, 1).ravel(), kind="stable")
             return best(self.calibration_.probabilities(least), order)
 
         return self._least(samples, one)
@@ -95,6 +98,7 @@ class Believing:
         interval : (n, 2) pixels
         """
         self._check_fitted()
+        self._check_believes("area")
         if label not in self.classes_ or not 0 < level < 1:
             raise InputError(
                 f"label={label!r}, level={level!r} found; a label from 0 to {self.classes_[-1]} "
@@ -120,6 +124,7 @@ class Believing:
             As in `fit`; images of one group vary together.
         """
         self._check_fitted()
+        self._check_believes("calibrate")
         self._check_parameters()
         samples, truth = read_training(images, masks, groups, len(self.classes_))
         found = self._least(samples, lambda least: least)
@@ -132,7 +137,11 @@ class Believing:
         self.calibration_ = calibrate(rows, self.calibration, True, groups)
         return self
 
+    def _check_believes(self, asked: str) -> None:
+        """Refuse what a model without min-marginals cannot give."""
+
     def _check_calibrated(self, asked: str) -> None:
+        self._check_believes(asked)
         if self.calibration is not None and not self.calibration_.n_images:
             raise InputError(
                 f"{asked}: a model without calibration found; held-out images are wanted. Call "
@@ -145,6 +154,7 @@ class Ranking(Believing):
     """A model that knows the node features of the images it was fitted on ranks others by them."""
 
     featurizer_: Featurizer
+    _kind: Kind
 
     def _each(self, samples: Sequence[Sample], solve: Callable[..., T]) -> list[T]:
         """solve(problem, w, kind) of every sample, in order."""
@@ -182,3 +192,11 @@ class Ranking(Believing):
             return doubt_of(q, problem.node_features)
 
         return rank(self._each(samples, one), self.featurizer_.centers_, window)
+
+    def _check_believes(self, asked: str) -> None:
+        if not self._kind.believes:
+            raise InputError(
+                f"{asked}: a model of {self._kind.name} labels found; one with min-marginals was "
+                "wanted, and expansion moves give masks only. Fit labels='surrogate' with "
+                "learner='likelihood' for probabilities of such labels."
+            )

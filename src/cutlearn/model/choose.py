@@ -183,7 +183,7 @@ class _Training:
     ) -> Calibration:
         """Calibrate on min-marginals of weights that have not seen their image, shifted as w is."""
         plan = self.plan
-        if plan.calibration is None:
+        if plan.calibration is None or not plan.kind.believes:
             return uncalibrated(plan.kind.n_labels)
         parts = _parts(len(self.problems), groups)
         held_out = len(parts) > 1

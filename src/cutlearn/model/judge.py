@@ -100,7 +100,8 @@ class Likelihood(Judge):
         """Give the mean of log q_d(y_d) over labelled pixels that nobody has settled."""
         from scipy.special import logsumexp
 
-        rows = drawn(self.kind.least(self.problems[image], w), self.labels[image])
+        truth = self.labels[image]
+        rows = drawn(self.kind.least(self.problems[image], w), truth, truth.size)
         if not len(rows.labels):
             return 0.0
         chosen = np.take_along_axis(rows.least, rows.labels[:, None].astype(np.int64), axis=1)

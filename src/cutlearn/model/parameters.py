@@ -94,9 +94,6 @@ def _check_labels(model: Any) -> None:
     kind, labels = KINDS[model.labels], f"when labels are {model.labels}"
     known = kind.takes_envelopes or "envelope" not in model.potentials
     _need(model, "potentials", known, f"without 'envelope' {labels}")
-    name = model.features.features if isinstance(model.features, Featurizer) else model.features
-    plain = kind.takes_boosted or name not in ("auto", "boosted")
-    _need(model, "features", plain, f"'linear' or such a Featurizer {labels}")
     able = [name for name, other in KINDS.items() if model.learner in other.learners]
     learned = f"one of {kind.learners} {labels}; {model.learner!r} learns {' and '.join(able)} ones"
     _need(model, "learner", model.learner in kind.learners, learned)

@@ -54,9 +54,11 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         ("unary", "contrast"), or ("unary",) for no edges. With "envelope" behind, a concave cost of
         the fraction of label 1 in every superpixel is learned too; the Featurizer says which
         superpixels.
-    labels : "binary" or "ordered"
-        Two labels, or several with an order, such as layers: masks hold 0, 1, .., L - 1, and one
-        table of costs is learned for each edge feature. Ordered labels need features="linear".
+    labels : "binary", "ordered", "surrogate" or "unordered"
+        Two labels; or several, masks of 0, 1, .., L - 1. "ordered" ones, such as layers, have one
+        table of costs for each edge feature and an exact cut. Those without an order are
+        "surrogate", one binary field each, for probabilities (learner="likelihood"), or
+        "unordered", tables and expansion moves, for masks only and without a certificate.
     loss : "hamming", "count" or a Loss
         "hamming" serves IoU: C and the bias are chosen for pooled IoU. A `Loss` (such as
         `Hamming()`) is trained as it stands, and C chosen for it.
@@ -72,8 +74,9 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         The relative gap to certify; of a likelihood, the share of the objective that 30 steps must
         win to go on.
     features : "auto", "linear" or Featurizer
-        Boosted logits, a linear filter bank, or your own settings. A Featurizer is copied, fitted
-        anew, and brings its own connectivity.
+        Boosted logits (of several labels one for each, or for each threshold of ordered ones, at
+        the cost of as many fits), a linear filter bank, or your own settings. A Featurizer is
+        copied, fitted anew, and brings its own connectivity.
     connectivity : 4 or 8
     calibration : "temperature", "isotonic" or None
         How min-marginals become probabilities, fitted on held-out images inside of fit; None: a
@@ -178,8 +181,7 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         folder = checkpoint_folder(checkpoint)
         try:
             with Shown(self.verbose, progress, callback) as shown:
-                # Features without boosted trees ask only which pixels are void.
-                seen = [np.where(mask == VOID, VOID, mask > 0).astype(np.uint8) for mask in truth]
+                seen = [kind.questions(mask) for mask in truth]
                 nodes = training_features(samples, seen, featurizer, groups, folder, shown.progress)
                 problems = self._problems(samples, nodes, featurizer, kind, threads)
                 plan = Plan(
@@ -237,8 +239,10 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
             The box and the seeds of a sample hold: its pixels outside of the box are 0, its seeds
             have their labels.
         decision : "map", "iou" or "count"
-            The labels of the exact minimum cut; or of the largest expected IoU (the mean over the
-            labels within an image) or with the expected areas, by the calibrated probabilities.
+            The labels of the exact minimum cut (surrogate labels: the most probable label of each
+            pixel before calibration; unordered ones: the end of expansion moves); or of the
+            largest expected IoU (the mean over the labels within an image) or with the expected
+            areas, by the calibrated probabilities.
 
         Returns
         -------
