@@ -71,6 +71,17 @@ def test_round_trip_is_the_identity(features):
     assert same(arrays.values(), again.values())
 
 
+def test_centers_are_the_means_of_the_training_features():
+    images, masks = world(3)
+    f = Featurizer("linear", n_jobs=1)
+    rows = f.fit(images, masks)
+    assert f.centers_.shape == (3, len(f.node_names_))
+    assert f.centers_ == pytest.approx(np.array([r.mean(axis=0) for r in rows]), abs=1e-5)
+    arrays, described = f.to_arrays()
+    del arrays["centers"]
+    assert Featurizer.from_arrays(arrays, described).centers_.shape == (0, len(f.node_names_))
+
+
 def test_threads_and_repeats_give_the_same_bits():
     images, masks = world(4, color=False)
     runs = []
@@ -169,7 +180,9 @@ def fitted():
     return f, images
 
 
-@pytest.mark.parametrize("damage", ["format", "bank", "feature", "mean", "stage", "scale"])
+@pytest.mark.parametrize(
+    "damage", ["format", "bank", "feature", "mean", "stage", "centers", "scale"]
+)
 def test_damaged_files_get_one_sentence(damage, fitted):
     arrays, described = fitted[0].to_arrays()
     if damage == "format":
@@ -182,6 +195,8 @@ def test_damaged_files_get_one_sentence(damage, fitted):
         arrays["mean"] = arrays["mean"][:-1]
     elif damage == "stage":
         del arrays["stage0.left"]
+    elif damage == "centers":
+        arrays["centers"] = arrays["centers"][:, 1:]
     else:
         arrays["scale"] = arrays["scale"] * 0
     with pytest.raises(InputError, match="found"):

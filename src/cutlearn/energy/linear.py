@@ -194,8 +194,5 @@ def _leading(problem: Problem, w: ArrayLike) -> Vector:
 
 def _product(features: NDArray[Any] | None, weights: Vector) -> Vector:
     assert features is not None
-    # Column by column, so that the sum's order does not depend on a BLAS or its threads.
-    out = np.zeros(features.shape[0])
-    for column, weight in enumerate(weights):
-        out += features[:, column] * weight
-    return out
+    # Not by a BLAS, whose order of sums may depend on its threads.
+    return np.asarray(np.einsum("ij,j->i", features, weights))

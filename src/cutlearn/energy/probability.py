@@ -70,10 +70,22 @@ def probabilities(
 
 def softmax(costs: Floats) -> Floats:
     """Give exp(-cost) over its sum along the last axis, one row a node; infinite costs give 0."""
-    rows = costs.reshape(-1, costs.shape[-1])
-    out: Floats = np.exp(rows.min(axis=1, keepdims=True) - rows)
-    out /= out.sum(axis=1, keepdims=True)
-    return out
+    return softened(costs)[0]
+
+
+def softened(costs: Floats) -> tuple[Floats, Floats]:
+    """Give q = softmax(-costs), one row a node, and the soft minimum s = -log sum_k exp(-cost_k).
+
+    log q_k = s - cost_k, also where q_k is too small for a number.
+    """
+    # Labels in front: numpy is slow along a short last axis.
+    table = np.ascontiguousarray(costs.reshape(-1, costs.shape[-1]).T)
+    lowest = table.min(axis=0)
+    e = np.exp(lowest - table)
+    mass = e.sum(axis=0)
+    q = np.empty(table.shape[::-1])
+    np.divide(e, mass, out=q.T)
+    return q, lowest - np.log(mass)
 
 
 def _fixed(problem: Problem, shape: tuple[int, ...]) -> NDArray[np.int8] | None:

@@ -43,6 +43,7 @@ class _Fitted:
     names: list[str]
     mean: npt.NDArray[np.float64]
     scale: npt.NDArray[np.float64]
+    centers: npt.NDArray[np.float64]
 
 
 class Featurizer:
@@ -74,6 +75,7 @@ class Featurizer:
     bank_ : Bank
         The chosen recipe of the bank.
     node_names_, edge_names_, region_names_ : list of str
+    centers_ : (n, F) array, the mean node features of each image that it was fitted on
     """
 
     def __init__(
@@ -155,8 +157,10 @@ class Featurizer:
             )
         rows, names = [m[0] for m in made], made[0][1]
         mean, scale = _moments(rows, [label[..., 0] for label in labels])
-        self._fitted = _Fitted(bank, boosted, n_extra, names, mean, scale)
-        return [_standardise(r, mean, scale) for r in rows]
+        rows = [_standardise(r, mean, scale) for r in rows]
+        centers = np.stack([r.mean(axis=0, dtype=np.float64) for r in rows])
+        self._fitted = _Fitted(bank, boosted, n_extra, names, mean, scale, centers)
+        return rows
 
     # -- using -----------------------------------------------------------------------------
 
@@ -219,6 +223,10 @@ class Featurizer:
         return list(self._need().names)
 
     @property
+    def centers_(self) -> npt.NDArray[np.float64]:
+        return self._need().centers
+
+    @property
     def edge_names_(self) -> list[str]:
         return edge_names(2, self.connectivity, self.per_direction)
 
@@ -232,6 +240,7 @@ class Featurizer:
         """Arrays and a JSON-able description that `from_arrays` turns back into this object."""
         fitted = self._need()
         arrays: dict[str, npt.NDArray[Any]] = {"mean": fitted.mean, "scale": fitted.scale}
+        arrays["centers"] = fitted.centers
         stages = [trees for part in fitted.boosted for trees in part.stages]
         for k, trees in enumerate(stages):
             arrays |= {f"stage{k}.{name}": a for name, a in trees.arrays().items()}
@@ -265,11 +274,8 @@ class Featurizer:
                     f"features: format {described['format']!r} found; {FORMAT} was wanted. "
                     "Read it with the version of cutlearn that wrote it."
                 )
-            bank = Bank(
-                str(described["bank"]["kind"]),
-                bool(described["bank"]["position"]),
-                int(described["bank"]["scale"]),
-            )
+            bank = described["bank"]
+            bank = Bank(str(bank["kind"]), bool(bank["position"]), int(bank["scale"]))
             recipe = Recipe(**described["recipe"])
             made = cls(
                 str(described["features"]),
@@ -280,7 +286,7 @@ class Featurizer:
                 bool(described["per_direction"]),
                 int(described["random_state"]),
                 n_jobs,
-                # Files from before there were regions do not tell.
+                # Older files tell neither the families of regions nor the centers.
                 [tuple(family) for family in described.get("superpixels", [("slic", SIZE)])],
             )
             boosted = read_questions(arrays, described, bank, recipe.step)
@@ -291,8 +297,10 @@ class Featurizer:
                 [str(name) for name in described["names"]],
                 np.array(arrays["mean"], np.float64),
                 np.array(arrays["scale"], np.float64),
+                np.array(arrays.get("centers", np.empty((0, len(arrays["mean"])))), np.float64),
             )
-            if not (np.isfinite(made._fitted.mean).all() and (made._fitted.scale > 0).all()):
+            numbers = np.vstack([made._fitted.mean, made._fitted.centers])
+            if not (np.isfinite(numbers).all() and (made._fitted.scale > 0).all()):
                 raise InputError("features: a damaged scale of the node features found. Refit.")
             made._probe()
         except InputError:

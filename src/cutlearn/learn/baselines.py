@@ -11,9 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.energy.linear import energy_of
-from cutlearn.energy.probability import softmax
+from cutlearn.energy.probability import softened, softmax
 from cutlearn.errors import InputError
-from cutlearn.learn.likelihood import BinaryField, Evidence, Field, SurrogateField, Valued
+from cutlearn.learn.likelihood import (
+    BinaryField,
+    Evidence,
+    Field,
+    SurrogateField,
+    Valued,
+    log_likelihood,
+)
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -34,20 +41,19 @@ class UnaryField:
 
     def value(self, seen: Evidence, w: Vector) -> Valued:
         """Give L_n of the unaries alone, and its gradient: zero but for node weights."""
-        features = seen.problem.node_features[seen.known].astype(np.float64)
-        labels = seen.labels[seen.known]
+        features, labels = seen.problem.node_features, seen.labels
+        if not seen.known.all():
+            features, labels = features[seen.known], labels[seen.known]
+        features = features.astype(np.float64)
         rows = w.reshape(-1, self.size)
-        costs = features @ rows[:, self.node].T
-        if len(rows) == 1:
-            costs = np.concatenate([np.zeros_like(costs), costs], axis=1)
+        costs = np.zeros((len(labels), self.n_labels))
+        costs[:, -len(rows) :] = features @ rows[:, self.node].T
         at = np.arange(len(labels))
-        q = softmax(costs)
-        lowest = costs.min(axis=1)
-        mass = np.log(np.exp(lowest[:, None] - costs).sum(axis=1))
+        q, soft = softened(costs)
         q[at, labels] -= 1.0
         out = np.zeros_like(rows)
-        out[:, self.node] = (features.T @ q).T[-len(rows) :] / len(labels)
-        return float((lowest - costs[at, labels] - mass).mean()), out.ravel()
+        out[:, self.node] = (q[:, -len(rows) :].T @ features) / len(labels)
+        return float((soft - costs[at, labels]).mean()), out.ravel()
 
 
 class KohliTorrField:
@@ -75,8 +81,7 @@ class KohliTorrField:
         fixed = None if problem.fixed is None else problem.fixed.reshape(energy.shape)
         phi = energy.min_marginals(fixed).reshape(-1, 2)
         y = seen.labels == 1
-        signed = np.where(y, 1.0, -1.0) * (phi[:, 1] - phi[:, 0])
-        share = 1.0 / int(seen.known.sum())
+        share = 1.0 / int(np.count_nonzero(seen.known))
         q = np.where(seen.known, softmax(phi)[:, 1], 0.0)
         ends = problem.edge_ends()
         i, j = q[ends[:, 0]], q[ends[:, 1]]
@@ -84,5 +89,4 @@ class KohliTorrField:
         features = problem.edge_features
         assert features is not None
         parts = [(q - y) @ problem.node_features, expected @ features]
-        value = -float(np.logaddexp(0.0, signed[seen.known]).sum())
-        return share * value, share * np.concatenate(parts)
+        return share * log_likelihood(phi, seen), share * np.concatenate(parts)

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.energy.forms import Envelopes
 from cutlearn.energy.linear import Layout, checked_weights, energy_of, layout_of
-from cutlearn.energy.probability import softmax
+from cutlearn.energy.probability import softened
 from cutlearn.energy.surrogate import (
     SurrogateLayout,
     fixed_in_field,
@@ -107,11 +107,8 @@ class BinaryField:
         sums = energy.argmin_sums(
             truth=truth, regions=regions_of(problem, self.layout), fixed=fixed
         )
-        phi = sums.min_marginals.reshape(-1, 2)[seen.known]
-        # log q(y) = -log(1 + exp(rise of the other label's cost below it))
-        turned = np.where(seen.labels[seen.known] == 1, 1.0, -1.0)
-        share = 1.0 / len(phi)
-        total = -float(np.logaddexp(0.0, turned * (phi[:, 1] - phi[:, 0])).sum())
+        share = 1.0 / int(np.count_nonzero(seen.known))
+        total = log_likelihood(sums.min_marginals, seen)
         return share * total, share * feature_sums(problem, self.layout, sums)
 
 
@@ -137,12 +134,10 @@ class SurrogateField:
         """Give L_n and its gradient for one image."""
         problem = seen.problem
         costs = surrogate_min_marginals(problem, w, self.envelope)
-        q = softmax(costs)
+        q, soft = softened(costs)
         known = np.flatnonzero(seen.known)
         share = 1.0 / known.size
-        lowest = costs[known].min(axis=1)
-        chosen = costs[known, seen.labels[known]]
-        total = float((lowest - chosen).sum() - np.log(_mass(costs[known], lowest)).sum())
+        total = float((soft[known] - costs[known, seen.labels[known]]).sum())
         gradient = []
         for k, row in enumerate(self.layout.rows(w)):
             c = np.where(seen.known, q[:, k] - (seen.labels == k), 0.0)
@@ -243,6 +238,17 @@ def mean_likelihood(model: Model, seen: Sequence[Evidence], w: Vector, workers: 
     return value, np.sum([part[1] for part in parts], axis=0) / len(parts)
 
 
+def log_likelihood(min_marginals: NDArray[np.float64], seen: Evidence) -> float:
+    """Give sum_d log q_d(y_d) over the labelled nodes, q_d = softmax of -Phi_d of two labels."""
+    phi = min_marginals.reshape(-1, 2)
+    above = phi[:, 1] - phi[:, 0]
+    np.negative(above, out=above, where=seen.labels != 1)
+    if not seen.known.all():
+        above = above[seen.known]
+    # log q = -log(1 + exp(a)), a the cost of the true label above the other's.
+    return -float((np.maximum(above, 0.0) + np.log1p(np.exp(-np.abs(above)))).sum())
+
+
 def regions_of(problem: Problem, layout: Layout) -> list[NDArray[np.int32]]:
     """Give the regions under envelopes, family by family."""
     return [members for family, _ in zip(problem.regions, layout.specs) for members in family]
@@ -264,7 +270,3 @@ def feature_sums(problem: Problem, layout: Layout, sums: ArgminSums) -> Vector:
             total += weigh * (counts @ spec.features(np.arange(size + 1) / size))
         parts.append(total)
     return np.concatenate(parts)
-
-
-def _mass(costs: NDArray[np.float64], lowest: Vector) -> Vector:
-    return np.asarray(np.exp(lowest[:, None] - costs).sum(axis=1))

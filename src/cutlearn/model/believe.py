@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.errors import InputError
+from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
 from cutlearn.model.calibrate import Calibration, calibrate, drawn
 from cutlearn.model.kinds import Kind
@@ -29,6 +30,7 @@ class Believing:
     calibration: str | None
     calibration_: Calibration
     classes_: NDArray[np.uint8]
+    featurizer_: Featurizer
     _kind: Kind
 
     def _each(self, samples: Sequence[Sample], solve: Callable[..., T]) -> list[T]:
@@ -119,7 +121,11 @@ class Believing:
         return self
 
     def rank(self, images: Sequence[Any], window: int = 64) -> list[Ranked]:
-        """Order images that have no masks by what annotating them would tell.
+        """Order images that have no masks by what annotating them would tell of all of them.
+
+        The most telling image is in doubt, like many others that are, and unlike the images that
+        the model was fitted on and those before it in the order (`cutlearn.model.rank` has the
+        formula). Annotate a few from the start, fit again with them, and rank the rest.
 
         Parameters
         ----------
@@ -142,7 +148,7 @@ class Believing:
             q = self.calibration_.probabilities(least_energies(problem, *solve))
             return doubt_of(q, problem.node_features)
 
-        return rank(self._each(samples, one), window)
+        return rank(self._each(samples, one), self.featurizer_.centers_, window)
 
     def _check_believes(self, asked: str) -> None:
         if not self._kind.believes:

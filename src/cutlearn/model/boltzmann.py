@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from cutlearn.errors import InputError
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import mean_iou
 from cutlearn.model.card import card_of
@@ -34,6 +35,7 @@ from cutlearn.shape.cccp import Learning
 from cutlearn.shape.conditional import Conditional
 from cutlearn.shape.describe import Describer, View
 from cutlearn.shape.frame import Frame
+from cutlearn.shape.generative import Shapes
 from cutlearn.shape.journal import Journal
 from cutlearn.shape.patches import Patches
 from cutlearn.shape.refine import chances, choose_strength, refinement
@@ -186,7 +188,7 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
                 told = shown if progress is None and self.verbose else progress
                 journal = Journal(seed, file, mark, told)
                 describer, views = self._views(samples, seed)
-                model, violated = fit_conditional(views, labels, self._plan(), seed, journal)
+                model, violated = fit_conditional(views, labels, self._plan(), journal)
         except KeyboardInterrupt:
             raise Interrupted(farewell(folder)) from None
         self._keep(describer, model, violated)
@@ -280,6 +282,18 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         samples, truth = read_training(images, masks, None)
         return mean_iou(truth, self.predict(samples), 2)
+
+    def shapes(self) -> Shapes:
+        """Give the learned shapes alone, to draw, complete and judge masks at the model's size."""
+        self._check_fitted()
+        if not self.w_["c"].size:
+            raise InputError(
+                "shapes: a model without hidden layers found; one with shapes was wanted. Fit with "
+                "layers=1 or 2."
+            )
+        return Shapes(
+            self.describer_.patches, *(self.w_[name] for name in ("W", "c", "b", "W2", "c2"))
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, whole or not at all; `cutlearn.load` reads it back."""
