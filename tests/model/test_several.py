@@ -219,7 +219,7 @@ def test_unordered_masks_are_ends_of_expansions(unordered):
         ({"labels": "unordered", "learner": "likelihood"}, "learns binary and surrogate ones"),
         ({"labels": "ordered", "learner": "likelihood"}, "learns binary and surrogate ones"),
         ({"labels": "unordered", "potentials": ("unary", "envelope")}, "without 'envelope'"),
-        ({"labels": "unordered", "loss": "count"}, "needs ordered labels found"),
+        ({"labels": "unordered", "loss": "count"}, "needs no order when labels are unordered"),
         ({"loss": "count"}, "which needs no loss"),
     ],
 )

@@ -34,7 +34,7 @@ Vector = NDArray[np.float64]
 
 # C = "auto" takes the first unless another is clearly better on held-out images.
 PATH = (1000.0, 100.0, 10000.0)
-LIKELIHOOD_PATH = (3000.0, 300.0, 30000.0)
+LIKELIHOOD_PATH = (100.0, 10.0, 1000.0)
 # Held-out parts of the images while C is chosen.
 PARTS = 2
 # Shifts of the bias are tried that would give label 1 these parts of its true area without edges;

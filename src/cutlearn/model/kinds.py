@@ -49,6 +49,7 @@ class Kind:
     most: ClassVar[int] = MOST_LABELS  # labels
     learners: ClassVar[tuple[str, ...]] = LEARNERS
     takes_envelopes: ClassVar[bool] = False
+    has_order: ClassVar[bool] = True  # whether losses may ask for it
     believes: ClassVar[bool] = True  # whether there are min-marginals
 
     def questions(self, mask: Mask) -> Mask:
@@ -152,7 +153,7 @@ class Unordered(Kind):
     """
 
     name = "unordered"
-    believes = False
+    has_order = believes = False
 
     def names(self, featurizer: Featurizer) -> list[str]:
         """As those of ordered labels."""
