@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from cutlearn.metrics import VOID, Spread
-from cutlearn.model.rank import entropy
 from cutlearn.report.displays import (
     COLORS,
     AreaDisplay,
@@ -31,7 +30,7 @@ from cutlearn.report.displays import (
 )
 from cutlearn.report.displays_probability import ReliabilityDisplay, RocDisplay
 from cutlearn.report.evaluate import Evaluation
-from cutlearn.report.probabilities import Beliefs
+from cutlearn.report.probabilities import Beliefs, entropy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
