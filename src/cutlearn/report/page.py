@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from cutlearn.metrics import VOID, Spread, confusion
 from cutlearn.model.boltzmann import BoltzmannSegmenter
-from cutlearn.model.rank import entropy
 from cutlearn.report.displays import (
     COLORS,
     AreaDisplay,
@@ -32,7 +31,7 @@ from cutlearn.report.displays_probability import ReliabilityDisplay, RocDisplay
 from cutlearn.report.displays_shape import ShapesDisplay
 from cutlearn.report.evaluate import Evaluation
 from cutlearn.report.panels import Picture, belief_panels, drawing, photograph, ramps, stride_of
-from cutlearn.report.probabilities import Beliefs
+from cutlearn.report.probabilities import Beliefs, entropy
 from cutlearn.shape.frame import Frame
 
 MOST_WEIGHTS = 12
