@@ -1,9 +1,10 @@
-"""Learned for masks or for probabilities: one Segmenter by three learners, on real images.
+"""Learned for masks or for probabilities: one Segmenter by several learners, on real images.
 
     python benchmarks/learners.py --data DIR [--sets nuclei ...] [--train 20] [--side 100]
 
 DIR and the splits are those of benchmarks/segmentation.py. All learners see the same boosted
-features, computed once; each chooses its own C. CPU seconds are those of the trainings (the path of
+features, computed once; each chooses its own C, and the likelihood whether it keeps its edges, but
+for the last row, which keeps them. CPU seconds are those of the trainings (the path of
 C and the calibration among them), features left out. Every row is told before and after the
 calibration: the plain softmax of min-marginals, and with a temperature.
 """
@@ -23,13 +24,18 @@ from cutlearn.model.calibrate import uncalibrated
 from cutlearn.model.decide import best_for_iou
 from cutlearn.model.predict import least_energies
 
-LEARNERS = ("bundle", "logistic", "likelihood")
+LEARNERS = {
+    "bundle": {"learner": "bundle"},
+    "logistic": {"learner": "logistic"},
+    "likelihood": {"learner": "likelihood"},
+    "with edges": {"learner": "likelihood", "C": 300.0},
+}
 FEATURES = "features.safetensors"
 
 
 def fitted(learner, train, groups, folder):
     """A model on the features of the first call, and the CPU seconds of its trainings."""
-    own = folder / learner
+    own = folder / learner.replace(" ", "_")
     own.mkdir()
     if (folder / FEATURES).exists():
         shutil.copy(folder / FEATURES, own / FEATURES)
@@ -39,7 +45,7 @@ def fitted(learner, train, groups, folder):
         told[:] = [time.process_time()]
 
     begin = time.process_time()
-    model = cl.Segmenter(learner=learner, n_jobs=2)
+    model = cl.Segmenter(n_jobs=2, **LEARNERS[learner])
     model.fit(*zip(*train), groups, checkpoint=own, progress=progress)
     shutil.copy(own / FEATURES, folder / FEATURES)
     return model, time.process_time() - (told[0] if told else begin)

@@ -8,7 +8,7 @@ standardised with the training images' mean and deviation. Edge features lie in 
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from cutlearn.features.boosted import (
     Boosted,
     Progress,
     Recipe,
+    answer,
+    default_recipe,
     fit_questions,
     read_questions,
 )
@@ -187,7 +189,7 @@ class Featurizer:
                 f"image: {found} extra channels found; the {fitted.n_extra} of the training images "
                 "were wanted. Bring the same arrays as in fit."
             )
-        maps = [trees.logits(picture, given) for trees in fitted.boosted]
+        maps = answer(fitted.boosted, picture, given)
         rows, _ = _columns(self._mode(), fitted.bank, maps, picture, given)
         return _standardise(rows, fitted.mean, fitted.scale)
 
@@ -334,12 +336,6 @@ class Featurizer:
 
             raise NotFittedError("This Featurizer is not fitted yet. Call fit first.")
         return self._fitted
-
-
-def default_recipe(bank: Bank) -> Recipe:
-    """The measured default of a kind of image; docs/decisions/0002-default-features.md."""
-    recipe = Recipe()
-    return replace(recipe, copies=1) if bank.kind == "microscopy" else recipe
 
 
 def _columns(
