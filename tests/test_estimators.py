@@ -312,9 +312,8 @@ def test_probabilities_agree_with_masks(fitted):
         assert ((chance[..., 1] > 0.5) == mask)[sure].all()
 
 
-def test_every_segmenter_but_unordered_has_probabilities_and_decisions(fitted):
-    only_for(fitted, cl.Segmenter)
-    if fitted.labels == "unordered":
+def test_every_model_but_unordered_has_probabilities_and_decisions(fitted):
+    if getattr(fitted, "labels", "binary") == "unordered":
         with pytest.raises(cl.InputError, match="predict_proba: a model of unordered labels"):
             fitted.predict_proba(IMAGES)
         return
@@ -324,6 +323,10 @@ def test_every_segmenter_but_unordered_has_probabilities_and_decisions(fitted):
         assert np.abs(q.sum(axis=-1) - 1).max() < 1e-6
     for decision in ("iou", "count"):
         assert [y.shape for y in fitted.predict(IMAGES, decision)] == [m.shape for m in MASKS]
+    if not fitted.calibration_.n_images:
+        with pytest.raises(cl.InputError, match="no held-out areas found"):
+            fitted.area(IMAGES)
+        fitted = copy.deepcopy(fitted).calibrate(IMAGES, MASKS)
     value, interval = fitted.area(IMAGES)
     assert (interval[:, 0] <= value).all()
     assert (value <= interval[:, 1]).all()

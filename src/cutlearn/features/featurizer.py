@@ -30,6 +30,7 @@ from cutlearn.features.edges import edge_features, edge_names
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import VOID, read_image, read_training
 from cutlearn.features.regions import SIZE, checked_families, superpixels
+from cutlearn.features.windows import window_means
 
 MODES = ("boosted", "linear", "given")
 FORMAT = 1
@@ -77,7 +78,7 @@ class Featurizer:
     bank_ : Bank
         The chosen recipe of the bank.
     node_names_, edge_names_, region_names_ : list of str
-    centers_ : (n, F) array, the mean node features of each image that it was fitted on
+    centers_ : (k, F) array, the mean node features of all windows of the training images
     """
 
     def __init__(
@@ -160,7 +161,7 @@ class Featurizer:
         rows, names = [m[0] for m in made], made[0][1]
         mean, scale = _moments(rows, [label[..., 0] for label in labels])
         rows = [_standardise(r, mean, scale) for r in rows]
-        centers = np.stack([r.mean(axis=0, dtype=np.float64) for r in rows])
+        centers = np.concatenate([window_means(r, y.shape[:2]) for r, y in zip(rows, labels)])
         self._fitted = _Fitted(bank, boosted, n_extra, names, mean, scale, centers)
         return rows
 

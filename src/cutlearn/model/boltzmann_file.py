@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.model.boltzmann import BoltzmannSegmenter
+from cutlearn.model.calibrate import Calibration
 from cutlearn.model.parameters import check_boltzmann, seed_of
 from cutlearn.shape.describe import Describer, hog, patch_hogs
 from cutlearn.shape.frame import SCALE
@@ -14,6 +15,7 @@ from cutlearn.shape.patches import Patches
 
 Arrays = dict[str, NDArray[Any]]
 NAMES = ("W", "c", "b", "W2", "c2", "V0", "V1", "V2", "v")
+CALIBRATION = "calibration."
 SEEN = ("words", "colors", "mean1", "mean2")
 
 
@@ -30,13 +32,16 @@ def pack(model: BoltzmannSegmenter) -> tuple[dict[str, Any], Arrays]:
         given[name] = bool(given[name])
     if given["random_state"] is not None:
         given["random_state"] = seed_of(given["random_state"])
+    calibration, steps = model.calibration_.to_header()
     header = {
         "parameters": given,
         "fitted": {"strength": model.strength_, "violated": model.violated_},
+        "calibration": calibration,
         "card": model.card_,
     }
     seen = {name: getattr(model.describer_, name) for name in SEEN}
-    return header, {**{name: model.w_[name] for name in NAMES}, **seen}
+    points = {f"{CALIBRATION}{name}": array for name, array in steps.items()}
+    return header, {**{name: model.w_[name] for name in NAMES}, **seen, **points}
 
 
 def unpack(header: dict[str, Any], arrays: Arrays) -> BoltzmannSegmenter:
@@ -48,6 +53,9 @@ def unpack(header: dict[str, Any], arrays: Arrays) -> BoltzmannSegmenter:
     if given.keys() != model.get_params(deep=False).keys():
         raise ValueError("a parameter missing")
     check_boltzmann(model)
+    points = {n.removeprefix(CALIBRATION): a for n, a in arrays.items() if CALIBRATION in n}
+    model.calibration_ = Calibration.from_header(header["calibration"], points, 2)
+    arrays = {name: array for name, array in arrays.items() if CALIBRATION not in name}
     if set(arrays) != {*NAMES, *SEEN}:
         raise ValueError("tensors that no model has, or some missing")
     for name, array in arrays.items():

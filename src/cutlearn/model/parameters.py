@@ -49,8 +49,6 @@ def check_parameters(model: Any) -> None:
     _need(model, "tol", _positive(model.tol), "a finite number > 0")
     features = isinstance(model.features, Featurizer) or _is(model.features, *FEATURES)
     _need(model, "features", features, f"one of {FEATURES} or a Featurizer")
-    known = model.calibration is None or _is(model.calibration, *CALIBRATIONS[:2])
-    _need(model, "calibration", known, f"one of {CALIBRATIONS}")
     _check_labels(model)
     joined = _whole(model.connectivity) and model.connectivity in (4, 8)
     _need(model, "connectivity", joined, "4 or 8")
@@ -81,6 +79,8 @@ def check_boltzmann(model: Any) -> None:
 
 
 def _check_run(model: Any) -> None:
+    known = model.calibration is None or _is(model.calibration, *CALIBRATIONS[:2])
+    _need(model, "calibration", known, f"one of {CALIBRATIONS}")
     jobs = model.n_jobs is None or (_whole(model.n_jobs) and model.n_jobs != 0)
     _need(model, "n_jobs", jobs, "None or a whole number other than 0")
     state = model.random_state

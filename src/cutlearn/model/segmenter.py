@@ -24,14 +24,13 @@ from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.steps import LIKELIHOOD, Step
 from cutlearn.metrics import mean_iou
-from cutlearn.model.believe import Believing
-from cutlearn.model.calibrate import margin_of
+from cutlearn.model.believe import Ranking
 from cutlearn.model.card import card_of
 from cutlearn.model.choose import Chosen, Plan, choose
-from cutlearn.model.decide import best_for_count, best_for_iou, check_decision
+from cutlearn.model.decide import check_decision
 from cutlearn.model.kinds import KINDS, Kind, Mask
 from cutlearn.model.parameters import check_parameters, fresh_featurizer, kind_of
-from cutlearn.model.predict import best_mask, least_energies, problem_of
+from cutlearn.model.predict import best_mask, problem_of
 from cutlearn.model.prepare import (
     Shown,
     checkpoint_folder,
@@ -46,7 +45,7 @@ from cutlearn.run.workers import Workers, thread_count
 T = TypeVar("T")
 
 
-class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
+class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
     """Learns to segment images; its predictions are exact minimum cuts.
 
     Parameters
@@ -176,7 +175,7 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
         callback : callable (Step), optional
             Called after every step of training.
         """
-        check_parameters(self)
+        self._check_parameters()
         threads = thread_count(-1 if self.n_jobs is None else self.n_jobs)
         samples, truth = read_training(images, masks, groups, KINDS[self.labels].most)
         kind = kind_of(self, max(2, 1 + max(int(mask[mask != VOID].max()) for mask in truth)))
@@ -257,17 +256,7 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
         samples = read_samples(images)
         if decision == "map":
             return self._each(samples, best_mask)
-        self._check_calibrated(f"predict(decision={decision!r})")
-        best = best_for_iou if decision == "iou" else best_for_count
-
-        def one(*solve: Any) -> Mask:
-            least, order = least_energies(*solve), None
-            if least.shape[-1] == 2:
-                # Isotonic steps make ties, between which the min-marginals still know the order.
-                order = np.argsort(-margin_of(least, 1).ravel(), kind="stable")
-            return best(self.calibration_.probabilities(least), order)
-
-        return self._each(samples, one)
+        return self._decide(samples, decision)
 
     def _each(self, samples: Sequence[Sample], solve: Callable[..., T]) -> list[T]:
         """solve(problem, w, kind) of every sample, in order."""
@@ -294,6 +283,9 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
         from cutlearn.model.files import save
 
         save(self, path)
+
+    def _check_parameters(self) -> None:
+        check_parameters(self)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "w_"):
