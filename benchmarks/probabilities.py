@@ -6,7 +6,7 @@ DIR is that of benchmarks/segmentation.py, whose splits are taken with fewer ima
 sides (SMALLER), to fit into minutes. Rows: our default model with a temperature, with isotonic
 steps, and with plain softmaxed min-marginals; the votes of a forest of 100 trees on scikit-image's
 basic features. Active annotation: linear features, batches of 2 chosen by `rank`, by entropy alone
-or at random, IoU on images that are never annotated.
+or at random (the mean of DRAWS orders), IoU on images that are never annotated.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from operator import add
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from PIL import Image
 from segmentation import SETS, basic, drawn, split
 from sklearn.ensemble import RandomForestClassifier
@@ -26,14 +27,14 @@ import cutlearn as cl
 from cutlearn.metrics import bootstrap, confusions, count_error, mean_iou, total
 from cutlearn.model.decide import best_for_count, best_for_iou
 from cutlearn.model.predict import least_energies
-from cutlearn.report.probabilities import beliefs
+from cutlearn.report.probabilities import beliefs, entropy
 
 # Training and test images at most, and the smaller side of an image at most.
 SMALLER = {"train": 24, "test": 40, "side": 160}
 KINDS = {"temperature": "temperature", "isotonic": "isotonic", "plain softmax": None}
 LEVEL = 0.9
-# Annotated images: the first ones at random, then a batch a round.
-FIRST, BATCH, MOST, POOL, TEST, SIDE = 3, 2, 11, 40, 40, 80
+# Annotated images: the first ones at random, then a batch a round; random orders for each seed.
+FIRST, BATCH, MOST, POOL, TEST, SIDE, DRAWS = 3, 2, 11, 40, 80, 80, 3
 
 
 def smaller(pair, side):
@@ -130,43 +131,64 @@ def active(name, data, seed):
     order = np.random.default_rng(seed).permutation(len(whole))
     pool = [whole[i] for i in order[:POOL]]
     images, truth = zip(*(whole[i] for i in order[POOL : POOL + TEST]))
-    curves = {}
 
     @cache
-    def fitted(*chosen):
+    def fitted(chosen):
         model = cl.Segmenter(features="linear", C=1000.0, tol=0.05, n_jobs=2)
-        model.fit(*zip(*(pool[i] for i in chosen)))
+        model.fit(*zip(*(pool[i] for i in sorted(chosen))))
         return model, 100 * total(confusions(truth, model.predict(images))).iou(1)
 
-    for way in ("random", "entropy", "rank"):
-        chosen, curve = list(range(FIRST)), []
+    def curve(choose):
+        chosen, scores = list(range(FIRST)), []
         while True:
-            model, iou = fitted(*chosen)
-            curve.append(iou)
+            model, iou = fitted(frozenset(chosen))
+            scores.append(iou)
             if len(chosen) >= MOST:
-                break
+                return scores
             rest = [i for i in range(POOL) if i not in chosen]
-            if way != "random":
-                ranked = model.rank([pool[i][0] for i in rest])
-                if way == "entropy":
-                    ranked = sorted(ranked, key=lambda r: -r.entropy)
-                rest = [rest[r.image] for r in ranked]
-            chosen += rest[:BATCH]
-        curves[way] = curve
-    return {"set": name, "seed": seed, "curves": curves}
+            chosen += [rest[k] for k in choose(model, [pool[i][0] for i in rest])[:BATCH]]
+
+    def doubtful(model, rest):
+        return np.argsort([-entropy(q).mean() for q in model.predict_proba(rest)])
+
+    rng = np.random.default_rng(seed)
+    draws = [curve(lambda _, rest: rng.permutation(len(rest))) for _ in range(DRAWS)]
+    return {
+        "set": name,
+        "seed": seed,
+        "random": np.mean(draws, axis=0).tolist(),
+        "entropy": curve(doubtful),
+        "rank": curve(lambda model, rest: [r.image for r in model.rank(rest)]),
+    }
 
 
 def show_active(results):
     """Mean curves of one set over seeds, and the mean gain of each way over random order."""
     counts = list(range(FIRST, MOST + 1, BATCH))
     print(f"\n{results[0]['set']}: pooled IoU by annotated images {counts}, {len(results)} seeds")
-    base = np.array([r["curves"]["random"] for r in results])
-    for way in results[0]["curves"]:
-        curve = np.array([r["curves"][way] for r in results])
+    base = np.array([r["random"] for r in results])
+    for way in ("random", "entropy", "rank"):
+        curve = np.array([r[way] for r in results])
         gain = (curve - base)[:, 1:].mean(axis=1)
         spread = gain.std(ddof=1) / len(gain) ** 0.5 if len(gain) > 1 else float("nan")
         means = " ".join(f"{v:5.1f}" for v in curve.mean(axis=0))
         print(f"  {way:8s} {means}   over random {gain.mean():+.2f} +- {spread:.2f}", flush=True)
+
+
+def draw(runs, file):
+    """The curves of every set: means over seeds, with the standard error of their gain."""
+    figure = Figure(figsize=(4.5 * len(runs), 3.4), layout="constrained")
+    counts = np.arange(FIRST, MOST + 1, BATCH)
+    for ax, (name, part) in zip(np.atleast_1d(figure.subplots(1, len(runs))), runs.items()):
+        base = np.array([r["random"] for r in part])
+        for way, style in {"random": "k--", "entropy": "C1-", "rank": "C0-"}.items():
+            curve = np.array([r[way] for r in part])
+            spread = (curve - base).std(axis=0, ddof=1) / len(part) ** 0.5
+            ax.errorbar(counts, curve.mean(axis=0), spread, fmt=style, marker="o", ms=4, label=way)
+        ax.set(title=f"{name}, {len(part)} seeds", xlabel="annotated images", xticks=counts)
+        ax.set_ylabel("pooled IoU, %")
+        ax.legend()
+    figure.savefig(file, dpi=100)
 
 
 def main():
@@ -177,21 +199,28 @@ def main():
     parser.add_argument("--active", type=int, default=5, help="seeds of active annotation")
     parser.add_argument("--active-sets", nargs="*", choices=SETS,
                         default=["weizmann_horses", "penn_fudan"])  # fmt: skip
+    parser.add_argument("--picture", type=Path, help="draw the curves of active annotation here")
     parser.add_argument("--json", type=Path, help="write all figures here")
     given = parser.parse_args()
     results = []
+
+    def keep(result):
+        results.append(result)
+        if given.json:
+            given.json.write_text(json.dumps(results, indent=1))
+
     for name in given.sets:
         for seed in range(given.seeds):
-            results.append(calibration(name, given.data, seed))
+            keep(calibration(name, given.data, seed))
             show(results[-1])
-    for name in given.active_sets if given.active else ():
-        runs = []
-        for seed in range(given.active):
-            runs.append(active(name, given.data, seed))
-            show_active(runs)
-        results += runs
-    if given.json:
-        given.json.write_text(json.dumps(results, indent=1))
+    runs = {name: [] for name in given.active_sets if given.active}
+    for seed in range(given.active):
+        for name, part in runs.items():
+            part.append(active(name, given.data, seed))
+            keep(part[-1])
+            show_active(part)
+    if given.picture:
+        draw(runs, given.picture)
 
 
 if __name__ == "__main__":

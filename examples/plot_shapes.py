@@ -7,8 +7,8 @@ draws then are bars, crosses and frames, and of half a mask it mostly knows the 
 """
 
 import numpy as np
-from matplotlib.figure import Figure
 
+from cutlearn.report.displays_shape import ShapesDisplay
 from cutlearn.shape.generative import fit_shapes
 
 SIDE = 10
@@ -37,22 +37,8 @@ models = [fit_shapes(masks, hidden=(16,), epochs=(count,)) for count in EPOCHS]
 for count, model in zip(EPOCHS, models):
     print(f"{count:6d} epochs: mean log p {model.log_likelihood(masks).mean():8.2f}")
 
-last = models[-1]
 known = np.zeros((SIDE, SIDE), bool)
 known[: SIDE // 2] = True
-some = masks[::9]
-rows = {
-    "shown": some,
-    "drawn": last.sample(len(some), 2000),
-    "half": np.where(known, some, 0.5),
-    "completed": last.complete(some, known),
-}
-figure = Figure(figsize=(9, 3.6), layout="constrained")
-axes = figure.subplots(len(rows), len(some))
-for line, (title, pictures) in zip(axes, rows.items()):
-    line[0].set_ylabel(title)
-    for ax, picture in zip(line, pictures):
-        ax.imshow(picture, cmap="gray", vmin=0, vmax=1)
-        ax.set(xticks=[], yticks=[])
-figure.savefig("shapes.png", dpi=100)
+shown = ShapesDisplay.from_model(models[-1], masks[::9], known).plot()
+shown.figure_.savefig("shapes.png", dpi=80)
 print("wrote shapes.png")

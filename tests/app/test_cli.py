@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import cutlearn as cl
 from cutlearn.app.cli import main
-from cutlearn.images import read_values, write_mask
+from cutlearn.images import pasture, read_image, read_values, write_mask, write_probability
 from small_folders import make_folders
 
 FAST = ["--features", "linear", "--C", "10", "--tol", "0.05", "--jobs", "1"]
@@ -220,6 +220,35 @@ def test_show_names_every_weight_and_step(world):
     said = json.loads(run("show", model, "--json").stdout)
     assert said["weights"] == dict(zip(fitted.w_names_, fitted.w_.tolist()))
     assert len(said["curve"]) == fitted.n_steps_
+
+
+def test_several_labels_from_folder_to_folder(tmp_path):
+    images, masks = tmp_path / "images", tmp_path / "masks"
+    for folder in (images, masks):
+        folder.mkdir()
+    for seed in range(3):
+        made = pasture(seed, (32, 40))
+        for k in range(3):
+            assert (made.labels == k).any()
+        write_probability(images / f"{seed}.png", made.image[..., 0])
+        write_mask(masks / f"{seed}.png", made.labels)
+    model, out = tmp_path / "m", tmp_path / "out"
+    several = ["--labels", "surrogate", "--learner", "logistic"]
+    done = run("fit", images, masks, "-o", model, *FAST, *several)
+    assert done.exit_code == 0, done.stderr
+    done = run("predict", model, images, "-o", out, "--probability", "--jobs", 1)
+    assert done.exit_code == 0, done.stderr
+    assert "masks (0 to 2), probabilities in probability/, labels above 0 cover" in done.stdout
+    (wanted,) = cl.load(model).predict([read_image(images / "1.png")])
+    assert np.array_equal(read_values(out / "1.png"), wanted)
+    maps = [read_values(out / "probability" / f"1.{k}.png").astype(int) for k in range(3)]
+    assert np.abs(sum(maps) - 65535).max() <= 2
+    refused = run("evaluate", model, images, masks)
+    assert refused.exit_code == 2
+    assert "a model of 3 labels found" in refused.stderr
+    refused = run("fit", images, masks, "-o", model, *FAST, "--labels", "surrogate")
+    assert refused.exit_code == 2
+    assert "one of ('likelihood', 'logistic')" in refused.stderr
 
 
 def test_min_side_is_kept_by_the_model_and_masks_come_back_at_full_size(world, tmp_path):

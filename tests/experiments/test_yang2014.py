@@ -38,6 +38,7 @@ def test_people_come_one_by_one_with_their_mirror_images(data):
     assert {case.group for case in (first, flipped, second)} == {"street"}
     assert first.mask.shape == (33, 16)
     assert (first.mask == 1).sum() == 30 * 10
+    assert (first.mirrored, flipped.mirrored) == (False, True)
     assert np.array_equal(flipped.mask, first.mask[:, ::-1])
     assert (second.mask == 1).sum() == 20 * 8
     outside = second.mask[:, -1]
@@ -45,13 +46,13 @@ def test_people_come_one_by_one_with_their_mirror_images(data):
     assert second.image.shape == (*second.mask.shape, 3)
 
 
-def test_groups_stay_on_one_side():
-    cases = [Case(None, None, f"g{k // 2}") for k in range(20)]
+def test_groups_stay_on_one_side_and_mirror_images_out_of_the_test():
+    cases = [Case(None, None, f"g{k // 2}", k % 2 == 1) for k in range(20)]
     for seed in range(5):
         train, test = split(cases, seed)
-        assert sorted(train + test) == list(range(20))
-        assert not {cases[i].group for i in train} & {cases[i].group for i in test}
-        assert len(train) == 14
+        assert not {case.group for case in train} & {case.group for case in test}
+        assert (len(train), len(test)) == (14, 3)
+        assert not any(case.mirrored for case in test)
     assert split(cases, 0) != split(cases, 1)
 
 

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from cutlearn.features.boosted import Recipe, draw_rows, fit_boosted, grow, make_items
+from cutlearn.features.boosted import (
+    Recipe,
+    draw_rows,
+    fit_boosted,
+    fit_questions,
+    grow,
+    make_items,
+)
 from cutlearn.features.describe import Bank, palette
 from features.worlds import world
 
@@ -41,6 +48,21 @@ def test_learns_what_is_there():
     fresh, truth = world(3, (24, 30), seed=9)
     assert separation([model.logits(i)[-1] for i in fresh], truth) > 0.8
     assert [len(m) for m in maps] == [2] * 6
+
+
+def test_every_question_has_trees_of_its_own():
+    images, masks = world(4, (20, 24))
+    bank, seen = Bank("photograph", False), []
+    both = [np.stack([m, 1 - m], axis=-1) for m in masks]
+    models, maps = fit_questions(images, both, [None] * 4, bank, SMALL,
+                                 progress=lambda *told: seen.append(told))  # fmt: skip
+    assert [told[:2] for told in seen] == [(k, len(seen)) for k in range(1, len(seen) + 1)]
+    for t, flip in enumerate((False, True)):
+        one = [1 - m if flip else m for m in masks]
+        model, alone = fit_boosted(images, one, [None] * 4, bank, SMALL)
+        for i, logits in enumerate(alone):
+            assert all(map(np.array_equal, maps[i][t], logits))
+        assert all(map(np.array_equal, models[t].logits(images[0]), model.logits(images[0])))
 
 
 def test_rows_are_balanced_and_never_void():

@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 from cutlearn.errors import InputError
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.windows import window_means
 from features.worlds import world
 
 SMALL = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)
@@ -69,6 +70,17 @@ def test_round_trip_is_the_identity(features):
     assert described_again == described
     assert arrays.keys() == again.keys()
     assert same(arrays.values(), again.values())
+
+
+def test_centers_are_the_means_of_windows_of_the_training_images():
+    images, masks = world(3)
+    f = Featurizer("linear", n_jobs=1)
+    rows = f.fit(images, masks)
+    wanted = [window_means(r, mask.shape) for r, mask in zip(rows, masks)]
+    assert np.array_equal(f.centers_, np.concatenate(wanted))
+    arrays, described = f.to_arrays()
+    del arrays["centers"]
+    assert Featurizer.from_arrays(arrays, described).centers_.shape == (0, len(f.node_names_))
 
 
 def test_threads_and_repeats_give_the_same_bits():
@@ -169,7 +181,9 @@ def fitted():
     return f, images
 
 
-@pytest.mark.parametrize("damage", ["format", "bank", "feature", "mean", "stage", "scale"])
+@pytest.mark.parametrize(
+    "damage", ["format", "bank", "feature", "mean", "stage", "centers", "scale"]
+)
 def test_damaged_files_get_one_sentence(damage, fitted):
     arrays, described = fitted[0].to_arrays()
     if damage == "format":
@@ -182,6 +196,8 @@ def test_damaged_files_get_one_sentence(damage, fitted):
         arrays["mean"] = arrays["mean"][:-1]
     elif damage == "stage":
         del arrays["stage0.left"]
+    elif damage == "centers":
+        arrays["centers"] = arrays["centers"][:, 1:]
     else:
         arrays["scale"] = arrays["scale"] * 0
     with pytest.raises(InputError, match="found"):

@@ -1,5 +1,6 @@
 """BoltzmannSegmenter: its parts agree, it resumes to the same bits, its files are checked."""
 
+import copy
 import json
 
 import numpy as np
@@ -7,10 +8,12 @@ import pytest
 import safetensors
 import safetensors.numpy
 from click.testing import CliRunner
+from PIL import Image
 
 import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.metrics import pooled_iou
+from cutlearn.model.decide import expected_iou
 from cutlearn.model.files import KEY
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.shape import journal
@@ -123,6 +126,38 @@ def test_wrong_parameters_are_refused_when_fit_begins(name, value, words):
         model.fit(IMAGES, MASKS)
 
 
+def test_calibration_makes_held_out_pixels_likelier_and_is_kept(fitted, tmp_path):
+    plain = fitted.predict_proba(OTHERS)
+    held, truth = plates(6, 2)
+    for kind in ("temperature", "isotonic"):
+        model = copy.deepcopy(fitted).set_params(calibration=kind)
+        with pytest.raises(cl.InputError, match="a model without calibration found"):
+            model.predict_proba(OTHERS)
+        model.calibrate(held, truth)
+        found = model.predict_proba(OTHERS)
+        assert log_likelihood(TRUTH, found) > log_likelihood(TRUTH, plain)
+        model.save(tmp_path / kind)
+        again = cl.load(tmp_path / kind)
+        for first, second in zip(found, again.predict_proba(OTHERS)):
+            assert np.array_equal(first, second)
+        value, interval = again.area(OTHERS)
+        assert np.array_equal(interval, model.area(OTHERS)[1])
+        assert ((interval[:, 0] < value) & (value < interval[:, 1])).all()
+
+
+def test_the_decision_for_areas_has_the_expected_area(fitted):
+    for mask, q in zip(fitted.predict(OTHERS, "count"), fitted.predict_proba(OTHERS)):
+        assert abs(int(mask.sum()) - q[..., 1].sum(dtype=float)) <= 0.51
+    expected = [[expected_iou(q, y) for q, y in zip(fitted.predict_proba(OTHERS), masks)]
+                for masks in (fitted.predict(OTHERS, "iou"), fitted.predict(OTHERS))]  # fmt: skip
+    assert (np.array(expected[0]) >= np.array(expected[1]) - 1e-6).all()
+
+
+def log_likelihood(masks, found):
+    parts = [np.take_along_axis(q, m[..., None].astype(int), -1) for m, q in zip(masks, found)]
+    return float(np.mean([np.log(part.clip(1e-6)).mean() for part in parts]))
+
+
 LIES = {
     "no W": lambda h, a: a.pop("W"),
     "a stranger": lambda h, a: a.update(stranger=np.zeros(2, np.float32)),
@@ -132,6 +167,7 @@ LIES = {
     "not finite": lambda h, a: a["c"].fill(np.nan),
     "an edge weight below zero": lambda h, a: a["v"].fill(-1),
     "words of another form": lambda h, a: a.update(words=a["words"][:, :5]),
+    "means of another form": lambda h, a: a.update(mean1=a["mean1"][:, :-1]),
     "no colours": lambda h, a: a.update(colors=a["colors"][:0]),
     "another number of layers": lambda h, a: h["parameters"].update(layers=1),
     "another shape": lambda h, a: h["parameters"].update(shape=[16, 16]),
@@ -139,6 +175,8 @@ LIES = {
     "a stranger among the parameters": lambda h, a: h["parameters"].update(depth=3),
     "a parameter missing": lambda h, a: h["parameters"].pop("cycles"),
     "a strength below zero": lambda h, a: h["fitted"].update(strength=-1.0),
+    "a calibration that cannot be": lambda h, a: h["calibration"].update(scale=-1.0),
+    "points of a calibration": lambda h, a: a.update({"calibration.0": np.zeros((2, 2))}),
     "no card": lambda h, a: h.update(card=None),
     "another estimator": lambda h, a: h.update(estimator="Segmenter"),
 }
@@ -164,6 +202,22 @@ def test_the_command_line_takes_such_a_model(fitted, tmp_path):
     assert f"{sum(part.size for part in fitted.w_.values())} weights in 9 parts" in said.output
     told = json.loads(CliRunner().invoke(main, ["show", str(path), "--json"]).output)
     assert [step["violated"] for step in told["curve"]] == fitted.violated_
+    for folder, arrays in (("images", OTHERS), ("masks", TRUTH)):
+        (tmp_path / folder).mkdir()
+        for k, array in enumerate(arrays):
+            values = np.round(255 * array).astype(np.uint8)
+            Image.fromarray(values).save(tmp_path / folder / f"{k}.png")
+    images, masks = str(tmp_path / "images"), str(tmp_path / "masks")
+    out = tmp_path / "out"
+    asked = ["predict", str(path), images, "-o", str(out), "--probability"]
+    assert CliRunner().invoke(main, asked).exit_code == 0
+    wanted = fitted.predict([np.asarray(Image.open(f"{images}/{k}.png")) for k in range(6)])
+    for k, mask in enumerate(wanted):
+        assert np.array_equal(np.asarray(Image.open(out / f"{k}.png")), 255 * mask)
+        assert (out / "probability" / f"{k}.png").exists()
+    said = CliRunner().invoke(main, ["evaluate", str(path), images, masks, "--json"])
+    assert said.exit_code == 0, said.output
+    assert json.loads(said.stdout)["images"][0]["iou"] > 0.5
 
 
 def test_progress_is_told_phase_by_phase(capsys):

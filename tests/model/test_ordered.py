@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
+from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images import pasture
 from cutlearn.model.predict import problem_of
@@ -74,11 +75,26 @@ def test_C_and_a_loss_are_chosen_by_images_left_out():
     assert -0.2 < other.judged_["training"] <= 0
 
 
+def test_boosted_features_answer_every_threshold(tmp_path):
+    small = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)
+    boosted = model(features=Featurizer(recipe=small, connectivity=4), calibration=None, tol=0.1)
+    boosted.fit(IMAGES[:3], MASKS[:3])
+    assert boosted.featurizer_.node_names_[1:5] == [
+        "logit2 of 0", "logit1 of 0", "logit2 of 1", "logit1 of 1",
+    ]  # fmt: skip
+    assert boosted.score(IMAGES[4:], MASKS[4:]) > 0.5
+    rows = boosted.featurizer_.node_features(IMAGES[4])
+    for column, k in ((1, 1), (3, 2)):
+        hit = MASKS[4].ravel() >= k
+        assert rows[hit, column].mean() > rows[~hit, column].mean() + 0.5
+    boosted.save(tmp_path / "m")
+    again = cl.load(tmp_path / "m")
+    assert np.array_equal(again.predict(IMAGES[4:])[0], boosted.predict(IMAGES[4:])[0])
+
+
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"features": "auto"}, "'features' parameter of Segmenter must be 'linear'"),
-        ({"features": Featurizer("auto")}, "'features' parameter of Segmenter must be 'linear'"),
         ({"potentials": ("unary", "envelope")}, "without 'envelope' when labels are ordered"),
         ({"labels": "several"}, "'labels' parameter of Segmenter must be one of"),
         ({"labels": "binary"}, "mask 0: values 0, 1, 2, 255 found; 0, 1 and 255"),

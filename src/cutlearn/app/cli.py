@@ -105,6 +105,14 @@ def main(ctx: click.Context) -> None:
 @click.argument("masks", type=FOLDER)
 @click.option("-o", "--output", "model", type=FILE, required=True, help="The model to write.")
 @click.option(
+    "--labels",
+    type=click.Choice(["binary", "ordered", "surrogate", "unordered"]),
+    default="binary",
+    show_default=True,
+    help="What the masks hold: two labels, or ids from 0: ordered, such as layers; without an "
+    "order, for probabilities (surrogate, by --learner likelihood) or for masks (unordered).",
+)
+@click.option(
     "--loss",
     type=click.Choice(["hamming", "count"]),
     default="hamming",
@@ -171,14 +179,15 @@ def fit(**options: Any) -> int:
 @click.option(
     "--probability",
     is_flag=True,
-    help="Write DIR/probability/name.png too: 16-bit grey, 65535 is a probability of 1.",
+    help="Write DIR/probability/name.png too: 16-bit grey, 65535 is a probability of 1. Of "
+    "several labels, name.0.png, name.1.png, ..",
 )
 @click.option(
     "--object-value",
     type=click.IntRange(1, 255),
     default=255,
     show_default=True,
-    help="Value of the object in the masks that are written.",
+    help="Value of the object in the masks that are written; of several labels, their ids are.",
 )
 @_jobs
 @_min_side

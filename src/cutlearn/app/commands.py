@@ -55,28 +55,39 @@ def predict_command(
         )
     tell_notes(folder)
     out.mkdir(parents=True, exist_ok=True)
+    several = len(estimator.classes_) > 2
     shares = []
     with Watch() as watch:
         found = _found(estimator, folder, range(len(folder)), min_side, probability)
         for i, (mask, belief) in enumerate(watch.count(found, len(folder), "predicting")):
-            write_mask(out / f"{folder.names[i]}.png", mask, object_value)
+            write_mask(out / f"{folder.names[i]}.png", mask, None if several else object_value)
             if belief is not None:
-                path = out / "probability" / f"{folder.names[i]}.png"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_probability(path, belief[..., 1])
-            shares.append(float(mask.mean()))
+                _write_belief(out / "probability", folder.names[i], belief)
+            shares.append(float((mask > 0).mean()))
     seconds = time.monotonic() - begin
     if as_json:
         areas = [{"name": n, "share": round(s, 6)} for n, s in zip(folder.names, shares)]
-        said = {"output": str(out), "object_value": object_value, "seconds": round(seconds, 2)}
+        said = {"output": str(out), "object_value": None if several else object_value,
+                "seconds": round(seconds, 2)}  # fmt: skip
         click.echo(json.dumps({**said, "images": areas}))
     else:
-        maps = ", probabilities of the object in probability/" if probability else ""
+        values = f"0 to {estimator.classes_[-1]}" if several else f"0 and {object_value}"
+        objects = "labels above 0 cover" if several else "the object covers"
+        maps = ", probabilities in probability/" if probability else ""
         click.echo(
-            f"{out}: {len(folder)} masks (0 and {object_value}){maps}, the object covers "
+            f"{out}: {len(folder)} masks ({values}){maps}, {objects} "
             f"{percent(float(np.mean(shares)))} on average, {clock(seconds)}"
         )
     return 0
+
+
+def _write_belief(folder: Path, name: str, belief: Belief) -> None:
+    """Write the probability of the object, or of several labels that of each."""
+    parts = {"": 1} if belief.shape[-1] == 2 else {f".{k}": k for k in range(belief.shape[-1])}
+    for part, label in parts.items():
+        path = folder / f"{name}{part}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_probability(path, belief[..., label])
 
 
 def evaluate_command(
@@ -93,6 +104,11 @@ def evaluate_command(
     """Compare predicted with true masks; gives the exit code."""
     begin = time.monotonic()
     estimator = _load(model, jobs)
+    if len(estimator.classes_) > 2:
+        raise InputError(
+            f"{model}: a model of {len(estimator.classes_)} labels found; one of two was wanted "
+            "here. Use its score in Python."
+        )
     folder = read_folder(images, masks, object_value=object_value, void_value=void_value,
                          n_labels=2)  # fmt: skip
     tell_notes(folder)

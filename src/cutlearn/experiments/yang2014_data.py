@@ -18,11 +18,15 @@ MARGIN = 1.1
 
 @dataclass(frozen=True)
 class Case:
-    """An image with its mask; cases of one group stay on one side of a split."""
+    """An image with its mask; cases of one group stay on one side of a split.
+
+    A mirrored one serves to train only: in a test it says nothing that the other does not.
+    """
 
     image: NDArray[np.float32]
     mask: Mask
     group: str
+    mirrored: bool = False
 
 
 def horses(data: Path) -> list[Case]:
@@ -49,19 +53,17 @@ def pedestrians(data: Path) -> list[Case]:
             box = (rows.min(), columns.min(), rows.max() + 1, columns.max() + 1)
             crop, known = _crop(image, mask, box)
             cases.append(Case(crop, known, path.stem))
-            cases.append(Case(crop[:, ::-1], known[:, ::-1], path.stem))
+            cases.append(Case(crop[:, ::-1], known[:, ::-1], path.stem, mirrored=True))
     return cases
 
 
-def split(cases: list[Case], seed: int) -> tuple[list[int], list[int]]:
-    """Two thirds of the groups for training, the others for testing: indices of the cases."""
+def split(cases: list[Case], seed: int) -> tuple[list[Case], list[Case]]:
+    """Two thirds of the groups for training, the others for testing."""
     groups = sorted({case.group for case in cases})
     order = np.random.default_rng([seed, 14]).permutation(len(groups))
     train = {groups[k] for k in order[: round(2 * len(groups) / 3)]}
-    sides: tuple[list[int], list[int]] = ([], [])
-    for i, case in enumerate(cases):
-        sides[case.group not in train].append(i)
-    return sides
+    first = [case for case in cases if case.group in train]
+    return first, [case for case in cases if case.group not in train and not case.mirrored]
 
 
 # Name of a set: how it is read, and the shape of the masks of its models.

@@ -3,12 +3,13 @@
 In: images, masks (0, 1, 255 = void), a `Bank`. Out: `Boosted` (refitted on all images, for new
 ones) and, for each training image, the logits of trees that never saw it. Rows are drawn
 class-balanced in each image; the prior comes back as one shift of the logit. A second stage sees
-the first one's out-of-fold logits around each pixel (auto-context).
+the first one's out-of-fold logits around each pixel (auto-context). Several labels are several such
+questions ("label 2 or higher?", "label 2 or another?"), each with trees of its own.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -22,6 +23,8 @@ from cutlearn.features.trees import Trees
 
 Progress = Callable[[int, int, str], None]
 Labels = npt.NDArray[np.uint8]
+# Logits by question, then by stage.
+Answers = list[list[Float32]]
 T = TypeVar("T")
 
 
@@ -59,6 +62,12 @@ class Recipe:
     step: int = 1
 
 
+def default_recipe(bank: Bank) -> Recipe:
+    """The measured default of a kind of image; docs/decisions/0002-default-features.md."""
+    recipe = Recipe()
+    return replace(recipe, copies=1) if bank.kind == "microscopy" else recipe
+
+
 @dataclass(frozen=True)
 class Item:
     """One image to learn from: an original, or a copy in the fold of its original."""
@@ -81,15 +90,81 @@ class Boosted:
 
     def logits(self, image: Image, extra: Float32 | None = None) -> list[Float32]:
         """Logits of a new image, one (h, w) float32 a stage."""
-        shape, scale = (image.shape[0], image.shape[1]), self.bank.scale
-        image, extra = shrink(image, scale), shrink(extra, scale)
-        stack = self.bank.stack(image, extra)
-        maps: list[Float32] = []
-        for trees in self.stages:
-            if maps:
-                add_context(stack, maps[-1], image, self.bank.kind)
-            maps.append(trees.evaluate(stack.columns(), self.step))
-        return [enlarge(logit, scale, shape) for logit in maps]
+        return answer([self], image, extra)[0]
+
+
+def answer(models: Sequence[Boosted], image: Image, extra: Float32 | None = None) -> Answers:
+    """Give the logits of a new image for several questions, whose models share a bank."""
+    if not models:
+        return []
+    bank, shape = models[0].bank, (image.shape[0], image.shape[1])
+    image, extra = shrink(image, bank.scale), shrink(extra, bank.scale)
+    stack = bank.stack(image, extra)
+    columns, answers = stack.columns(), []
+    for model in models:
+        own, maps = stack.copy(), [model.stages[0].evaluate(columns, model.step)]
+        for trees in model.stages[1:]:
+            add_context(own, maps[-1], image, bank.kind)
+            maps.append(trees.evaluate(own.columns(), model.step))
+        answers.append([enlarge(logit, bank.scale, shape) for logit in maps])
+    return answers
+
+
+def fit_questions(
+    images: Sequence[Image],
+    masks: Sequence[Labels],
+    extras: Sequence[Float32 | None],
+    bank: Bank,
+    recipe: Recipe,
+    groups: Sequence[Any] | None = None,
+    seed: int = 0,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> tuple[tuple[Boosted, ...], list[Answers]]:
+    """Fit trees for each of T questions on its own, as `fit_boosted` does for one.
+
+    Parameters
+    ----------
+    masks : n arrays (h, w, T) uint8 of 0, 1 and 255
+
+    Returns
+    -------
+    T of Boosted, and for each image its out-of-fold logits by question and stage
+    """
+    questions = masks[0].shape[2]
+    models: list[Boosted] = []
+    maps: list[Answers] = [[] for _ in images]
+
+    def told(done: int, total: int, what: str) -> None:
+        if progress is not None:
+            progress(len(models) * total + done, questions * total, what)
+
+    for t in range(questions):
+        one = [np.ascontiguousarray(mask[..., t]) for mask in masks]
+        model, found = fit_boosted(images, one, extras, bank, recipe, groups, seed, n_jobs, told)
+        models.append(model)
+        for answers, logits in zip(maps, found):
+            answers.append(logits)
+    return tuple(models), maps
+
+
+def read_questions(
+    arrays: dict[str, npt.NDArray[Any]], described: dict[str, Any], bank: Bank, step: int
+) -> tuple[Boosted, ...]:
+    """Read the trees of a model file: "stages" of all "questions" together, numbered from 0."""
+    count = int(described["stages"])
+    # Files from before there were several questions do not tell.
+    questions = int(described.get("questions", min(count, 1)))
+    stages = []
+    for k in range(count):
+        start = f"stage{k}."
+        part = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
+        stages.append(Trees.of_arrays(part, f"features stage {k}"))
+    if questions < 0 or count % max(questions, 1) or (questions > 0) != (count > 0):
+        raise ValueError(f"{count} stages for {questions} questions")
+    each = count // max(questions, 1)
+    parts = [tuple(stages[t * each : (t + 1) * each]) for t in range(questions)]
+    return tuple(Boosted(bank, step, part) for part in parts)
 
 
 @overload

@@ -8,20 +8,29 @@ standardised with the training images' mean and deviation. Edge features lie in 
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cutlearn.errors import InputError
-from cutlearn.features.boosted import Boosted, Progress, Recipe, fit_boosted
+from cutlearn.features.boosted import (
+    Answers,
+    Boosted,
+    Progress,
+    Recipe,
+    answer,
+    default_recipe,
+    fit_questions,
+    read_questions,
+)
 from cutlearn.features.describe import Bank, Image, is_grey
 from cutlearn.features.edges import edge_features, edge_names
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import VOID, read_image, read_training
 from cutlearn.features.regions import SIZE, checked_families, superpixels
-from cutlearn.features.trees import Trees
+from cutlearn.features.windows import window_means
 
 MODES = ("boosted", "linear", "given")
 FORMAT = 1
@@ -32,11 +41,12 @@ class _Fitted:
     """All that fit learns, put in place at once so an interrupt leaves the old or the new."""
 
     bank: Bank
-    boosted: Boosted | None
+    boosted: tuple[Boosted, ...]  # one for each question
     n_extra: int
     names: list[str]
     mean: npt.NDArray[np.float64]
     scale: npt.NDArray[np.float64]
+    centers: npt.NDArray[np.float64]
 
 
 class Featurizer:
@@ -68,6 +78,7 @@ class Featurizer:
     bank_ : Bank
         The chosen recipe of the bank.
     node_names_, edge_names_, region_names_ : list of str
+    centers_ : (k, F) array, the mean node features of all windows of the training images
     """
 
     def __init__(
@@ -109,6 +120,7 @@ class Featurizer:
         ----------
         images : n images, (h, w) or (h, w, 3) float32 in [0, 1], or samples with .image and .extra
         masks : n arrays (h, w) of 0, 1 and 255 (void)
+            Or (h, w, T): T questions with such an answer at each pixel, and trees for each of them.
         extra : n arrays (h, w, e), optional
             Further node features, such as a network's logits. A network trained on these very
             masks must bring out-of-fold logits, or its features look better than they are.
@@ -127,10 +139,10 @@ class Featurizer:
         pairs, labels = read_training(images, masks, extra)
         pictures = [image for image, _ in pairs]
         bank = Bank.choose(pictures, self.kind, self.position)
-        boosted = None
-        maps: list[list[Float32]] = [[] for _ in pairs]
+        boosted: tuple[Boosted, ...] = ()
+        maps: list[Answers] = [[] for _ in pairs]
         if mode == "boosted":
-            boosted, maps = fit_boosted(
+            boosted, maps = fit_questions(
                 pictures,
                 labels,
                 [e for _, e in pairs],
@@ -147,9 +159,11 @@ class Featurizer:
                 pool.map(lambda i: _columns(mode, bank, maps[i], *pairs[i]), range(len(pairs)))
             )
         rows, names = [m[0] for m in made], made[0][1]
-        mean, scale = _moments(rows, labels)
-        self._fitted = _Fitted(bank, boosted, n_extra, names, mean, scale)
-        return [_standardise(r, mean, scale) for r in rows]
+        mean, scale = _moments(rows, [label[..., 0] for label in labels])
+        rows = [_standardise(r, mean, scale) for r in rows]
+        centers = np.concatenate([window_means(r, y.shape[:2]) for r, y in zip(rows, labels)])
+        self._fitted = _Fitted(bank, boosted, n_extra, names, mean, scale, centers)
+        return rows
 
     # -- using -----------------------------------------------------------------------------
 
@@ -175,7 +189,7 @@ class Featurizer:
                 f"image: {found} extra channels found; the {fitted.n_extra} of the training images "
                 "were wanted. Bring the same arrays as in fit."
             )
-        maps = [] if fitted.boosted is None else fitted.boosted.logits(picture, given)
+        maps = answer(fitted.boosted, picture, given)
         rows, _ = _columns(self._mode(), fitted.bank, maps, picture, given)
         return _standardise(rows, fitted.mean, fitted.scale)
 
@@ -193,9 +207,12 @@ class Featurizer:
         ]
 
     def logit(self, node_features: Float32) -> Float32 | None:
-        """The last boosted logit (n,), taken back out of standardised node features, or None."""
+        """The last boosted logit (n,), taken back out of standardised node features, or None.
+
+        Of several questions, that of the first.
+        """
         fitted = self._need()
-        if fitted.boosted is None:
+        if not fitted.boosted:
             return None
         back = node_features[:, 1] * fitted.scale[1] + fitted.mean[1]
         return np.asarray(back, np.float32)
@@ -207,6 +224,10 @@ class Featurizer:
     @property
     def node_names_(self) -> list[str]:
         return list(self._need().names)
+
+    @property
+    def centers_(self) -> npt.NDArray[np.float64]:
+        return self._need().centers
 
     @property
     def edge_names_(self) -> list[str]:
@@ -222,7 +243,8 @@ class Featurizer:
         """Arrays and a JSON-able description that `from_arrays` turns back into this object."""
         fitted = self._need()
         arrays: dict[str, npt.NDArray[Any]] = {"mean": fitted.mean, "scale": fitted.scale}
-        stages = () if fitted.boosted is None else fitted.boosted.stages
+        arrays["centers"] = fitted.centers
+        stages = [trees for part in fitted.boosted for trees in part.stages]
         for k, trees in enumerate(stages):
             arrays |= {f"stage{k}.{name}": a for name, a in trees.arrays().items()}
         described = {
@@ -231,6 +253,7 @@ class Featurizer:
             "bank": asdict(fitted.bank),
             "recipe": asdict(self.recipe or default_recipe(fitted.bank)),
             "stages": len(stages),
+            "questions": len(fitted.boosted),
             "n_extra": fitted.n_extra,
             "names": list(fitted.names),
             "connectivity": self.connectivity,
@@ -254,11 +277,8 @@ class Featurizer:
                     f"features: format {described['format']!r} found; {FORMAT} was wanted. "
                     "Read it with the version of cutlearn that wrote it."
                 )
-            bank = Bank(
-                str(described["bank"]["kind"]),
-                bool(described["bank"]["position"]),
-                int(described["bank"]["scale"]),
-            )
+            bank = described["bank"]
+            bank = Bank(str(bank["kind"]), bool(bank["position"]), int(bank["scale"]))
             recipe = Recipe(**described["recipe"])
             made = cls(
                 str(described["features"]),
@@ -269,10 +289,10 @@ class Featurizer:
                 bool(described["per_direction"]),
                 int(described["random_state"]),
                 n_jobs,
-                # Files from before there were regions do not tell.
+                # Older files tell neither the families of regions nor the centers.
                 [tuple(family) for family in described.get("superpixels", [("slic", SIZE)])],
             )
-            boosted = _read_stages(arrays, int(described["stages"]), bank, recipe)
+            boosted = read_questions(arrays, described, bank, recipe.step)
             made._fitted = _Fitted(
                 bank,
                 boosted,
@@ -280,8 +300,10 @@ class Featurizer:
                 [str(name) for name in described["names"]],
                 np.array(arrays["mean"], np.float64),
                 np.array(arrays["scale"], np.float64),
+                np.array(arrays.get("centers", np.empty((0, len(arrays["mean"])))), np.float64),
             )
-            if not (np.isfinite(made._fitted.mean).all() and (made._fitted.scale > 0).all()):
+            numbers = np.vstack([made._fitted.mean, made._fitted.centers])
+            if not (np.isfinite(numbers).all() and (made._fitted.scale > 0).all()):
                 raise InputError("features: a damaged scale of the node features found. Refit.")
             made._probe()
         except InputError:
@@ -316,25 +338,22 @@ class Featurizer:
         return self._fitted
 
 
-def default_recipe(bank: Bank) -> Recipe:
-    """The measured default of a kind of image; docs/decisions/0002-default-features.md."""
-    recipe = Recipe()
-    return replace(recipe, copies=1) if bank.kind == "microscopy" else recipe
-
-
 def _columns(
-    mode: str, bank: Bank, maps: list[Float32], image: Image, extra: Float32 | None
+    mode: str, bank: Bank, maps: Answers, image: Image, extra: Float32 | None
 ) -> tuple[Float32, list[str]]:
     """Node features of one image before standardising, (n, F) float32, and names.
 
-    The logits come first, newest first, after the constant; `Featurizer.logit` relies on it.
+    The logits come first, question by question and newest first, after the constant;
+    `Featurizer.logit` relies on it.
     """
     h, w = image.shape[:2]
     planes = [np.ones((1, h, w), np.float32)]
     names = ["bias"]
     if mode == "boosted":
-        planes += [np.clip(logit, -12, 12)[None] for logit in reversed(maps)]
-        names += [f"logit{k}" for k in range(len(maps), 0, -1)]
+        for t, logits in enumerate(maps):
+            planes += [np.clip(logit, -12, 12)[None] for logit in reversed(logits)]
+            of = f" of {t}" if len(maps) > 1 else ""
+            names += [f"logit{k}{of}" for k in range(len(logits), 0, -1)]
     if mode != "given":
         channels, titles = bank.raw(image) if mode == "boosted" else bank.linear(image)
         planes.append(channels)
@@ -369,19 +388,6 @@ def _standardise(
     rows: Float32, mean: npt.NDArray[np.float64], scale: npt.NDArray[np.float64]
 ) -> Float32:
     return ((rows - mean) / scale).astype(np.float32)
-
-
-def _read_stages(
-    arrays: dict[str, npt.NDArray[Any]], count: int, bank: Bank, recipe: Recipe
-) -> Boosted | None:
-    if count == 0:
-        return None
-    stages = []
-    for k in range(count):
-        start = f"stage{k}."
-        part = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
-        stages.append(Trees.of_arrays(part, f"features stage {k}"))
-    return Boosted(bank, recipe.step, tuple(stages))
 
 
 def _threads(n_jobs: int | None) -> int:

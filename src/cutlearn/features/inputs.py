@@ -1,7 +1,7 @@
 """The door of the features: images, extra arrays and masks are checked once, before any work.
 
 In: what the user gave. Out: float32 images (h, w) or (h, w, 3), extra (h, w, e) float32 or None,
-masks (h, w) uint8 of 0, 1 and 255. Every refusal says where, what was found and what was wanted.
+masks (h, w, T) uint8 of 0, 1 and 255. Every refusal says where, what was found and what was wanted.
 """
 
 from collections.abc import Sequence
@@ -94,8 +94,9 @@ def read_training(
 
 def _read_mask(mask: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> npt.NDArray[np.uint8]:
     found = np.asarray(mask)
-    if found.shape != shape:
-        raise InputError(f"{where}: shape {found.shape} found; the image's {shape} was wanted.")
+    found = found[..., None] if found.ndim == 2 else found
+    if found.ndim != 3 or found.shape[:2] != shape or found.shape[2] == 0:
+        raise InputError(f"{where}: shape {np.shape(mask)} found; the image's {shape} was wanted.")
     values = np.unique(found)
     if not np.isin(values, (0, 1, VOID)).all():
         raise InputError(

@@ -1,6 +1,6 @@
 """What every model with min-marginals gives besides masks: probabilities, areas, a ranking.
 
-The model brings `_each`, which solves an image, and what fit has learned.
+The model brings `_least`, the min-marginals of images, and what fit has learned.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.errors import InputError
+from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
-from cutlearn.model.calibrate import Calibration, calibrate, drawn
-from cutlearn.model.parameters import check_parameters
+from cutlearn.model.calibrate import Calibration, calibrate, drawn, margin_of
+from cutlearn.model.decide import best_for_count, best_for_iou
+from cutlearn.model.kinds import Kind
 from cutlearn.model.predict import least_energies
 from cutlearn.model.prepare import read_samples, read_training
-from cutlearn.model.rank import Doubt, Ranked, doubt_of, rank
+from cutlearn.model.rank import Described, Ranked, describe, rank
 
 T = TypeVar("T")
+Floats = NDArray[np.float64]
 
 
 class Believing:
@@ -29,11 +32,14 @@ class Believing:
     calibration_: Calibration
     classes_: NDArray[np.uint8]
 
-    def _each(self, samples: Sequence[Sample], solve: Callable[..., T]) -> list[T]:
-        """solve(problem, w, kind) of every sample, in order."""
+    def _least(self, samples: Sequence[Sample], then: Callable[[Floats], T]) -> list[T]:
+        """then(min-marginals) of every sample, in order."""
         raise NotImplementedError
 
     def _check_fitted(self) -> None:
+        raise NotImplementedError
+
+    def _check_parameters(self) -> None:
         raise NotImplementedError
 
     def predict_proba(self, images: Sequence[Any]) -> list[NDArray[np.float32]]:
@@ -52,10 +58,24 @@ class Believing:
         samples = read_samples(images)
         self._check_calibrated("predict_proba")
 
-        def one(*solve: Any) -> NDArray[np.float32]:
-            return self.calibration_.probabilities(least_energies(*solve)).astype(np.float32)
+        def one(least: Floats) -> NDArray[np.float32]:
+            return self.calibration_.probabilities(least).astype(np.float32)
 
-        return self._each(samples, one)
+        return self._least(samples, one)
+
+    def _decide(self, samples: Sequence[Sample], decision: str) -> list[NDArray[np.uint8]]:
+        """The masks that are best by the probabilities, for "iou" or "count"."""
+        self._check_calibrated(f"predict(decision={decision!r})")
+        best = best_for_iou if decision == "iou" else best_for_count
+
+        def one(least: Floats) -> NDArray[np.uint8]:
+            order = None
+            if least.shape[-1] == 2:
+                # Isotonic steps make ties, between which the min-marginals still know the order.
+                order = np.argsort(-margin_of(least, 1).ravel(), kind="stable")
+            return best(self.calibration_.probabilities(least), order)
+
+        return self._least(samples, one)
 
     def area(
         self, images: Sequence[Any], label: int = 1, level: float = 0.95
@@ -78,6 +98,7 @@ class Believing:
         interval : (n, 2) pixels
         """
         self._check_fitted()
+        self._check_believes("area")
         if label not in self.classes_ or not 0 < level < 1:
             raise InputError(
                 f"label={label!r}, level={level!r} found; a label from 0 to {self.classes_[-1]} "
@@ -103,9 +124,11 @@ class Believing:
             As in `fit`; images of one group vary together.
         """
         self._check_fitted()
-        check_parameters(self)
+        self._check_believes("calibrate")
+        self._check_parameters()
         samples, truth = read_training(images, masks, groups, len(self.classes_))
-        rows = [drawn(q, mask) for q, mask in zip(self._each(samples, least_energies), truth)]
+        found = self._least(samples, lambda least: least)
+        rows = [drawn(least, mask) for least, mask in zip(found, truth)]
         if not any(len(part.labels) for part in rows):
             raise InputError(
                 "masks: only void or settled pixels found; labelled ones were wanted. Give masks "
@@ -114,14 +137,42 @@ class Believing:
         self.calibration_ = calibrate(rows, self.calibration, True, groups)
         return self
 
-    def rank(self, images: Sequence[Any], window: int = 64) -> list[Ranked]:
-        """Order images that have no masks by what annotating them would tell.
+    def _check_believes(self, asked: str) -> None:
+        """Refuse what a model without min-marginals cannot give."""
+
+    def _check_calibrated(self, asked: str) -> None:
+        self._check_believes(asked)
+        if self.calibration is not None and not self.calibration_.n_images:
+            raise InputError(
+                f"{asked}: a model without calibration found; held-out images are wanted. Call "
+                "calibrate(images, masks) with images that were not used to fit, or set "
+                "calibration=None for the plain softmax of min-marginals."
+            )
+
+
+class Ranking(Believing):
+    """A model that knows the node features of the images it was fitted on ranks others by them."""
+
+    featurizer_: Featurizer
+    _kind: Kind
+
+    def _each(self, samples: Sequence[Sample], solve: Callable[..., T]) -> list[T]:
+        """solve(problem, w, kind) of every sample, in order."""
+        raise NotImplementedError
+
+    def _least(self, samples: Sequence[Sample], then: Callable[[Floats], T]) -> list[T]:
+        return self._each(samples, lambda *solve: then(least_energies(*solve)))
+
+    def rank(self, images: Sequence[Any]) -> list[Ranked]:
+        """Order images that have no masks by what annotating them would tell of all of them.
+
+        The most telling image is like many others, and unlike the images that the model was fitted
+        on and those before it in the order (`cutlearn.model.rank` has the formula). Annotate a few
+        from the start, fit again with them, and rank the rest.
 
         Parameters
         ----------
         images : images or samples
-        window : int
-            The side of the windows by which parts of an image are ranked, pixels.
 
         Returns
         -------
@@ -129,21 +180,16 @@ class Believing:
             The most telling image first: its place in the list, its score, its windows.
         """
         self._check_fitted()
-        samples = read_samples(images)
-        self._check_calibrated("rank")
-        if window < 1:
-            raise InputError(f"window: {window!r} found; at least 1 pixel was wanted. Use 64.")
 
-        def one(problem: Any, *solve: Any) -> Doubt:
-            q = self.calibration_.probabilities(least_energies(problem, *solve))
-            return doubt_of(q, problem.node_features)
+        def one(problem: Any, *_: Any) -> Described:
+            return describe(problem.node_features, problem.shape)
 
-        return rank(self._each(samples, one), window)
+        return rank(self._each(read_samples(images), one), self.featurizer_.centers_)
 
-    def _check_calibrated(self, asked: str) -> None:
-        if self.calibration is not None and not self.calibration_.n_images:
+    def _check_believes(self, asked: str) -> None:
+        if not self._kind.believes:
             raise InputError(
-                f"{asked}: a model without calibration found; held-out images are wanted. Call "
-                "calibrate(images, masks) with images that were not used to fit, or set "
-                "calibration=None for the plain softmax of min-marginals."
+                f"{asked}: a model of {self._kind.name} labels found; one with min-marginals was "
+                "wanted, and expansion moves give masks only. Fit labels='surrogate' with "
+                "learner='likelihood' for probabilities of such labels."
             )

@@ -10,16 +10,21 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from cutlearn.energy.energy import Energy
+from cutlearn.errors import InputError
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import mean_iou
+from cutlearn.model.believe import Believing
+from cutlearn.model.calibrate import uncalibrated
 from cutlearn.model.card import card_of
+from cutlearn.model.decide import check_decision
 from cutlearn.model.parameters import check_boltzmann, seed_of
 from cutlearn.model.prepare import (
     checkpoint_folder,
@@ -34,18 +39,21 @@ from cutlearn.shape.cccp import Learning
 from cutlearn.shape.conditional import Conditional
 from cutlearn.shape.describe import Describer, View
 from cutlearn.shape.frame import Frame
+from cutlearn.shape.generative import Shapes
 from cutlearn.shape.journal import Journal
 from cutlearn.shape.patches import Patches
-from cutlearn.shape.refine import chances, choose_strength, refinement
+from cutlearn.shape.refine import choose_strength, refinement
 from cutlearn.shape.training import Plan, fit_conditional, need_both_labels
 
 Mask = NDArray[np.uint8]
 Float32 = NDArray[np.float32]
+Floats = NDArray[np.float64]
+T = TypeVar("T")
 # Training images on which the strength of the refinement is chosen.
 JUDGED = 40
 
 
-class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
+class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
     """Learns shapes and what images say of them; segments one object an image.
 
     Images of any size are padded with their mirror image to the proportions of `shape`, worked at
@@ -80,6 +88,9 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
         Sizes of the codebooks of descriptors and of colours.
     sees_image : bool
         Whether the hidden layers see the image; else they are a prior only.
+    calibration : "temperature", "isotonic" or None
+        How `calibrate` turns min-marginals into probabilities; fit holds no images out for it.
+        None: a plain softmax, which needs no calibration, and is often too sure.
     n_jobs : int, optional
         Threads; None: all usable cores. The results do not depend on it.
     random_state : int, RandomState or None
@@ -97,6 +108,8 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
         Of the refinement, chosen on training images.
     describer_ : Describer
     classes_ : (2,) array
+    calibration_ : Calibration
+        From min-marginals to probabilities; `calibrate` fits it.
     judged_ : dict
         The pooled IoU on training images for the chosen strength; empty without refinement.
     card_ : dict
@@ -129,6 +142,7 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
         starts: int = 4,
         words: Sequence[int] = (512, 128),
         sees_image: bool = True,
+        calibration: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
@@ -147,6 +161,7 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
         self.starts = starts
         self.words = words
         self.sees_image = sees_image
+        self.calibration = calibration
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -173,7 +188,7 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
             on where it was interrupted, with the same result.
         progress : callable (done, total, what), optional
         """
-        check_boltzmann(self)
+        self._check_parameters()
         samples, truth = read_training(images, masks, groups)
         labels = [self._frame(s).labels(m) for s, m in zip(samples, truth)]
         need_both_labels(labels)
@@ -186,7 +201,7 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
                 told = shown if progress is None and self.verbose else progress
                 journal = Journal(seed, file, mark, told)
                 describer, views = self._views(samples, seed)
-                model, violated = fit_conditional(views, labels, self._plan(), seed, journal)
+                model, violated = fit_conditional(views, labels, self._plan(), journal)
         except KeyboardInterrupt:
             raise Interrupted(farewell(folder)) from None
         self._keep(describer, model, violated)
@@ -223,6 +238,7 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
         self.w_ = model.w
         self.violated_ = violated
         self.classes_ = np.array([0, 1], np.uint8)
+        self.calibration_ = uncalibrated(2)
         self.strength_ = 0.0
         self.judged_: dict[str, Any] = {}
 
@@ -240,7 +256,7 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
 
     # -- prediction ------------------------------------------------------------------------------
 
-    def predict(self, images: Sequence[Any]) -> list[Mask]:
+    def predict(self, images: Sequence[Any], decision: str = "map") -> list[Mask]:
         """Give the mask of every image.
 
         Parameters
@@ -248,38 +264,52 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
         images : images or samples
             The box and the seeds of a sample hold: its pixels outside of the box are 0, its seeds
             have their labels.
+        decision : "map", "iou" or "count"
+            The labels of the refining cut; or of the largest expected IoU (the mean over both
+            labels within an image) or with the expected areas, by the probabilities.
 
         Returns
         -------
         list of (h, w) uint8 arrays of 0 and 1
         """
+        self._check_fitted()
+        check_decision(decision)
+        samples = read_samples(images)
+        if decision != "map":
+            return self._decide(samples, decision)
 
         def one(sample: Sample) -> Mask:
-            energy = refinement(self._logits(sample), sample.image, self.strength_)
-            return energy.minimize(sample.fixed()).labels.astype(np.uint8)
+            return self._refined(sample).minimize(sample.fixed()).labels.astype(np.uint8)
 
-        return self._each(one, images)
+        return self._each(samples, one)
 
-    def predict_proba(self, images: Sequence[Any]) -> list[Float32]:
-        """Give the probability of labels 0 and 1 at every pixel, from min-marginals.
+    def _least(self, samples: Sequence[Sample], then: Callable[[Floats], T]) -> list[T]:
+        """then(min-marginals) of every sample, in order."""
+        return self._each(
+            samples, lambda sample: then(self._refined(sample).min_marginals(sample.fixed()))
+        )
 
-        Returns
-        -------
-        list of (h, w, 2) float32 arrays; where 1 is likelier, `predict` says 1
-        """
-
-        def one(sample: Sample) -> Float32:
-            energy = refinement(self._logits(sample), sample.image, self.strength_)
-            p = chances(energy, sample.fixed())
-            return np.stack([1 - p, p], axis=-1)
-
-        return self._each(one, images)
+    def _refined(self, sample: Sample) -> Energy:
+        view = self.describer_.view(self._frame(sample).picture(sample.image))
+        return refinement(self._painted(sample, view), sample.image, self.strength_)
 
     def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
         """Give the mean IoU over both labels within an image, then over images; void excluded."""
         self._check_fitted()
         samples, truth = read_training(images, masks, None)
         return mean_iou(truth, self.predict(samples), 2)
+
+    def shapes(self) -> Shapes:
+        """Give the learned shapes alone, to draw, complete and judge masks at the model's size."""
+        self._check_fitted()
+        if not self.w_["c"].size:
+            raise InputError(
+                "shapes: a model without hidden layers found; one with shapes was wanted. Fit with "
+                "layers=1 or 2."
+            )
+        return Shapes(
+            self.describer_.patches, *(self.w_[name] for name in ("W", "c", "b", "W2", "c2"))
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, whole or not at all; `cutlearn.load` reads it back."""
@@ -288,23 +318,19 @@ class BoltzmannSegmenter(BaseEstimator):  # type: ignore[misc]
 
         save(self, path)
 
-    def _logits(self, sample: Sample) -> Float32:
-        return self._painted(
-            sample, self.describer_.view(self._frame(sample).picture(sample.image))
-        )
-
     def _painted(self, sample: Sample, view: View) -> Float32:
         model = Conditional(self.describer_.patches, self.w_)
         return self._frame(sample).paint(model.log_odds(view, int(self.starts)))
 
-    def _each(self, one: Callable[[Sample], Any], images: Sequence[Any]) -> list[Any]:
-        self._check_fitted()
-        samples = read_samples(images)
+    def _each(self, samples: Sequence[Sample], one: Callable[[Sample], T]) -> list[T]:
         with Workers(self._threads()) as workers:
             return workers.map(one, samples)
 
     def _threads(self) -> int:
         return thread_count(-1 if self.n_jobs is None else self.n_jobs)
+
+    def _check_parameters(self) -> None:
+        check_boltzmann(self)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "w_"):

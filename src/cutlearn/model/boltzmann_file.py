@@ -7,12 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.model.boltzmann import BoltzmannSegmenter
+from cutlearn.model.calibrate import Calibration
 from cutlearn.model.parameters import check_boltzmann, seed_of
-from cutlearn.shape.describe import Describer
+from cutlearn.shape.describe import Describer, hog, patch_hogs
+from cutlearn.shape.frame import SCALE
 from cutlearn.shape.patches import Patches
 
 Arrays = dict[str, NDArray[Any]]
 NAMES = ("W", "c", "b", "W2", "c2", "V0", "V1", "V2", "v")
+CALIBRATION = "calibration."
+SEEN = ("words", "colors", "mean1", "mean2")
 
 
 def pack(model: BoltzmannSegmenter) -> tuple[dict[str, Any], Arrays]:
@@ -28,13 +32,16 @@ def pack(model: BoltzmannSegmenter) -> tuple[dict[str, Any], Arrays]:
         given[name] = bool(given[name])
     if given["random_state"] is not None:
         given["random_state"] = seed_of(given["random_state"])
+    calibration, steps = model.calibration_.to_header()
     header = {
         "parameters": given,
         "fitted": {"strength": model.strength_, "violated": model.violated_},
+        "calibration": calibration,
         "card": model.card_,
     }
-    words = {"words": model.describer_.words, "colors": model.describer_.colors}
-    return header, {**{name: model.w_[name] for name in NAMES}, **words}
+    seen = {name: getattr(model.describer_, name) for name in SEEN}
+    points = {f"{CALIBRATION}{name}": array for name, array in steps.items()}
+    return header, {**{name: model.w_[name] for name in NAMES}, **seen, **points}
 
 
 def unpack(header: dict[str, Any], arrays: Arrays) -> BoltzmannSegmenter:
@@ -46,7 +53,10 @@ def unpack(header: dict[str, Any], arrays: Arrays) -> BoltzmannSegmenter:
     if given.keys() != model.get_params(deep=False).keys():
         raise ValueError("a parameter missing")
     check_boltzmann(model)
-    if set(arrays) != {*NAMES, "words", "colors"}:
+    points = {n.removeprefix(CALIBRATION): a for n, a in arrays.items() if CALIBRATION in n}
+    model.calibration_ = Calibration.from_header(header["calibration"], points, 2)
+    arrays = {name: array for name, array in arrays.items() if CALIBRATION not in name}
+    if set(arrays) != {*NAMES, *SEEN}:
         raise ValueError("tensors that no model has, or some missing")
     for name, array in arrays.items():
         if array.dtype != np.float32 or not np.isfinite(array).all():
@@ -58,7 +68,7 @@ def unpack(header: dict[str, Any], arrays: Arrays) -> BoltzmannSegmenter:
         raise ValueError("codebooks of another form")
     if not (1 <= len(words) <= model.words[0] and 1 <= len(colors) <= model.words[1]):
         raise ValueError("codebooks of another size")
-    model.describer_ = Describer(patches, words, colors)
+    model.describer_ = Describer(patches, *(arrays[name] for name in SEEN))
     model.w_ = {name: arrays[name] for name in NAMES}
     _check_shapes(model)
     fitted, card = header["fitted"], header["card"]
@@ -79,7 +89,12 @@ def _check_shapes(model: BoltzmannSegmenter) -> None:
     n, seen = patches.shape[0] * patches.shape[1], bool(model.sees_image)
     if w["b"].shape != (n,):
         raise ValueError(f"{w['b'].size} biases for {n} labels")
-    view = model.describer_.view(np.zeros((4 * patches.shape[0], 4 * patches.shape[1], 3), "f4"))
+    blank = np.zeros((SCALE * patches.shape[0], SCALE * patches.shape[1], 3), np.float32)
+    wanted = {"mean1": patch_hogs(blank, patches).shape, "mean2": (hog(blank).size,)}
+    for name, shape in wanted.items():
+        if getattr(model.describer_, name).shape != shape:
+            raise ValueError(f"{name} of another shape than {shape}")
+    view = model.describer_.view(blank)
     units = int(model.hidden[0]) // len(patches.corners) if model.layers else 0
     m, m2 = units * len(patches.corners), int(model.hidden[1]) if model.layers == 2 else 0
     wanted = {

@@ -32,8 +32,8 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.uint8]
 
 CALIBRATIONS = ("temperature", "isotonic", None)
-# Pixels of an image that are kept for the fit.
-MOST_ROWS = 50_000
+# Numbers of an image that are kept for the fit: so many pixels for each of its labels.
+MOST_NUMBERS = 100_000
 # The surest that isotonic steps can be: what held-out pixels never showed may still happen.
 EDGE = 1e-4
 # How far the scale and the offsets may go where the held-out labels are separated perfectly.
@@ -57,13 +57,14 @@ class Rows:
     share: float
 
 
-def drawn(least: Floats, mask: Mask) -> Rows:
+def drawn(least: Floats, mask: Mask, most: int | None = None) -> Rows:
     """Draw pixels evenly from those with a label that were not settled beforehand."""
     table, truth = least.reshape(-1, least.shape[-1]), mask.reshape(-1)
+    most = MOST_NUMBERS // least.shape[-1] if most is None else most
     known = np.flatnonzero((truth != VOID) & np.isfinite(table).all(axis=1))
     kept = known
-    if len(known) > MOST_ROWS:
-        kept = known[np.linspace(0, len(known) - 1, MOST_ROWS).astype(np.int64)]
+    if len(known) > most:
+        kept = known[np.linspace(0, len(known) - 1, most).astype(np.int64)]
     return Rows(table[kept], truth[kept], len(kept) / max(len(known), 1))
 
 

@@ -19,15 +19,15 @@ PARTS = ("numpy", "scipy", "scikit-learn", "scikit-image")
 def card_of(model: Any, masks: Sequence[NDArray[np.uint8]]) -> dict[str, Any]:
     """Give the card of a model that was just fitted; plain values, as JSON can hold them."""
     pixels = int(sum(m.size for m in masks))
-    ones = int(sum((m == 1).sum() for m in masks))
-    void = int(sum((m == 255).sum() for m in masks))
+    counts = np.sum([np.bincount(m.ravel(), minlength=256) for m in masks], axis=0)
+    known = max(pixels - int(counts[255]), 1)
     shapes = np.array([m.shape for m in masks])
     return {
         "data": {
             "images": len(masks),
             "pixels": pixels,
-            "share_of_label_1": ones / max(pixels - void, 1),
-            "share_of_void": void / pixels,
+            "share_of_labels": [int(counts[k]) / known for k in model.classes_],
+            "share_of_void": int(counts[255]) / pixels,
             "smallest": [int(v) for v in shapes.min(axis=0)],
             "largest": [int(v) for v in shapes.max(axis=0)],
         },

@@ -9,6 +9,7 @@ calibration, will be read for ever.
 import json
 import math
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from sys import float_info
@@ -211,7 +212,7 @@ def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, featurizer: 
     wanted = kind.names(featurizer)
     if names != wanted or w.dtype != np.float64 or w.shape != (len(names),):
         raise ValueError(f"{w.size} weights for {len(wanted)} features")
-    edge = np.array([name.startswith("edge ") for name in names])
+    edge = np.array([re.match(r"(label \d+ )?edge ", name) is not None for name in names])
     if not np.isfinite(w).all() or (w[edge] < 0).any():
         raise ValueError("weights that are not finite, or edge weights below zero")
     # Tables that no cut can minimise are refused by the four pixels of _build.

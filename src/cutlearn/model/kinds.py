@@ -14,9 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.linear import energy_of
+from cutlearn.energy.linear_labels import label_costs_of
+from cutlearn.energy.moves import expand
 from cutlearn.energy.ordered import OrderedEnergy
+from cutlearn.energy.surrogate import surrogate_min_marginals
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.features.problem import Problem
+from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.steps import LEARNERS
 
 Mask = NDArray[np.uint8]
@@ -46,7 +49,15 @@ class Kind:
     most: ClassVar[int] = MOST_LABELS  # labels
     learners: ClassVar[tuple[str, ...]] = LEARNERS
     takes_envelopes: ClassVar[bool] = False
-    takes_boosted: ClassVar[bool] = False
+    has_order: ClassVar[bool] = True  # whether losses may ask for it
+    believes: ClassVar[bool] = True  # whether there are min-marginals
+
+    def questions(self, mask: Mask) -> Mask:
+        """Give the answers, (h, w, T) of 0, 1 and 255, that boosted features learn to give.
+
+        Here one question a label: this one or another?
+        """
+        return _answers(mask, [mask == k for k in range(self.n_labels)])
 
     def names(self, featurizer: Featurizer) -> list[str]:
         """Give the names of the weights, in the order of w."""
@@ -67,7 +78,11 @@ class Binary(Kind):
     name = "binary"
     most = 2
     learners = (*LEARNERS, "likelihood", "logistic")
-    takes_envelopes = takes_boosted = True
+    takes_envelopes = True
+
+    def questions(self, mask: Mask) -> Mask:
+        """One question: label 1?"""
+        return mask[..., None]
 
     def names(self, featurizer: Featurizer) -> list[str]:
         """Node, edge and envelope weights."""
@@ -87,6 +102,10 @@ class Ordered(Kind):
 
     name = "ordered"
 
+    def questions(self, mask: Mask) -> Mask:
+        """One question a threshold: this label or a higher one?"""
+        return _answers(mask, [mask >= k for k in range(1, self.n_labels)])
+
     def names(self, featurizer: Featurizer) -> list[str]:
         """Node weights label by label, then the tables row by row."""
         return table_names(featurizer, self)
@@ -100,7 +119,54 @@ class Ordered(Kind):
         return OrderedEnergy.of(problem, w).min_marginals(_settled(problem))
 
 
-KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in (Binary, Ordered)}
+class Surrogate(Kind):
+    """Labels without an order, a binary field each, for likelihoods.
+
+    S_dk = Phi^k_d(1) - Phi^k_d(0) stands for the min-marginals; the best label of a pixel is the
+    most probable one, since no single energy joins the fields.
+    """
+
+    name = "surrogate"
+    learners = ("likelihood", "logistic")
+    takes_envelopes = True
+
+    def names(self, featurizer: Featurizer) -> list[str]:
+        """The weights of a field, label by label."""
+        one = field_names(featurizer, self)
+        return [f"label {k} {name}" for k in range(self.n_labels) for name in one]
+
+    def mask(self, problem: Problem, w: ArrayLike) -> Mask:
+        """The label of least S at every pixel."""
+        return np.asarray(self.least(problem, w).argmin(axis=-1), np.uint8)
+
+    def least(self, problem: Problem, w: ArrayLike) -> Floats:
+        """S; a settled pixel has 0 at its label."""
+        table = surrogate_min_marginals(problem, w, self.envelope)
+        return table.reshape(*(problem.shape or (-1,)), self.n_labels)
+
+
+class Unordered(Kind):
+    """Labels without an order, a table of costs for each edge feature: expansion moves, masks only.
+
+    A move is exact, their end a local optimum: nothing is certified, and there are no min-marginals
+    to make probabilities of.
+    """
+
+    name = "unordered"
+    has_order = believes = False
+
+    def names(self, featurizer: Featurizer) -> list[str]:
+        """As those of ordered labels."""
+        return table_names(featurizer, self)
+
+    def mask(self, problem: Problem, w: ArrayLike) -> Mask:
+        """The labels that no expansion improves."""
+        unary, tables = label_costs_of(problem, w)
+        found = expand(unary, problem.edge_ends(), tables, fixed=problem.fixed)
+        return found.labels.reshape(problem.shape or (-1,))
+
+
+KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in (Binary, Ordered, Surrogate, Unordered)}
 BINARY = Binary()
 
 
@@ -126,6 +192,10 @@ def table_names(featurizer: Featurizer, kind: Kind) -> list[str]:
 def labels_in(names: list[str]) -> int:
     """Give L, from the names of weights; two labels are not named."""
     return max((1 + int(n.split()[1]) for n in names if n.startswith("label ")), default=2)
+
+
+def _answers(mask: Mask, hits: list[NDArray[np.bool_]]) -> Mask:
+    return np.stack([np.where(mask == VOID, VOID, hit) for hit in hits], axis=-1).astype(np.uint8)
 
 
 def _settled(problem: Problem) -> NDArray[np.int8] | None:

@@ -14,7 +14,7 @@ from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.learn.image_loss import Loss
-from cutlearn.learn.losses import NAMED
+from cutlearn.learn.losses import NAMED, loss_of
 from cutlearn.learn.steps import LIKELIHOOD
 from cutlearn.model.calibrate import CALIBRATIONS
 from cutlearn.model.kinds import BINARY, KINDS, Kind
@@ -49,8 +49,6 @@ def check_parameters(model: Any) -> None:
     _need(model, "tol", _positive(model.tol), "a finite number > 0")
     features = isinstance(model.features, Featurizer) or _is(model.features, *FEATURES)
     _need(model, "features", features, f"one of {FEATURES} or a Featurizer")
-    known = model.calibration is None or _is(model.calibration, *CALIBRATIONS[:2])
-    _need(model, "calibration", known, f"one of {CALIBRATIONS}")
     _check_labels(model)
     joined = _whole(model.connectivity) and model.connectivity in (4, 8)
     _need(model, "connectivity", joined, "4 or 8")
@@ -81,6 +79,8 @@ def check_boltzmann(model: Any) -> None:
 
 
 def _check_run(model: Any) -> None:
+    known = model.calibration is None or _is(model.calibration, *CALIBRATIONS[:2])
+    _need(model, "calibration", known, f"one of {CALIBRATIONS}")
     jobs = model.n_jobs is None or (_whole(model.n_jobs) and model.n_jobs != 0)
     _need(model, "n_jobs", jobs, "None or a whole number other than 0")
     state = model.random_state
@@ -94,12 +94,11 @@ def _check_labels(model: Any) -> None:
     kind, labels = KINDS[model.labels], f"when labels are {model.labels}"
     known = kind.takes_envelopes or "envelope" not in model.potentials
     _need(model, "potentials", known, f"without 'envelope' {labels}")
-    name = model.features.features if isinstance(model.features, Featurizer) else model.features
-    plain = kind.takes_boosted or name not in ("auto", "boosted")
-    _need(model, "features", plain, f"'linear' or such a Featurizer {labels}")
     able = [name for name, other in KINDS.items() if model.learner in other.learners]
     learned = f"one of {kind.learners} {labels}; {model.learner!r} learns {' and '.join(able)} ones"
     _need(model, "learner", model.learner in kind.learners, learned)
+    plain = kind.has_order or not loss_of(model.loss).needs_order
+    _need(model, "loss", plain, f"one that needs no order {labels}, such as 'hamming'")
     free = model.learner not in LIKELIHOOD or _is(model.loss, "hamming")
     _need(model, "loss", free, f"'hamming' with learner={model.learner!r}, which needs no loss")
 

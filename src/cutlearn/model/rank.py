@@ -1,27 +1,46 @@
-"""What to annotate next: images, and windows in them, by what their labels would tell.
+"""What to annotate next: images, and windows in them, by the information of their labels.
 
-A pixel whose calibrated probabilities are q tells -sum_k q_k log2 q_k bits when its label becomes
-known, if it told nothing of others. Neighbours do, so an image is worth its mean a pixel, not its
-sum: large images would win otherwise. Images that resemble one already ranked are worth less:
+The doubt of the model is no guide while few images are annotated: it is largest where nothing can
+be learned, and an odd image teaches little about the others (docs/results/probabilities.md). What
+counts is what labels tell of all images. Let the labels of window u settle window v if the two are
+alike enough, K_uv > t_v, and else tell nothing of it, where nobody knows t_v: any value from 0 to 1
+is as likely as any other. With
 
-    worth_i = entropy_i * min over ranked j of (1 - exp(-|c_i - c_j|^2 / (2 m^2)))
+    K_uv = exp(-|c_u - c_v|^2 / (2 (R m)^2)),
 
-with c_i the mean of the node features where image i is in doubt (weighted by entropy), and m the
-median distance of all pairs.
+c_u the mean node features of window u, m^2 the median square distance of all pairs and R = REACH,
+the labels of a set A of windows have with those of all windows the mutual information
+
+    I(A) = sum_v b_v max over u in A of K_uv,
+
+for the nearest window of A passes t_v with just that probability. b_v is what there is to learn
+about window v; since nobody knows, it is its part of its image, and all images have the same: I is
+the expected part of the images that is settled. A begins with the images that the model was fitted
+on; then comes always the image whose windows add most. What an image adds never grows while A does
+(I is submodular), so k images in this order add at least 1 - 1/e of what the best k could.
 """
 
+import heapq
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+
+from cutlearn.features.windows import window_means, windows
 
 Floats = NDArray[np.float64]
+
+# How far labels reach, in units of the median distance.
+REACH = 0.3
+# Windows, evenly drawn, that tell the median distance.
+MOST_WINDOWS = 1000
 
 
 @dataclass(frozen=True)
 class Window:
-    """A part of an image, `image[top:bottom, left:right]`, with its bits a pixel."""
+    """A part of an image, `image[top:bottom, left:right]`, and what its labels alone would add."""
 
     top: int
     bottom: int
@@ -39,82 +58,101 @@ class Ranked:
     image : int
         Its place in the list that was given.
     score : float
-        Its worth when its turn came.
-    entropy : float
-        Its bits a pixel.
+        What its labels add to I when its turn comes: the part of all images that they settle.
     windows : tuple of Window
         Its parts, the most telling first.
     """
 
     image: int
     score: float
-    entropy: float
     windows: tuple[Window, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Doubt:
-    """What one image is ranked by: bits of every pixel, (h, w), and c of the node features."""
+class Described:
+    """An image as it is ranked: its shape (h, w) and c of all its windows, (windows, F)."""
 
-    bits: Floats
-    center: Floats
-
-
-def entropy(probabilities: ArrayLike) -> Floats:
-    """Give the entropy of every pixel in bits: 0 is sure, 1 is a fair coin.
-
-    Examples
-    --------
-    >>> from cutlearn.model.rank import entropy
-    >>> entropy([[0.5, 0.5], [1.0, 0.0]]).tolist()
-    [1.0, 0.0]
-    """
-    q = np.asarray(probabilities, np.float64)
-    return np.asarray(-(q * np.log2(np.where(q > 0, q, 1.0))).sum(axis=-1)) + 0.0
+    shape: tuple[int, int]
+    centers: Floats
 
 
-def doubt_of(probabilities: Floats, node_features: NDArray[np.floating]) -> Doubt:
-    """Give the doubt of an image from its probabilities (h, w, L) and node features (h * w, F)."""
-    bits = entropy(probabilities)
-    weight = bits.ravel() + 1e-9
-    return Doubt(bits, np.asarray(weight @ node_features / weight.sum(), np.float64))
+def describe(node_features: NDArray[np.floating], shape: tuple[int, int]) -> Described:
+    """Give the windows of an image from its node features (h * w, F)."""
+    return Described(shape, window_means(node_features, shape))
 
 
-def rank(doubts: Sequence[Doubt], window: int) -> list[Ranked]:
-    """Order images by worth, the most telling first.
+def rank(images: Sequence[Described], annotated: NDArray[np.floating]) -> list[Ranked]:
+    """Order images by what their labels add to I, the most telling first.
 
     Parameters
     ----------
-    doubts : sequence of Doubt, one for each image
-    window : int
-        The side of the windows, pixels; the last of a row or column may be smaller.
+    images : sequence of Described
+    annotated : (k, F)
+        c of the windows that have been annotated.
     """
-    bits = np.array([doubt.bits.mean() for doubt in doubts])
-    centers = np.stack([doubt.center for doubt in doubts])
-    square = ((centers[:, None] - centers[None]) ** 2).sum(axis=-1)
-    pairs = square[np.triu_indices(len(doubts), 1)]
-    unit = float(np.median(pairs)) if len(pairs) else 0.0
-    new = np.ones(len(doubts))
-    left = np.ones(len(doubts), bool)
+    n = len(images)
+    centers = np.concatenate([image.centers for image in images])
+    unit = REACH**2 * median_square(np.concatenate([annotated, centers]))
+    weight = np.concatenate([areas(image.shape) / n for image in images])
+    # near[i, v] is the largest K of the windows of image i with v.
+    near = np.stack([likeness(image.centers, centers, unit).max(axis=0) for image in images])
+    settled = np.zeros(len(centers))
+    for c in annotated:
+        settled = np.maximum(settled, likeness(c[None], centers, unit)[0])
+
+    def added(alike: Floats) -> float:
+        return float(weight @ np.maximum(alike - settled, 0.0))
+
+    # What an image added earlier is a bound of what it adds now, so few are asked again.
+    heap = [(-added(near[i]), i) for i in range(n)]
+    heapq.heapify(heap)
     ranked = []
-    for _ in doubts:
-        worth = np.where(left, bits * new, -1.0)
-        i = int(np.argmax(worth))
-        left[i] = False
-        windows = windows_of(doubts[i].bits, window)
-        ranked.append(Ranked(i, float(worth[i]), float(bits[i]), windows))
-        if unit:
-            new = np.minimum(new, -np.expm1(-square[i] / (2 * unit)))
+    while heap:
+        i = heap[0][1]
+        score = added(near[i])
+        if len(heap) > 1 and (-score, i) > min(heap[1:3]):
+            heapq.heapreplace(heap, (-score, i))
+            continue
+        heapq.heappop(heap)
+        alone = [added(alike) for alike in likeness(images[i].centers, centers, unit)]
+        ranked.append(Ranked(i, score, _sorted(images[i].shape, alone)))
+        settled = np.maximum(settled, near[i])
     return ranked
 
 
-def windows_of(bits: Floats, side: int) -> tuple[Window, ...]:
-    """Cut an image into windows, the most telling first."""
-    h, w = bits.shape
-    found = []
-    for top in range(0, h, side):
-        for left in range(0, w, side):
-            bottom, right = min(top + side, h), min(left + side, w)
-            score = float(bits[top:bottom, left:right].mean())
-            found.append(Window(top, bottom, left, right, score))
-    return tuple(sorted(found, key=lambda part: -part.score))
+def median_square(centers: NDArray[np.floating]) -> float:
+    """Give m^2, or 1 where all windows are the same."""
+    drawn = centers[np.linspace(0, len(centers) - 1, min(len(centers), MOST_WINDOWS)).astype(int)]
+    pairs = _squares(drawn, drawn)[np.triu_indices(len(drawn), 1)]
+    return float(np.median(pairs)) or 1.0 if len(pairs) else 1.0
+
+
+def likeness(
+    some: NDArray[np.floating], others: NDArray[np.floating], unit: float
+) -> NDArray[np.float64]:
+    """Give K of all pairs, for unit = (R m)^2."""
+    return np.asarray(np.exp(-_squares(some, others) / (2 * unit)))
+
+
+def areas(shape: tuple[int, int]) -> Floats:
+    """Give the part of its image that every window has; they sum to 1."""
+    rows, columns = windows(shape)
+    return np.asarray(np.outer(np.diff(rows), np.diff(columns)).ravel() / (shape[0] * shape[1]))
+
+
+def _squares(some: NDArray[np.floating], others: NDArray[np.floating]) -> Floats:
+    a, b = np.asarray(some, np.float64), np.asarray(others, np.float64)
+    square = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2 * a @ b.T
+    return np.asarray(np.maximum(square, 0.0))
+
+
+def _sorted(shape: tuple[int, int], scores: Sequence[float]) -> tuple[Window, ...]:
+    """The windows of an image, the most telling first."""
+    rows, columns = (ends.tolist() for ends in windows(shape))
+    places = [
+        (top, bottom, left, right)
+        for top, bottom in itertools.pairwise(rows)
+        for left, right in itertools.pairwise(columns)
+    ]
+    found = [Window(*place, score) for place, score in zip(places, scores)]
+    return tuple(sorted(found, key=lambda window: -window.score))

@@ -24,14 +24,13 @@ from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.steps import LIKELIHOOD, Step
 from cutlearn.metrics import mean_iou
-from cutlearn.model.believe import Believing
-from cutlearn.model.calibrate import margin_of
+from cutlearn.model.believe import Ranking
 from cutlearn.model.card import card_of
 from cutlearn.model.choose import Chosen, Plan, choose
-from cutlearn.model.decide import best_for_count, best_for_iou, check_decision
+from cutlearn.model.decide import check_decision
 from cutlearn.model.kinds import KINDS, Kind, Mask
 from cutlearn.model.parameters import check_parameters, fresh_featurizer, kind_of
-from cutlearn.model.predict import best_mask, least_energies, problem_of
+from cutlearn.model.predict import best_mask, problem_of
 from cutlearn.model.prepare import (
     Shown,
     checkpoint_folder,
@@ -46,7 +45,7 @@ from cutlearn.run.workers import Workers, thread_count
 T = TypeVar("T")
 
 
-class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
+class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
     """Learns to segment images; its predictions are exact minimum cuts.
 
     Parameters
@@ -55,9 +54,11 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
         ("unary", "contrast"), or ("unary",) for no edges. With "envelope" behind, a concave cost of
         the fraction of label 1 in every superpixel is learned too; the Featurizer says which
         superpixels.
-    labels : "binary" or "ordered"
-        Two labels, or several with an order, such as layers: masks hold 0, 1, .., L - 1, and one
-        table of costs is learned for each edge feature. Ordered labels need features="linear".
+    labels : "binary", "ordered", "surrogate" or "unordered"
+        Two labels; or several, masks of 0, 1, .., L - 1. "ordered" ones, such as layers, have one
+        table of costs for each edge feature and an exact cut. Those without an order are
+        "surrogate", one binary field each, for probabilities (learner="likelihood"), or
+        "unordered", tables and expansion moves, for masks only and without a certificate.
     loss : "hamming", "count" or a Loss
         "hamming" serves IoU: C and the bias are chosen for pooled IoU. A `Loss` (such as
         `Hamming()`) is trained as it stands, and C chosen for it.
@@ -65,7 +66,9 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
         As in `train`. The first three learn masks to a certified gap. "likelihood" learns
         probabilities: it maximises the likelihood of the masks under softmaxed min-marginals, C
         is chosen for that of held-out images, and nothing is certified; "logistic" does so
-        without edges and envelopes. Both have no loss.
+        without edges and envelopes. Both have no loss. With C="auto", "likelihood" also leaves
+        edges and envelopes out if held-out images are clearly more likely so
+        (`judged_["learner"]`).
     C : "auto" or float > 0
         1 / lambda; "auto" chooses by held-out images. Infinity: no regulariser, with "accpm",
         "likelihood" and "logistic".
@@ -73,8 +76,9 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
         The relative gap to certify; of a likelihood, the share of the objective that 30 steps must
         win to go on.
     features : "auto", "linear" or Featurizer
-        Boosted logits, a linear filter bank, or your own settings. A Featurizer is copied, fitted
-        anew, and brings its own connectivity.
+        Boosted logits (of several labels one for each, or for each threshold of ordered ones, at
+        the cost of as many fits), a linear filter bank, or your own settings. A Featurizer is
+        copied, fitted anew, and brings its own connectivity.
     connectivity : 4 or 8
     calibration : "temperature", "isotonic" or None
         How min-marginals become probabilities, fitted on held-out images inside of fit; None: a
@@ -171,7 +175,7 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
         callback : callable (Step), optional
             Called after every step of training.
         """
-        check_parameters(self)
+        self._check_parameters()
         threads = thread_count(-1 if self.n_jobs is None else self.n_jobs)
         samples, truth = read_training(images, masks, groups, KINDS[self.labels].most)
         kind = kind_of(self, max(2, 1 + max(int(mask[mask != VOID].max()) for mask in truth)))
@@ -179,13 +183,13 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
         folder = checkpoint_folder(checkpoint)
         try:
             with Shown(self.verbose, progress, callback) as shown:
-                # Features without boosted trees ask only which pixels are void.
-                seen = [np.where(mask == VOID, VOID, mask > 0).astype(np.uint8) for mask in truth]
+                seen = [kind.questions(mask) for mask in truth]
                 nodes = training_features(samples, seen, featurizer, groups, folder, shown.progress)
                 problems = self._problems(samples, nodes, featurizer, kind, threads)
                 plan = Plan(
                     self.loss, self.learner, self.C, float(self.tol), threads, folder,
                     shown.callback, kind, self.calibration,
+                    ("logistic",) if self.learner == "likelihood" else (),
                 )  # fmt: skip
                 chosen = choose(problems, truth, plan, groups)
         except Interrupted:
@@ -238,8 +242,10 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
             The box and the seeds of a sample hold: its pixels outside of the box are 0, its seeds
             have their labels.
         decision : "map", "iou" or "count"
-            The labels of the exact minimum cut; or of the largest expected IoU (the mean over the
-            labels within an image) or with the expected areas, by the calibrated probabilities.
+            The labels of the exact minimum cut (surrogate labels: the most probable label of each
+            pixel before calibration; unordered ones: the end of expansion moves); or of the
+            largest expected IoU (the mean over the labels within an image) or with the expected
+            areas, by the calibrated probabilities.
 
         Returns
         -------
@@ -250,16 +256,7 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
         samples = read_samples(images)
         if decision == "map":
             return self._each(samples, best_mask)
-        self._check_calibrated(f"predict(decision={decision!r})")
-        best = best_for_iou if decision == "iou" else best_for_count
-
-        def one(*solve: Any) -> Mask:
-            least = least_energies(*solve)
-            # Isotonic steps make ties, between which the min-marginals still know the order.
-            order = np.argsort(-margin_of(least, 1).ravel(), kind="stable")
-            return best(self.calibration_.probabilities(least), order)
-
-        return self._each(samples, one)
+        return self._decide(samples, decision)
 
     def _each(self, samples: Sequence[Sample], solve: Callable[..., T]) -> list[T]:
         """solve(problem, w, kind) of every sample, in order."""
@@ -286,6 +283,9 @@ class Segmenter(Believing, BaseEstimator):  # type: ignore[misc]
         from cutlearn.model.files import save
 
         save(self, path)
+
+    def _check_parameters(self) -> None:
+        check_parameters(self)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "w_"):

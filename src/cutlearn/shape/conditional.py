@@ -19,7 +19,6 @@ from cutlearn.energy.energy import Energy
 from cutlearn.grid import grid_slices
 from cutlearn.shape.boltzmann import Bits, Boltzmann, sigmoid
 from cutlearn.shape.describe import CONNECTIVITY, View
-from cutlearn.shape.generative import Shapes
 from cutlearn.shape.patches import Patches
 
 Float32 = NDArray[np.float32]
@@ -43,30 +42,6 @@ class Conditional:
 
     patches: Patches
     w: Numbers
-
-    @classmethod
-    def of(
-        cls, shapes: Shapes, V0: Float32, view: View, seen: bool, pairwise: bool, seed: int
-    ) -> "Conditional":
-        """Start from a model of shapes: small random V1 and V2, or none; edges of weight 0.
-
-        Parameters
-        ----------
-        view : View
-            Any, for the number of features.
-        seen : bool
-            Whether the hidden layers see the image.
-        pairwise : bool
-            Whether labels have edges.
-        """
-        rng = np.random.default_rng([seed, 3])
-        wide = [view.x1.shape[1] * seen, view.x2.size * seen]
-        tall = [shapes.W.shape[1], shapes.c2.size]
-        V1, V2 = (0.01 * rng.standard_normal(s, np.float32) for s in zip(tall, wide))
-        v = np.zeros(view.edges.shape[1] * pairwise, np.float32)
-        w = {"W": shapes.W, "c": shapes.c, "b": shapes.b, "W2": shapes.W2, "c2": shapes.c2}
-        copied = {name: array.copy() for name, array in w.items()}
-        return cls(shapes.patches, copied | {"V0": V0.copy(), "V1": V1, "V2": V2, "v": v})
 
     # -- the machine of an image -----------------------------------------------------------------
 

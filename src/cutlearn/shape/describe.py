@@ -39,6 +39,7 @@ class View:
         The superpixel of every label.
     x1 : (patches, F1) float32
     x2 : (F2,) float32
+        HOG of the patches and of the image, less their means over training images.
     edges : (m, G) float32 in [0, 1]
         Features of the edges between labels, in the order of `grid_edges`.
     """
@@ -59,21 +60,28 @@ class Describer:
     patches : Patches
         Of the machine's first hidden layer: x1 is the HOG of each.
     words, colors : (k, 128), (l, 3) float32
+    mean1, mean2 : (patches, F1), (F2,) float32
+        Of the HOG of training pictures.
     """
 
     patches: Patches
     words: Float32
     colors: Float32
+    mean1: Float32
+    mean2: Float32
 
     @classmethod
     def fit(
         cls, pictures: Sequence[Float32], patches: Patches, counts: Sequence[int], seed: int
     ) -> "Describer":
-        """Learn codebooks of so many descriptors and colours from training pictures."""
-        made = [descriptors(_planes(picture))[0] for picture in pictures]
-        words = learn_words(np.concatenate([m[::3] for m in made]), counts[0], seed)
+        """Learn means, and codebooks of so many descriptors and colours, of training pictures."""
+        some = [descriptors(_planes(picture))[0][::3].copy() for picture in pictures]
+        words = learn_words(np.concatenate(some), counts[0], seed)
         pixels = np.concatenate([p[::2, ::2].reshape(-1, 3) for p in pictures])
-        return cls(patches, words, learn_words(pixels, counts[1], seed))
+        colors = learn_words(pixels, counts[1], seed)
+        mean1 = np.mean([patch_hogs(picture, patches) for picture in pictures], axis=0)
+        mean2 = np.mean([hog(picture).ravel() for picture in pictures], axis=0)
+        return cls(patches, words, colors, mean1, mean2)
 
     def view(self, picture: Float32) -> View:
         """Describe a picture."""
@@ -82,8 +90,8 @@ class Describer:
         x0 = self._histograms(picture, regions)
         small = resize_image(picture, self.patches.shape)
         return View(
-            x0, centre.ravel().astype(np.int32), self._patch_hogs(picture), hog(picture).ravel(),
-            edge_features(small, CONNECTIVITY),
+            x0, centre.ravel().astype(np.int32), patch_hogs(picture, self.patches) - self.mean1,
+            hog(picture).ravel() - self.mean2, edge_features(small, CONNECTIVITY),
         )  # fmt: skip
 
     def _histograms(self, picture: Float32, regions: NDArray[np.int32]) -> Float32:
@@ -103,11 +111,6 @@ class Describer:
         bias = np.ones((count, 1), np.float32)
         parts = [bias, _rooted(texture), _rooted(color), np.sqrt(10 * strength)]
         return np.concatenate(parts, axis=1).astype(np.float32)
-
-    def _patch_hogs(self, picture: Float32) -> Float32:
-        (h, w) = (SCALE * side for side in self.patches.size)
-        corners = [(SCALE * top, SCALE * left) for top, left in self.patches.corners]
-        return np.stack([hog(picture[t : t + h, s : s + w]).ravel() for t, s in corners])
 
 
 def superpixels(picture: Float32) -> NDArray[np.int32]:
@@ -130,6 +133,13 @@ def hog(picture: Float32) -> Float32:
     cells = reduce(orientations(_planes(picture), ORIENTATIONS), CELL)
     energy = ndimage.uniform_filter((cells * cells).sum(axis=0), 3, mode="nearest")
     return np.asarray(np.minimum(cells / (np.sqrt(energy) + 0.007), 1.2), np.float32)
+
+
+def patch_hogs(picture: Float32, patches: Patches) -> Float32:
+    """HOG of every patch of a picture, (patches, F1)."""
+    (h, w) = (SCALE * side for side in patches.size)
+    corners = [(SCALE * top, SCALE * left) for top, left in patches.corners]
+    return np.stack([hog(picture[t : t + h, s : s + w]).ravel() for t, s in corners])
 
 
 def _planes(picture: Float32) -> Float32:

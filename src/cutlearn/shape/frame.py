@@ -48,9 +48,10 @@ class Frame:
     def labels(self, mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """The padded mask at the model's size: the label of most known pixels of a cell, or void.
 
-        The mirror image of an object is an object, so the padding is labelled too.
+        The padding is background: a shape ends where its image does, or feet at the border would
+        grow feet of their own.
         """
-        wide = np.pad(mask, self.padding, mode="symmetric")
+        wide = np.pad(mask, self.padding)
         known = resize_image((wide != VOID).astype(np.float32), self.mask)
         ones = resize_image((wide == 1).astype(np.float32), self.mask)
         made = (2 * ones > known).astype(np.uint8)

@@ -102,12 +102,16 @@ class Shapes:
 
     def reconstruct(self, masks: ArrayLike, sweeps: int = 5) -> Float32:
         """The masks seen through the hidden layers and back: p(y = 1) by mean-field."""
-        y = self._rows(masks)
-        fed = y @ self._wide + self.c
+        h = self.hidden(masks, sweeps)
+        return self._labels(h).reshape(len(h), *self.patches.shape)
+
+    def hidden(self, masks: ArrayLike, sweeps: int = 5) -> Float32:
+        """p(h1 = 1) of every mask, (k, m); exact for one hidden layer, for two by mean-field."""
+        fed = self._rows(masks) @ self._wide + self.c
         h = sigmoid(fed)
-        for _ in range(sweeps):
+        for _ in range(sweeps if self.c2.size else 0):
             h = sigmoid(fed + sigmoid(h @ self.W2 + self.c2) @ self.W2.T)
-        return self._labels(h).reshape(len(y), *self.patches.shape)
+        return np.asarray(h)
 
     # -- how likely ----------------------------------------------------------------------------
 

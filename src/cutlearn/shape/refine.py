@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from cutlearn.energy.energy import Energy
 from cutlearn.features.edges import edge_contrast
@@ -24,13 +24,6 @@ def refinement(logits: Float32, image: Float32, strength: float) -> Energy:
         weights.append(contrast[start : start + box[0] * box[1]].reshape(box))
         start += box[0] * box[1]
     return Energy.grid(-logits.astype(np.float64), weights, CONNECTIVITY)
-
-
-def chances(energy: Energy, fixed: ArrayLike | None) -> Float32:
-    """p(y_i = 1) from min-marginals: 1 / (1 + exp(least energy at 1 - least energy at 0))."""
-    least = energy.min_marginals(fixed)
-    with np.errstate(over="ignore"):
-        return np.asarray(1 / (1 + np.exp(least[..., 1] - least[..., 0])), np.float32)
 
 
 def choose_strength(

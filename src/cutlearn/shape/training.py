@@ -1,7 +1,7 @@
 """From views and masks to a conditional machine: shapes, then the unary model, then the margins.
 
-Three stages, as in yang2014: the masks alone train an RBM or a ShapeBM; logistic regression on the
-superpixels gives V0; CCCP trains all numbers together.
+Three stages: the masks alone train an RBM or a ShapeBM; regressions tell what the image says to
+each layer; CCCP trains all numbers together.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,13 @@ from cutlearn.errors import InputError
 from cutlearn.shape.cccp import Learning
 from cutlearn.shape.conditional import Conditional
 from cutlearn.shape.describe import View
-from cutlearn.shape.generative import train_layers
+from cutlearn.shape.generative import Shapes, train_layers
 from cutlearn.shape.journal import Journal, State
+from cutlearn.shape.regress import fit_unary, see_image
 
 Float32 = NDArray[np.float32]
 Mask = NDArray[np.uint8]
 VOID = 255
-# Inverse strength of the regulariser of V0; between 0.1 and 10 the figures on horses hardly differ.
-C_UNARY = 0.3
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Plan:
 
 
 def fit_conditional(
-    views: Sequence[View], labels: Sequence[Mask], plan: Plan, seed: int, journal: Journal
+    views: Sequence[View], labels: Sequence[Mask], plan: Plan, journal: Journal
 ) -> tuple[Conditional, list[float]]:
     """Train a machine on views and masks at the model's size (0, 1, 255).
 
@@ -63,9 +62,34 @@ def fit_conditional(
     """
     masks = np.stack([filled(mask) for mask in labels])
     shapes = train_layers(masks, plan.hidden, plan.epochs, journal)
-    V0 = fit_unary(views, labels)
-    start = Conditional.of(shapes, V0, views[0], plan.sees_image, plan.pairwise, seed)
+    start = given_images(shapes, fit_unary(views, labels), views, masks, plan)
     return fit_margins(start, views, labels, plan, journal)
+
+
+def given_images(
+    shapes: Shapes,
+    unary: tuple[Float32, Float32],
+    views: Sequence[View],
+    masks: Mask,
+    plan: Plan,
+) -> Conditional:
+    """Shapes that see images by regressions, or labels alone where the shapes have no units.
+
+    Parameters
+    ----------
+    unary : V0 and b of `fit_unary`
+        b is for labels alone: shapes have their own.
+    masks : (images, rows, columns) of 0 and 1
+    """
+    V0, place = unary
+    w = {"W": shapes.W, "c": shapes.c, "b": shapes.b if shapes.c.size else place}
+    w |= {"W2": shapes.W2, "c2": shapes.c2, "V0": V0}
+    if plan.sees_image:
+        w |= see_image(shapes, views, masks)
+    else:
+        w |= {f"V{k}": np.zeros((w[n].shape[1], 0), np.float32) for k, n in ((1, "W"), (2, "W2"))}
+    w["v"] = np.zeros(views[0].edges.shape[1] * plan.pairwise, np.float32)
+    return Conditional(shapes.patches, w)
 
 
 def fit_margins(
@@ -94,23 +118,6 @@ def need_both_labels(labels: Sequence[Mask]) -> None:
             "masks: one label only found in all of them, at the model's size; pixels of 0 and of 1 "
             "were wanted. Annotate an image with both, or choose a larger shape."
         )
-
-
-def fit_unary(views: Sequence[View], labels: Sequence[Mask]) -> Float32:
-    """V0 by logistic regression: every superpixel once for each label, weighted by its pixels."""
-    from sklearn.linear_model import LogisticRegression
-
-    rows, truth, weights = [], [], []
-    for view, mask in zip(views, labels):
-        for label in (0, 1):
-            count = np.bincount(view.regions, mask.ravel() == label, minlength=len(view.x0))
-            there = count > 0
-            rows.append(view.x0[there])
-            truth.append(np.full(int(there.sum()), label))
-            weights.append(count[there])
-    model = LogisticRegression(C=C_UNARY, fit_intercept=False, max_iter=300)
-    model.fit(np.concatenate(rows), np.concatenate(truth), np.concatenate(weights))
-    return np.asarray(model.coef_[0], np.float32)
 
 
 def filled(mask: Mask) -> Mask:
