@@ -1,4 +1,4 @@
-"""The command line: `cutlearn fit`, `predict`, `evaluate`, `show`, `demo` and `reproduce`.
+"""The command line: `cutlearn fit`, `predict`, `evaluate`, `rank`, `show`, `demo` and `reproduce`.
 
 Only the words of the commands are here, so that `cutlearn --help` answers at once; what a command
 does is imported when it runs.
@@ -183,6 +183,12 @@ def fit(**options: Any) -> int:
     "several labels, name.0.png, name.1.png, ..",
 )
 @click.option(
+    "--areas",
+    type=FILE,
+    metavar="AREAS.csv",
+    help="Write a table too: areas in the masks, expected areas and their 95 % intervals, pixels.",
+)
+@click.option(
     "--object-value",
     type=click.IntRange(1, 255),
     default=255,
@@ -218,6 +224,22 @@ def evaluate(**options: Any) -> int:
     from cutlearn.app.commands import evaluate_command
 
     return evaluate_command(**options)
+
+
+@main.command(short_help="Say which images to annotate next.")
+@click.argument("model", type=FILE)
+@click.argument("images", type=FOLDER)
+@click.option(
+    "-o", "--output", type=FILE, metavar="PAGE.html", help="Write a page with the first ones too."
+)
+@_jobs
+@_min_side
+@_machines
+def rank(**options: Any) -> int:
+    """Order IMAGES, which have no masks, by what annotating them would tell of all of them."""
+    from cutlearn.app.rank import rank_command
+
+    return rank_command(**options)
 
 
 @main.command()

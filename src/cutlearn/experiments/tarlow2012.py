@@ -207,22 +207,18 @@ def stacked_problems(problems: Sequence[Problem], masks: Sequence[Mask], C: floa
     return [out[i] for i in numbers]
 
 
-def split(pictures: Pictures, seed: int) -> tuple[Split, dict[str, list[Floats]]]:
-    """Learn from a random half; gives the figures of each method, and its test probabilities."""
+def split(pictures: Pictures, seed: int) -> tuple[Split, dict[str, Believe]]:
+    """Learn from a random half; gives the figures of each method, and the methods."""
     inside, outside = halves(pictures, seed)
     learnt, unseen = pictures.take(inside), pictures.take(outside)
     problems, other = problems_of(learnt, unseen)
-    found: Split = {}
-    believed = {}
-    for name, believe in methods_of(problems, learnt.masks).items():
-        found[name] = {
-            "train": judge(problems, learnt.masks, inside, believe),
-            "test": judge(other, unseen.masks, outside, believe),
-        }
-        believed[name] = [
-            believe(problem).reshape(*mask.shape, 2) for problem, mask in zip(other, unseen.masks)
-        ]
-    return found, believed
+    methods = methods_of(problems, learnt.masks)
+    found = {
+        name: {"train": judge(problems, learnt.masks, inside, believe),
+               "test": judge(other, unseen.masks, outside, believe)}
+        for name, believe in methods.items()
+    }  # fmt: skip
+    return found, methods
 
 
 def seconds_of(work: Callable[[], Any]) -> tuple[float, float]:
@@ -282,10 +278,10 @@ def run(
     for seed in range(splits or SPLITS):
         for name in CLASSES:
             tell(f"{name}, split {seed + 1} of {splits or SPLITS}")
-            found, believed = split(pictures[name], seed)
+            found, methods = split(pictures[name], seed)
             done[name].append(found)
             if name == "dog" and seed == 0:
-                files.append(_decisions(output, pictures[name], seed, believed))
+                files.append(_decisions(output, pictures[name], seed, methods))
     tell("all dogs")
     summaries = {name: summary_of(done[name], len(pictures[name].images)) for name in CLASSES}
     spent = timings(pictures["dog"])
@@ -298,14 +294,15 @@ def run(
     return Reproduction(table, figures, (output / TABLE, *files))
 
 
-def _decisions(
-    output: Path, pictures: Pictures, seed: int, believed: dict[str, list[Floats]]
-) -> Path:
-    """Draw figure 6: the paper's two methods, and the best of ours."""
-    masks = pictures.take(halves(pictures, seed)[1]).masks
-    names = ("kohli-torr, last", "likelihood", "likelihood on held-out logits")
-    shown = {name: believed[name] for name in names}
-    return draw_decisions(output / "tarlow2012-decisions.png", shown, masks)
+def _decisions(output: Path, pictures: Pictures, seed: int, methods: dict[str, Believe]) -> Path:
+    """Draw figure 6: the paper's two methods, and likelihood training on honest logits."""
+    learnt, unseen = (pictures.take(half) for half in halves(pictures, seed))
+    problems = problems_of(learnt, unseen)[1]
+    shown = {
+        name: [methods[name](p).reshape(*mask.shape, 2) for p, mask in zip(problems, unseen.masks)]
+        for name in ("kohli-torr, last", "likelihood", "likelihood on held-out logits")
+    }
+    return draw_decisions(output / "tarlow2012-decisions.png", shown, unseen.masks)
 
 
 def _plain(summaries: dict[str, Summary]) -> dict[str, Any]:

@@ -61,6 +61,7 @@ def draw_decisions(
         better = int((ends[:, 1] > ends[:, 0]).sum())
         worse = int((ends[:, 1] < ends[:, 0]).sum())
         ax.plot([0, 1], [0, 1], color="0.8", lw=1, zorder=0)
+        ax.set(xlim=(0.2, 1.02), ylim=(0.2, 1.02), aspect="equal")
         ax.set_title(f"{name}\n{better} masks gain, {worse} lose", fontsize=9)
         ax.get_legend().remove()
     return _saved(path, figure)
