@@ -98,6 +98,7 @@ def compare(name, problems, maps, w):
     ours = [spent(lambda p=p: cl.probabilities(p, w, kind="surrogate")) for p in problems]
     theirs = [spent(lambda p=p: belief_propagation(p, rows)) for p in problems]
     missed = sum(found[1] is None for _, found in theirs)
+    settled = [found[1] or ITERATIONS for _, found in theirs]
     told = [
         np.mean([np.log(np.maximum(q[np.arange(y.size), y.ravel()], 1e-300)).mean()
                  for q, y in zip(beliefs, maps)])
@@ -106,21 +107,36 @@ def compare(name, problems, maps, w):
     ms = [1e3 * statistics.median(t for t, _ in runs) for runs in (ours, theirs)]
     print(
         f"{name}: ours {ms[0]:.0f} ms, log-likelihood {told[0]:.3f}; belief propagation "
-        f"{ms[1]:.0f} ms, {told[1]:.3f}, {missed} of {len(problems)} not settled "
-        f"in {ITERATIONS} iterations",
+        f"{ms[1]:.0f} ms, {told[1]:.3f}, {statistics.median(settled):.0f} iterations, "
+        f"{missed} of {len(problems)} not settled in {ITERATIONS}",
         flush=True,
     )
 
 
-def gradients(problems, maps, w):
-    """The gradient of one image beside its min-marginals, two labels."""
-    ratios = []
+def doors(name, problems, w):
+    """Probabilities of five labels on both cores: wall clock and CPU of one image."""
+    runs = []
+    for p in problems:
+        for _ in range(3):
+            begin = time.perf_counter()
+            runs.append(spent(lambda p=p: cl.probabilities(p, w, kind="surrogate", n_jobs=-1)))
+            runs[-1] = (runs[-1][0], time.perf_counter() - begin)
+    cpu, wall = (1e3 * statistics.median(column) for column in zip(*runs))
+    print(f"five labels, {name}: {wall:.0f} ms, {cpu:.0f} ms of CPU", flush=True)
+
+
+def gradients(name, problems, maps, w):
+    """Value and gradient of one image beside its min-marginals, two labels."""
+    costs = []
     for p, y in zip(problems, maps):
         truth = (y > 0).astype(np.uint8)
-        alone = min(spent(lambda p=p: energy_of(p, w).min_marginals())[0] for _ in range(3))
-        whole = min(spent(lambda p=p, y=truth: cl.likelihood([p], [y], w))[0] for _ in range(3))
-        ratios.append(whole / alone)
-    print(f"gradient / min-marginals, two labels: {statistics.median(ratios):.2f}")
+        alone = min(spent(lambda p=p: energy_of(p, w).min_marginals())[0] for _ in range(5))
+        whole = min(spent(lambda p=p, y=truth: cl.likelihood([p], [y], w))[0] for _ in range(5))
+        costs.append((whole / alone, 1e3 * alone, 1e3 * whole))
+    ratio, alone, whole = (statistics.median(column) for column in zip(*costs))
+    most = max(cost[0] for cost in costs)
+    print(f"gradient, {name}: {whole:.1f} ms, min-marginals alone {alone:.1f} ms, ratio "
+          f"{ratio:.2f}, at most {most:.2f}", flush=True)  # fmt: skip
 
 
 def large():
@@ -149,18 +165,28 @@ def main():
     shared = {"C": 1e4, "kind": "surrogate", "n_labels": LABELS, "n_jobs": -1}
     plain = cl.train(problems, maps, learner="logistic", **shared)
     learned = cl.train(problems, maps, learner="likelihood", max_steps=options.steps, **shared)
-    first = plain.w.reshape(LABELS, -1).copy()
-    first[:, -problems[0].n_edge_features :] = 0.05
-    compare("weak edges (logistic regression, edges 0.05)", problems, maps, first.ravel())
-    compare("learned edges", problems, maps, learned.w)
-    strong = learned.w.reshape(LABELS, -1).copy()
-    strong[:, -problems[0].n_edge_features :] *= 3
-    compare("three times the learned edges", problems, maps, strong.ravel())
+    edges = problems[0].n_edge_features
+
+    def with_edges(w, change, fields=LABELS):
+        rows = w.reshape(fields, -1).copy()
+        rows[:, -edges:] = change(rows[:, -edges:])
+        return rows.ravel()
+
+    five = {
+        "weak edges (logistic regression, edges 0.05)": with_edges(plain.w, lambda _: 0.05),
+        "learned edges": learned.w,
+        "three times the learned edges": with_edges(learned.w, lambda e: 3 * e),
+    }
+    for name, w in five.items():
+        doors(name, problems, w)
+        compare(name, problems, maps, w)
     binary = [(y > 0).astype(np.uint8) for y in maps]
-    two = cl.train(
-        problems, binary, learner="likelihood", C=1e4, max_steps=options.steps, n_jobs=-1
-    )
-    gradients(problems, maps, two.w)
+    shared = {"C": 1e4, "n_jobs": -1}
+    bare = cl.train(problems, binary, learner="logistic", **shared)
+    two = cl.train(problems, binary, learner="likelihood", max_steps=options.steps, **shared)
+    gradients("no edges", problems, maps, bare.w)
+    gradients("learned edges", problems, maps, two.w)
+    gradients("three times", problems, maps, with_edges(two.w, lambda e: 3 * e, 1))
 
 
 if __name__ == "__main__":

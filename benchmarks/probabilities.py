@@ -27,7 +27,7 @@ import cutlearn as cl
 from cutlearn.metrics import bootstrap, confusions, count_error, mean_iou, total
 from cutlearn.model.decide import best_for_count, best_for_iou
 from cutlearn.model.predict import least_energies
-from cutlearn.report.probabilities import beliefs
+from cutlearn.report.probabilities import beliefs, entropy
 
 # Training and test images at most, and the smaller side of an image at most.
 SMALLER = {"train": 24, "test": 40, "side": 160}
@@ -148,15 +148,18 @@ def active(name, data, seed):
             rest = [i for i in range(POOL) if i not in chosen]
             chosen += [rest[k] for k in choose(model, [pool[i][0] for i in rest])[:BATCH]]
 
-    curves = {
-        way: curve(
-            lambda model, rest, key=key: [r.image for r in sorted(model.rank(rest), key=key)]
-        )
-        for way, key in {"rank": lambda r: 0, "entropy": lambda r: -r.entropy}.items()
-    }
+    def doubtful(model, rest):
+        return np.argsort([-entropy(q).mean() for q in model.predict_proba(rest)])
+
     rng = np.random.default_rng(seed)
     draws = [curve(lambda _, rest: rng.permutation(len(rest))) for _ in range(DRAWS)]
-    return {"set": name, "seed": seed, "random": np.mean(draws, axis=0).tolist(), **curves}
+    return {
+        "set": name,
+        "seed": seed,
+        "random": np.mean(draws, axis=0).tolist(),
+        "entropy": curve(doubtful),
+        "rank": curve(lambda model, rest: [r.image for r in model.rank(rest)]),
+    }
 
 
 def show_active(results):

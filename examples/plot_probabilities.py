@@ -40,7 +40,7 @@ area, interval = best.area(new, level=0.9)
 true = np.array([t.sum() for t in truth])
 inside = (interval[:, 0] <= true) & (true <= interval[:, 1])
 print(f"areas: {inside.sum()} of {len(true)} inside of their 90 % interval")
-first = best.rank(new, window=32)[0]
+first = best.rank(new)[0]
 corner = first.windows[0]
 print(f"annotate image {first.image} next, and in it rows {corner.top}-{corner.bottom}, "
       f"columns {corner.left}-{corner.right}")  # fmt: skip

@@ -12,6 +12,8 @@ import numpy as np
 import cutlearn as cl
 from cutlearn.learn.kinds import KINDS
 from cutlearn.learn.steps import LEARNERS, LIKELIHOOD
+from cutlearn.model.kinds import KINDS as KINDS_OF_MODELS
+from cutlearn.model.parameters import CHOICES, check_parameters
 
 PAGE = Path(__file__).parent.parent / "docs" / "combinations.md"
 CERTIFIED, HOLDS = "certified", "not certified"
@@ -96,6 +98,29 @@ def likelihood_lines():
     return lines
 
 
+def fits(labels, learner, potentials):
+    """Whether a Segmenter takes these, in a few words."""
+    model = cl.Segmenter(labels=labels, learner=learner, potentials=potentials)
+    try:
+        check_parameters(model)
+    except cl.InputError as error:
+        return f"refused: {str(error).split(' of Segmenter must be ')[1].split('. Got')[0]}"
+    return "yes"
+
+
+def segmenter_rows():
+    """What a Segmenter takes of each kind of labels, and what it gives."""
+    lines = []
+    for labels, kind in KINDS_OF_MODELS.items():
+        learners = [f"`{n}`" for n in CHOICES if fits(labels, n, ("unary", "contrast")) == "yes"]
+        able = fits(labels, kind.learners[0], ("unary", "contrast", "envelope")) == "yes"
+        gives = "masks, probabilities, decisions, areas" if kind.believes else "masks"
+        lines.append(
+            f"| `{labels}` | {', '.join(learners)} | {'yes' if able else 'no'} | {gives} |"
+        )
+    return lines
+
+
 def page():
     """The page as text; learners that agree share a cell."""
     lines = [HEAD + f"Learners: {', '.join(f'`{name}`' for name in LEARNERS)}.", ""]
@@ -109,6 +134,13 @@ def page():
         f"Likelihood learners ({', '.join(f'`{name}`' for name in LIKELIHOOD)}) certify nothing:",
         "",
         *likelihood_lines(),
+        "",
+        "What a `Segmenter` takes of each kind of labels, and what it gives. Features are boosted",
+        "or linear with all of them; a likelihood has no loss.",
+        "",
+        "| `labels=` | `learner=` | envelopes | gives |",
+        "| --- | --- | --- | --- |",
+        *segmenter_rows(),
     ]
     return "\n".join(lines) + "\n"
 

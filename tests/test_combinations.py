@@ -20,7 +20,7 @@ import combinations
 WRITTEN = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in combinations.PAGE.read_text().splitlines()
-    if line.startswith("| ") and not line.startswith(("| labels", "| ---"))
+    if line.startswith("| ") and not line.startswith(("| labels", "| ---", "| `"))
 ]
 
 
@@ -48,6 +48,15 @@ def test_likelihood_learners():
     found = combinations.likelihood_lines()
     assert len(found) == 2 * (len(KINDS) + 1)
     assert "\n".join(found) in text
+
+
+def test_what_a_segmenter_takes():
+    text = combinations.PAGE.read_text()
+    found = combinations.segmenter_rows()
+    assert [row.split("`")[1] for row in found] == ["binary", "ordered", "surrogate", "unordered"]
+    assert "\n".join(found) in text
+    refused = combinations.fits("ordered", "likelihood", ("unary",))
+    assert "learns binary and surrogate ones" in refused
 
 
 def all_planes(task, kind):

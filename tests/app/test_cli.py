@@ -1,3 +1,4 @@
+import csv
 import json
 import subprocess
 import sys
@@ -8,7 +9,15 @@ from click.testing import CliRunner
 
 import cutlearn as cl
 from cutlearn.app.cli import main
-from cutlearn.images import read_values, write_mask
+from cutlearn.images import (
+    pasture,
+    read_folder,
+    read_image,
+    read_values,
+    write_mask,
+    write_probability,
+)
+from cutlearn.model.calibrate import uncalibrated
 from small_folders import make_folders
 
 FAST = ["--features", "linear", "--C", "10", "--tol", "0.05", "--jobs", "1"]
@@ -52,7 +61,7 @@ def test_version():
     assert run("--version").stdout.strip() == f"cutlearn, version {cl.__version__}"
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "show", "demo"])
+@pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "rank", "show", "demo"])
 def test_every_command_has_help(command):
     done = run(command, "--help")
     assert done.exit_code == 0
@@ -180,6 +189,63 @@ def test_evaluate_tells_how_far_probabilities_can_be_believed(world):
     assert "log-likelihood" in table
 
 
+def test_predict_writes_areas_as_area_gives_them(world, tmp_path):
+    _, images, _, model = world
+    file = tmp_path / "areas.csv"
+    done = run("predict", model, images, "-o", tmp_path / "out", "--areas", file)
+    assert done.exit_code == 0, done.stderr
+    assert str(file) in done.stdout
+    titles, *rows = csv.reader(file.read_text().splitlines())
+    assert titles == ["name", "label", "mask_pixels", "expected_pixels", "low", "high"]
+    folder = read_folder(images)
+    value, interval = cl.load(model).area([folder.image(i) for i in range(len(folder))])
+    for row, name, v, (low, high) in zip(rows, folder.names, value, interval, strict=True):
+        found = read_values(tmp_path / "out" / f"{name}.png")
+        assert row[:3] == [name, "1", str(int((found > 0).sum()))]
+        assert np.abs(np.array(row[3:], float) - [v, low, high]).max() < 0.1
+    assert not (tmp_path / "out" / "probability").exists()
+
+
+def test_areas_want_held_out_images(world, tmp_path):
+    _, images, _, model = world
+    bare = cl.load(model).set_params(calibration=None)
+    bare.calibration_ = uncalibrated(2)
+    bare.save(tmp_path / "bare.model")
+    done = run("predict", tmp_path / "bare.model", images, "-o", tmp_path / "out",
+               "--areas", tmp_path / "a.csv")  # fmt: skip
+    assert done.exit_code == 2
+    assert "no held-out areas found" in done.stderr
+    assert not (tmp_path / "a.csv").exists()
+
+
+def test_rank_orders_the_folder_and_writes_a_page(world, tmp_path):
+    _, images, _, model = world
+    folder, file = read_folder(images), tmp_path / "next.html"
+    pictures = [folder.image(i) for i in range(len(folder))]
+    order = cl.load(model).rank(pictures)
+    said = json.loads(run("rank", model, images, "-o", file, "--json").stdout)
+    assert [r["name"] for r in said["images"]] == [folder.names[r.image] for r in order]
+    first = order[0].windows[0]
+    assert said["images"][0]["windows"][0] == [first.top, first.bottom, first.left, first.right]
+    text = file.read_text()
+    assert text.count("data:image/jpeg") == 3 * len(order)
+    assert text.index(said["images"][0]["name"]) < text.index(said["images"][1]["name"])
+    table = run("rank", model, images).stdout
+    assert table.index(said["images"][0]["name"]) < table.index(said["images"][1]["name"])
+
+
+def test_windows_of_resized_images_are_told_in_pixels_of_the_file(world):
+    _, images, _, model = world
+    said = json.loads(run("rank", model, images, "--min-side", 20, "--json").stdout)
+    folder = read_folder(images)
+    for image in said["images"]:
+        h, w = folder.image(folder.names.index(image["name"])).shape[:2]
+        ends = np.array(image["windows"])
+        assert (ends[:, 1] <= h).all()
+        assert (ends[:, 3] <= w).all()
+        assert (ends[:, 1] - ends[:, 0]).min() >= h // 5  # four windows along the shorter side
+
+
 def test_evaluate_writes_a_report_on_demand(world, tmp_path):
     _, images, masks, model = world
     file = tmp_path / "page.html"
@@ -220,6 +286,35 @@ def test_show_names_every_weight_and_step(world):
     said = json.loads(run("show", model, "--json").stdout)
     assert said["weights"] == dict(zip(fitted.w_names_, fitted.w_.tolist()))
     assert len(said["curve"]) == fitted.n_steps_
+
+
+def test_several_labels_from_folder_to_folder(tmp_path):
+    images, masks = tmp_path / "images", tmp_path / "masks"
+    for folder in (images, masks):
+        folder.mkdir()
+    for seed in range(3):
+        made = pasture(seed, (32, 40))
+        for k in range(3):
+            assert (made.labels == k).any()
+        write_probability(images / f"{seed}.png", made.image[..., 0])
+        write_mask(masks / f"{seed}.png", made.labels)
+    model, out = tmp_path / "m", tmp_path / "out"
+    several = ["--labels", "surrogate", "--learner", "logistic"]
+    done = run("fit", images, masks, "-o", model, *FAST, *several)
+    assert done.exit_code == 0, done.stderr
+    done = run("predict", model, images, "-o", out, "--probability", "--jobs", 1)
+    assert done.exit_code == 0, done.stderr
+    assert "masks (0 to 2), probabilities in probability/, labels above 0 cover" in done.stdout
+    (wanted,) = cl.load(model).predict([read_image(images / "1.png")])
+    assert np.array_equal(read_values(out / "1.png"), wanted)
+    maps = [read_values(out / "probability" / f"1.{k}.png").astype(int) for k in range(3)]
+    assert np.abs(sum(maps) - 65535).max() <= 2
+    refused = run("evaluate", model, images, masks)
+    assert refused.exit_code == 2
+    assert "a model of 3 labels found" in refused.stderr
+    refused = run("fit", images, masks, "-o", model, *FAST, "--labels", "surrogate")
+    assert refused.exit_code == 2
+    assert "one of ('likelihood', 'logistic')" in refused.stderr
 
 
 def test_min_side_is_kept_by_the_model_and_masks_come_back_at_full_size(world, tmp_path):

@@ -113,6 +113,10 @@ def test_strict_tells_that_the_gap_was_not_reached(tmp_path, folders, monkeypatc
     strict = run(*args, "-o", tmp_path / "strict", "--strict", "--json")
     assert strict.exit_code == 3
     assert json.loads(strict.stdout)["converged"] is False
+    likely = run(*args, "-o", tmp_path / "likely", "--strict", "--learner", "logistic")
+    assert likely.exit_code == 3
+    assert "likelihood (STILL WINNING; no gap is proved)" in likely.stdout
+    assert "cutlearn: training stopped after 1 steps" in likely.stderr
     assert (tmp_path / "strict").exists()
 
 

@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 from cutlearn.errors import InputError
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.windows import window_means
 from features.worlds import world
 
 SMALL = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)
@@ -71,12 +72,12 @@ def test_round_trip_is_the_identity(features):
     assert same(arrays.values(), again.values())
 
 
-def test_centers_are_the_means_of_the_training_features():
+def test_centers_are_the_means_of_windows_of_the_training_images():
     images, masks = world(3)
     f = Featurizer("linear", n_jobs=1)
     rows = f.fit(images, masks)
-    assert f.centers_.shape == (3, len(f.node_names_))
-    assert f.centers_ == pytest.approx(np.array([r.mean(axis=0) for r in rows]), abs=1e-5)
+    wanted = [window_means(r, mask.shape) for r, mask in zip(rows, masks)]
+    assert np.array_equal(f.centers_, np.concatenate(wanted))
     arrays, described = f.to_arrays()
     del arrays["centers"]
     assert Featurizer.from_arrays(arrays, described).centers_.shape == (0, len(f.node_names_))

@@ -131,6 +131,27 @@ def test_interrupted_and_resumed_is_uninterrupted(tmp_path, learner):
         learn(problems, labels, learner, C=3.0, checkpoint=file)
 
 
+def test_the_race_is_told_and_an_interrupt_in_it_costs_only_the_race(tmp_path):
+    problems, labels = images(7)
+    told = []
+    whole = learn(problems, labels, max_steps=10, callback=told.append)
+    numbers = [step.number for step in told]
+    # Logistic regression and 4 racers of 20 steps, 2 of 40 more, unless they come to rest.
+    race = numbers.count(0)
+    assert 60 < race < 300 + 160
+    assert numbers[race:] == list(range(1, len(whole.steps) + 1))
+    file, left = tmp_path / "run", iter(range(race - 5))
+
+    def stop(step):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="after 0 steps; nothing is saved"):
+        learn(problems, labels, max_steps=10, checkpoint=file, callback=stop)
+    again = learn(problems, labels, max_steps=10, checkpoint=file)
+    assert again.w.tobytes() == whole.w.tobytes()
+
+
 def test_threads_give_the_same_bits():
     problems, labels = images(8, count=5)
     one, three = (learn(problems, labels, n_jobs=jobs, max_steps=25) for jobs in (1, 3))

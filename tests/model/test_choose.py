@@ -18,6 +18,7 @@ from cutlearn.model.choose import (
     choose,
     predict_all,
 )
+from cutlearn.model.judge import Likelihood
 from cutlearn.model.kinds import Binary
 from tiny_problems import with_regions
 
@@ -109,6 +110,47 @@ def test_a_likelihood_is_judged_by_that_of_held_out_images(learner):
                 found.append(np.log(q[known, masks[i].ravel()[known]]).mean())
         wanted[C] = np.mean(found)
     assert {row["C"]: row["judged"] for row in judged["path"]} == pytest.approx(wanted, rel=1e-9)
+
+
+def striped(n=3, shape=(10, 12)):
+    """Problems with edges, whose masks are two halves and whose one feature is noisy."""
+    rng = np.random.default_rng(0)
+    problems, masks = [], []
+    for k in range(n):
+        mask = np.zeros(shape, np.uint8)
+        mask[:, 3 + k :] = 1
+        nodes = np.stack([np.ones(shape), mask + rng.normal(0, 1.0, shape)], axis=-1)
+        edges = np.ones((2 * mask.size - sum(shape), 1), np.float32)
+        problems.append(Problem(nodes.astype(np.float32), edge_features=edges, shape=shape,
+                                connectivity=4))  # fmt: skip
+        masks.append(mask)
+    return problems, masks
+
+
+def test_edges_that_help_stay_and_rivals_are_judged_alike():
+    problems, masks = striped()
+    settings = plan(learner="likelihood", C="auto", tol=0.3, rivals=("logistic",), calibration=None)
+    chosen = choose(problems, masks, settings)
+    rows = chosen.judged["path"]
+    assert [(r["learner"], r["C"]) for r in rows] == [
+        (learner, C) for learner in ("likelihood", "logistic") for C in LIKELIHOOD_PATH
+    ]
+    alone = choose(problems, masks, plan(learner="logistic", C="auto", tol=0.3)).judged["path"]
+    assert [r["judged"] for r in rows[3:]] == [r["judged"] for r in alone]
+    assert chosen.judged["learner"] == "likelihood"
+    assert chosen.w[-1] > 0.1
+
+
+def test_edges_that_harm_are_left_out(monkeypatch):
+    monkeypatch.setattr(Likelihood, "note", lambda self, image, w: -100.0 * w[-1] + 1e-3 * image)
+    problems, masks = striped()
+    settings = plan(learner="likelihood", C="auto", tol=0.3, rivals=("logistic",))
+    chosen = choose(problems, masks, settings)
+    assert chosen.judged["learner"] == "logistic"
+    assert chosen.w[-1] == 0
+    alone = choose(problems, masks, plan(learner="logistic", C=chosen.result.C, tol=0.3))
+    assert np.array_equal(chosen.w, alone.w)
+    assert chosen.calibration.scale == alone.calibration.scale
 
 
 def test_a_likelihood_needs_no_regulariser():

@@ -167,11 +167,8 @@ def test_a_file_with_negative_edges_is_refused(surrogate, tmp_path):
 
 
 def test_interrupted_on_two_threads_and_resumed_is_uninterrupted(surrogate, tmp_path):
-    told = []
-
     def stop(step):
-        told.append(step)
-        if len(told) == 40:
+        if step.number == 10:
             raise KeyboardInterrupt
 
     with pytest.raises(Interrupted, match="Run the same call again"):
@@ -219,7 +216,7 @@ def test_unordered_masks_are_ends_of_expansions(unordered):
         ({"labels": "unordered", "learner": "likelihood"}, "learns binary and surrogate ones"),
         ({"labels": "ordered", "learner": "likelihood"}, "learns binary and surrogate ones"),
         ({"labels": "unordered", "potentials": ("unary", "envelope")}, "without 'envelope'"),
-        ({"labels": "unordered", "loss": "count"}, "needs ordered labels found"),
+        ({"labels": "unordered", "loss": "count"}, "needs no order when labels are unordered"),
         ({"loss": "count"}, "which needs no loss"),
     ],
 )

@@ -73,6 +73,20 @@ def test_a_model_without_probabilities_has_a_page_too(judged):
     assert len(found.pictures) == 2 * len(bare) + 2
 
 
+def test_a_machine_shows_its_shapes():
+    worlds = [cells(seed, (32, 48)) for seed in range(3)]
+    images, truths = [w.image for w in worlds], [w.labels for w in worlds]
+    model = cl.BoltzmannSegmenter(
+        shape=(12, 16), hidden=(16, 8), words=(32, 16), epochs=(20, 20), refine=False, n_jobs=1
+    ).fit(images, truths)
+    masks = model.predict(images)
+    figures = evaluation_of("abc", [confusion(t, m) for t, m in zip(truths, masks)])
+    shown = [Shown(*parts) for parts in zip("abc", images, truths, masks)]
+    found = Reader(page("shapes", model, figures, shown))
+    assert len(found.pictures) == 2 * 3 + 1 + 1
+    assert sum(src.startswith("data:image/png") for src in found.pictures) == 1
+
+
 def test_images_are_shown_from_the_worst_to_the_best():
     truth = np.ones((1, 10), np.uint8)
     masks = [np.arange(10)[None] < k for k in (7, 1, 4, 10, 2)]

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 from cutlearn.errors import InputError
 from cutlearn.report.displays_probability import ProbabilityDisplay, ReliabilityDisplay, RocDisplay
 from cutlearn.report.evaluate import evaluation_of
-from cutlearn.report.probabilities import BINS, LEAST, beliefs
+from cutlearn.report.probabilities import BINS, LEAST, beliefs, entropy
 
 
 def drawn(rng, shape=(20, 30), honest=True):
@@ -99,3 +99,10 @@ def test_maps_show_probability_and_entropy():
     assert shown.axes_[0, 2].images[0].get_clim() == (0, 1)
     with pytest.raises(InputError, match="one for each"):
         ProbabilityDisplay([q[..., 1]], []).plot()
+
+
+def test_entropy_is_that_of_the_definition():
+    q = np.random.default_rng(0).dirichlet(np.ones(3), 50)
+    wanted = [-sum(p * np.log2(p) for p in row) for row in q]
+    assert np.abs(entropy(q) - wanted).max() < 1e-12
+    assert entropy([[1.0, 0.0, 0.0]]).tolist() == [0.0]

@@ -1,4 +1,4 @@
-"""The command line: `cutlearn fit`, `predict`, `evaluate`, `show`, `demo` and `reproduce`.
+"""The command line: `cutlearn fit`, `predict`, `evaluate`, `rank`, `show`, `demo` and `reproduce`.
 
 Only the words of the commands are here, so that `cutlearn --help` answers at once; what a command
 does is imported when it runs.
@@ -105,6 +105,14 @@ def main(ctx: click.Context) -> None:
 @click.argument("masks", type=FOLDER)
 @click.option("-o", "--output", "model", type=FILE, required=True, help="The model to write.")
 @click.option(
+    "--labels",
+    type=click.Choice(["binary", "ordered", "surrogate", "unordered"]),
+    default="binary",
+    show_default=True,
+    help="What the masks hold: two labels, or ids from 0: ordered, such as layers; without an "
+    "order, for probabilities (surrogate, by --learner likelihood) or for masks (unordered).",
+)
+@click.option(
     "--loss",
     type=click.Choice(["hamming", "count"]),
     default="hamming",
@@ -171,14 +179,21 @@ def fit(**options: Any) -> int:
 @click.option(
     "--probability",
     is_flag=True,
-    help="Write DIR/probability/name.png too: 16-bit grey, 65535 is a probability of 1.",
+    help="Write DIR/probability/name.png too: 16-bit grey, 65535 is a probability of 1. Of "
+    "several labels, name.0.png, name.1.png, ..",
+)
+@click.option(
+    "--areas",
+    type=FILE,
+    metavar="AREAS.csv",
+    help="Write a table too: areas in the masks, expected areas and their 95 % intervals, pixels.",
 )
 @click.option(
     "--object-value",
     type=click.IntRange(1, 255),
     default=255,
     show_default=True,
-    help="Value of the object in the masks that are written.",
+    help="Value of the object in the masks that are written; of several labels, their ids are.",
 )
 @_jobs
 @_min_side
@@ -209,6 +224,22 @@ def evaluate(**options: Any) -> int:
     from cutlearn.app.commands import evaluate_command
 
     return evaluate_command(**options)
+
+
+@main.command(short_help="Say which images to annotate next.")
+@click.argument("model", type=FILE)
+@click.argument("images", type=FOLDER)
+@click.option(
+    "-o", "--output", type=FILE, metavar="PAGE.html", help="Write a page with the first ones too."
+)
+@_jobs
+@_min_side
+@_machines
+def rank(**options: Any) -> int:
+    """Order IMAGES, which have no masks, by what annotating them would tell of all of them."""
+    from cutlearn.app.rank import rank_command
+
+    return rank_command(**options)
 
 
 @main.command()

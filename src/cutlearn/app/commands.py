@@ -4,6 +4,8 @@ Images go through one at a time per thread, so a folder of any length needs the 
 A model that was fitted on resized images resizes new ones too, and its masks are painted back.
 """
 
+import csv
+import io
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -15,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.app.fit import tell_notes
+from cutlearn.app.models import believes, load_model, worked_at
 from cutlearn.app.tables import percent, percent_spread, text_table
 from cutlearn.app.watch import Watch
 from cutlearn.errors import InputError
 from cutlearn.images.folder import Folder, read_folder, write_mask, write_probability
-from cutlearn.images.resize import resize_image, resize_labels, side_shape
+from cutlearn.images.resize import resize_image, resize_labels
 from cutlearn.metrics import confusion
 from cutlearn.report.evaluate import Evaluation, evaluation_of
 from cutlearn.report.page import Shown, page, worth_a_look
@@ -31,7 +34,8 @@ from cutlearn.store import atomic_write
 Mask = NDArray[np.uint8]
 Belief = NDArray[np.float32]
 
-MOST_SIDE = 16_384
+AREAS = ("name", "label", "mask_pixels", "expected_pixels", "low", "high")
+AREA_LEVEL = 0.95
 
 
 def predict_command(
@@ -39,6 +43,7 @@ def predict_command(
     images: str,
     output: str,
     probability: bool,
+    areas: str | None,
     object_value: int,
     jobs: int | None,
     min_side: int | None,
@@ -46,37 +51,74 @@ def predict_command(
 ) -> int:
     """Write a mask for every image of a folder; gives the exit code."""
     begin = time.monotonic()
-    estimator = _load(model, jobs)
+    estimator = load_model(model, jobs)
     folder, out = read_folder(images), Path(output)
     if out.resolve() == Path(images).resolve():
         raise InputError(
             f"{out}: the folder of the images found; another one was wanted, so that no image is "
             "overwritten by its mask. Name another folder."
         )
+    if areas is not None and not believes(estimator):
+        raise InputError(
+            f"{model}: no held-out areas found in this model; intervals come from them. Fit it "
+            "with a calibration, or leave out --areas."
+        )
     tell_notes(folder)
     out.mkdir(parents=True, exist_ok=True)
-    shares = []
+    several = len(estimator.classes_) > 2
+    shares, rows = [], []
+    asks_belief = probability or areas is not None
     with Watch() as watch:
-        found = _found(estimator, folder, range(len(folder)), min_side, probability)
+        found = _found(estimator, folder, range(len(folder)), min_side, asks_belief)
         for i, (mask, belief) in enumerate(watch.count(found, len(folder), "predicting")):
-            write_mask(out / f"{folder.names[i]}.png", mask, object_value)
-            if belief is not None:
-                path = out / "probability" / f"{folder.names[i]}.png"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_probability(path, belief[..., 1])
-            shares.append(float(mask.mean()))
+            write_mask(out / f"{folder.names[i]}.png", mask, None if several else object_value)
+            if belief is not None and probability:
+                _write_belief(out / "probability", folder.names[i], belief)
+            if belief is not None and areas is not None:
+                rows += _area_rows(estimator, folder.names[i], mask, belief)
+            shares.append(float((mask > 0).mean()))
+    if areas is not None:
+        _write_areas(areas, rows)
     seconds = time.monotonic() - begin
     if as_json:
-        areas = [{"name": n, "share": round(s, 6)} for n, s in zip(folder.names, shares)]
-        said = {"output": str(out), "object_value": object_value, "seconds": round(seconds, 2)}
-        click.echo(json.dumps({**said, "images": areas}))
+        parts = [{"name": n, "share": round(s, 6)} for n, s in zip(folder.names, shares)]
+        said = {"output": str(out), "object_value": None if several else object_value,
+                "seconds": round(seconds, 2)}  # fmt: skip
+        click.echo(json.dumps({**said, "images": parts}))
     else:
-        maps = ", probabilities of the object in probability/" if probability else ""
+        values = f"0 to {estimator.classes_[-1]}" if several else f"0 and {object_value}"
+        objects = "labels above 0 cover" if several else "the object covers"
+        maps = ", probabilities in probability/" if probability else ""
+        maps += "" if areas is None else f", areas in {areas}"
         click.echo(
-            f"{out}: {len(folder)} masks (0 and {object_value}){maps}, the object covers "
+            f"{out}: {len(folder)} masks ({values}){maps}, {objects} "
             f"{percent(float(np.mean(shares)))} on average, {clock(seconds)}"
         )
     return 0
+
+
+def _area_rows(estimator: Any, name: str, mask: Mask, belief: Belief) -> list[tuple[Any, ...]]:
+    """A row of the table of areas for each label above 0."""
+    rows = []
+    for label in range(1, belief.shape[-1]):
+        expected = estimator.calibration_.area(belief, label, AREA_LEVEL)
+        rows.append((name, label, int((mask == label).sum()), *(f"{v:.1f}" for v in expected)))
+    return rows
+
+
+def _write_areas(path: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows([AREAS, *rows])
+    atomic_write(path, table.getvalue().encode())
+
+
+def _write_belief(folder: Path, name: str, belief: Belief) -> None:
+    """Write the probability of the object, or of several labels that of each."""
+    parts = {"": 1} if belief.shape[-1] == 2 else {f".{k}": k for k in range(belief.shape[-1])}
+    for part, label in parts.items():
+        path = folder / f"{name}{part}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_probability(path, belief[..., label])
 
 
 def evaluate_command(
@@ -92,13 +134,17 @@ def evaluate_command(
 ) -> int:
     """Compare predicted with true masks; gives the exit code."""
     begin = time.monotonic()
-    estimator = _load(model, jobs)
+    estimator = load_model(model, jobs)
+    if len(estimator.classes_) > 2:
+        raise InputError(
+            f"{model}: a model of {len(estimator.classes_)} labels found; one of two was wanted "
+            "here. Use its score in Python."
+        )
     folder = read_folder(images, masks, object_value=object_value, void_value=void_value,
                          n_labels=2)  # fmt: skip
     tell_notes(folder)
     # Models of old files have no probabilities; their masks are compared all the same.
-    calibration = getattr(estimator, "calibration_", None)
-    settings = min_side, calibration is None or calibration.n_images > 0
+    settings = min_side, believes(estimator)
     tables, believed = [], []
     with Watch() as watch:
         whole = _found(estimator, folder, range(len(folder)), *settings)
@@ -164,37 +210,15 @@ def evaluation_text(figures: Evaluation) -> str:
                       "(in brackets: 95 % interval over draws of images)"])  # fmt: skip
 
 
-def _load(model: str, jobs: int | None) -> Any:
-    from cutlearn.model.files import load
-
-    estimator = load(model)
-    thread_count(jobs)  # refuses 0 before any work
-    estimator.n_jobs = jobs
-    return estimator
-
-
 def _found(
     estimator: Any, folder: Folder, chosen: Sequence[int], min_side: int | None, probability: bool
 ) -> Iterator[tuple[Mask, Belief | None]]:
     """Masks and, if asked for, probabilities of some images at full size, a few at a time."""
-    side = min_side if min_side is not None else _side_of(estimator.card_)
     threads = thread_count(-1 if estimator.n_jobs is None else estimator.n_jobs)
     for first in range(0, len(chosen), threads):
         images = [folder.image(i) for i in chosen[first : first + threads]]
         shapes = [image.shape[:2] for image in images]
-        if side is not None:
-            images = [resize_image(i, side_shape(s, side)) for i, s in zip(images, shapes)]
+        images = [worked_at(image, estimator, min_side) for image in images]
         maps = estimator.predict_proba(images) if probability else [None] * len(images)
         for mask, q, shape in zip(estimator.predict(images), maps, shapes):
             yield resize_labels(mask, shape), None if q is None else resize_image(q, shape)
-
-
-def _side_of(card: dict[str, Any]) -> int | None:
-    """The size that a model was fitted at; a file may say anything, so it is checked."""
-    side = card.get("min_side")
-    if side is not None and (type(side) is not int or not 1 <= side <= MOST_SIDE):
-        raise InputError(
-            f"model: min_side {side!r} found in its card; a number of pixels from 1 to "
-            f"{MOST_SIDE} was wanted. Name it with --min-side, or fit again."
-        )
-    return side

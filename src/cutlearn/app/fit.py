@@ -27,6 +27,7 @@ def fit_command(
     images: str,
     masks: str,
     model: str,
+    labels: str,
     loss: str,
     learner: str,
     C: float | str,
@@ -43,15 +44,15 @@ def fit_command(
     """Learn a model from two folders and write it; gives the exit code."""
     begin = time.monotonic()
     target = _target(model)
-    # Two labels: that a third is refused here spares the user the time of the features.
+    # That a third label is refused here, if two are wanted, spares the time of the features.
     folder = read_folder(images, masks, object_value=object_value, void_value=void_value,
-                         n_labels=2)  # fmt: skip
+                         n_labels=2 if labels == "binary" else None)  # fmt: skip
     tell_notes(folder)
     from cutlearn.model.parameters import check_parameters, plain_C
     from cutlearn.model.segmenter import Segmenter
 
-    estimator = Segmenter(loss=loss, learner=learner, C=C, tol=tol, features=features,
-                          n_jobs=jobs, random_state=seed)  # fmt: skip
+    estimator = Segmenter(labels=labels, loss=loss, learner=learner, C=C, tol=tol,
+                          features=features, n_jobs=jobs, random_state=seed)  # fmt: skip
     check_parameters(estimator)
     part = target.with_name(f"{target.name}.part")
     resumed = part.is_dir() and any(part.iterdir())
@@ -69,6 +70,7 @@ def fit_command(
     said = {
         "model": str(target),
         "images": len(folder),
+        "labels": len(estimator.classes_),
         "weights": len(estimator.w_),
         "loss": loss,
         "learner": learner,

@@ -79,13 +79,12 @@ def _linear(estimator: "Segmenter") -> Parts:
 
 def said_of_fit(estimator: "Segmenter") -> str:
     """Say how the training ended: at a certified gap, or where a likelihood came to rest."""
-    wanted = percent(estimator.tol)
     if math.isnan(estimator.gap_):
-        end = "progress ended" if estimator.converged_ else f"STILL WINNING more than {wanted}"
+        end = "progress ended" if estimator.converged_ else "STILL WINNING"
         return f"likelihood ({end}; no gap is proved)"
     proof = "certified" if estimator.certified_ else "not certified"
     state = proof if estimator.converged_ else "NOT REACHED"
-    return f"gap {percent(estimator.gap_)} ({wanted} wanted, {state})"
+    return f"gap {percent(estimator.gap_)} ({percent(estimator.tol)} wanted, {state})"
 
 
 def _finite(value: float) -> float | None:

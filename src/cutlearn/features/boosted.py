@@ -9,7 +9,7 @@ questions ("label 2 or higher?", "label 2 or another?"), each with trees of its 
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -62,6 +62,12 @@ class Recipe:
     step: int = 1
 
 
+def default_recipe(bank: Bank) -> Recipe:
+    """The measured default of a kind of image; docs/decisions/0002-default-features.md."""
+    recipe = Recipe()
+    return replace(recipe, copies=1) if bank.kind == "microscopy" else recipe
+
+
 @dataclass(frozen=True)
 class Item:
     """One image to learn from: an original, or a copy in the fold of its original."""
@@ -84,15 +90,24 @@ class Boosted:
 
     def logits(self, image: Image, extra: Float32 | None = None) -> list[Float32]:
         """Logits of a new image, one (h, w) float32 a stage."""
-        shape, scale = (image.shape[0], image.shape[1]), self.bank.scale
-        image, extra = shrink(image, scale), shrink(extra, scale)
-        stack = self.bank.stack(image, extra)
-        maps: list[Float32] = []
-        for trees in self.stages:
-            if maps:
-                add_context(stack, maps[-1], image, self.bank.kind)
-            maps.append(trees.evaluate(stack.columns(), self.step))
-        return [enlarge(logit, scale, shape) for logit in maps]
+        return answer([self], image, extra)[0]
+
+
+def answer(models: Sequence[Boosted], image: Image, extra: Float32 | None = None) -> Answers:
+    """Give the logits of a new image for several questions, whose models share a bank."""
+    if not models:
+        return []
+    bank, shape = models[0].bank, (image.shape[0], image.shape[1])
+    image, extra = shrink(image, bank.scale), shrink(extra, bank.scale)
+    stack = bank.stack(image, extra)
+    columns, answers = stack.columns(), []
+    for model in models:
+        own, maps = stack.copy(), [model.stages[0].evaluate(columns, model.step)]
+        for trees in model.stages[1:]:
+            add_context(own, maps[-1], image, bank.kind)
+            maps.append(trees.evaluate(own.columns(), model.step))
+        answers.append([enlarge(logit, bank.scale, shape) for logit in maps])
+    return answers
 
 
 def fit_questions(

@@ -87,6 +87,10 @@ class Stack:
                 self.seen.append((plane, *move))
                 self.names.append(f"{name}.{k}@{move[0]},{move[1]}")
 
+    def copy(self) -> "Stack":
+        """Give a stack that can be added to alone; the planes are shared."""
+        return Stack(self.shape, list(self.planes), list(self.seen), list(self.names))
+
     def columns(self) -> Columns:
         """Pad all planes by the largest offset and table the starts."""
         h, w = self.shape

@@ -8,7 +8,7 @@ standardised with the training images' mean and deviation. Edge features lie in 
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from cutlearn.features.boosted import (
     Boosted,
     Progress,
     Recipe,
+    answer,
+    default_recipe,
     fit_questions,
     read_questions,
 )
@@ -28,6 +30,7 @@ from cutlearn.features.edges import edge_features, edge_names
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import VOID, read_image, read_training
 from cutlearn.features.regions import SIZE, checked_families, superpixels
+from cutlearn.features.windows import window_means
 
 MODES = ("boosted", "linear", "given")
 FORMAT = 1
@@ -75,7 +78,7 @@ class Featurizer:
     bank_ : Bank
         The chosen recipe of the bank.
     node_names_, edge_names_, region_names_ : list of str
-    centers_ : (n, F) array, the mean node features of each image that it was fitted on
+    centers_ : (k, F) array, the mean node features of all windows of the training images
     """
 
     def __init__(
@@ -158,7 +161,7 @@ class Featurizer:
         rows, names = [m[0] for m in made], made[0][1]
         mean, scale = _moments(rows, [label[..., 0] for label in labels])
         rows = [_standardise(r, mean, scale) for r in rows]
-        centers = np.stack([r.mean(axis=0, dtype=np.float64) for r in rows])
+        centers = np.concatenate([window_means(r, y.shape[:2]) for r, y in zip(rows, labels)])
         self._fitted = _Fitted(bank, boosted, n_extra, names, mean, scale, centers)
         return rows
 
@@ -186,7 +189,7 @@ class Featurizer:
                 f"image: {found} extra channels found; the {fitted.n_extra} of the training images "
                 "were wanted. Bring the same arrays as in fit."
             )
-        maps = [trees.logits(picture, given) for trees in fitted.boosted]
+        maps = answer(fitted.boosted, picture, given)
         rows, _ = _columns(self._mode(), fitted.bank, maps, picture, given)
         return _standardise(rows, fitted.mean, fitted.scale)
 
@@ -333,12 +336,6 @@ class Featurizer:
 
             raise NotFittedError("This Featurizer is not fitted yet. Call fit first.")
         return self._fitted
-
-
-def default_recipe(bank: Bank) -> Recipe:
-    """The measured default of a kind of image; docs/decisions/0002-default-features.md."""
-    recipe = Recipe()
-    return replace(recipe, copies=1) if bank.kind == "microscopy" else recipe
 
 
 def _columns(

@@ -10,7 +10,7 @@ import hashlib
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
 AnyLayout = Layout | SurrogateLayout
+Tell = Callable[[Step], None]
 
 # A run stops when so many steps together lower f by less than its share `tol`, or, with a fixed
 # step, would move w by less.
@@ -86,18 +87,18 @@ class Ascent:
             if Path(file).exists():
                 self._restore()
 
-    def begin(self, threads: int) -> None:
+    def begin(self, threads: int, tell: Tell | None = None) -> None:
         """Start from logistic regression, and from where it wins the race."""
         if self.setting.learner == "logistic":
             return
         first = self._other("logistic", self.seen, START_TOL, START_STEPS)
-        first._go(threads)
+        first._go(threads, tell)
         self.w, self.spent = first.best_w, first._spent()
         self.best, self.best_w = first.best, first.best_w
         if self.setting.learner == "likelihood":
-            self.w = self._race(first.best_w, threads)
+            self.w = self._race(first.best_w, threads, tell)
 
-    def _race(self, w: Vector, threads: int) -> Vector:
+    def _race(self, w: Vector, threads: int, tell: Tell | None) -> Vector:
         """Give the weights of the start that gets furthest on some of the images."""
         part = self.seen[:: -(-len(self.seen) // MOST_RACING)]
         racers = []
@@ -109,16 +110,18 @@ class Ascent:
             leading = sorted(leading, key=lambda run: run.best)[:places]
             for racer in leading:
                 racer.setting = replace(racer.setting, max_steps=most)
-                racer._go(threads)
+                racer._go(threads, tell)
         self.spent += sum(racer._spent() for racer in racers)
         return min(racers, key=lambda run: run.best).best_w
 
     def _other(self, learner: str, seen: Sequence[Evidence], tol: float, most: int) -> "Ascent":
         return Ascent(self.field, seen, Settings(learner, self.setting.C, tol, 1, most), None)
 
-    def _go(self, threads: int) -> None:
+    def _go(self, threads: int, tell: Tell | None) -> None:
         while not self.done():
-            self.step(threads)
+            step = self.step(threads)
+            if tell is not None:
+                tell(replace(step, number=0))
 
     def _spent(self) -> Vector:
         """Seconds of asking and of moving, and the number of images asked."""

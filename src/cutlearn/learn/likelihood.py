@@ -37,6 +37,9 @@ from cutlearn.run.workers import Workers
 Vector = NDArray[np.float64]
 Valued = tuple[float, Vector]
 
+# Rows of features that are copied at a time; few enough to stay in a cache.
+BLOCK = 4096
+
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
@@ -259,8 +262,8 @@ def feature_sums(problem: Problem, layout: Layout, sums: ArgminSums) -> Vector:
     features = problem.edge_features
     assert features is not None
     parts = [
-        sums.node @ problem.node_features,
-        sums.edge[: problem.n_edges] @ features,
+        _weighted(sums.node, problem.node_features),
+        _weighted(sums.edge[: problem.n_edges], features),
     ]
     ends = [0, *accumulate(len(family) for family, _ in zip(problem.regions, layout.specs))]
     for family, spec, (begin, end) in zip(problem.regions, layout.specs, pairwise(ends)):
@@ -270,3 +273,11 @@ def feature_sums(problem: Problem, layout: Layout, sums: ArgminSums) -> Vector:
             total += weigh * (counts @ spec.features(np.arange(size + 1) / size))
         parts.append(total)
     return np.concatenate(parts)
+
+
+def _weighted(weights: Vector, features: NDArray[Any]) -> Vector:
+    """Give weights @ features, in blocks: numpy copies float32 before it sums in float64."""
+    total = np.zeros(features.shape[1])
+    for begin in range(0, len(weights), BLOCK):
+        total += weights[begin : begin + BLOCK] @ features[begin : begin + BLOCK]
+    return total

@@ -7,6 +7,7 @@ a lower bound. Whatever the master, planes, steps, stopping and resuming are the
 import math
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -83,7 +84,7 @@ class Run:
             if Path(file).exists():
                 self._restore()
 
-    def begin(self, threads: int) -> None:
+    def begin(self, threads: int, tell: Callable[[Step], None] | None = None) -> None:
         """With many images and no planes, train roughly on a quarter of them, to ask the first
         time at good weights."""
         if len(self.pool) < MANY or any(map(len, self.pool.planes)):
@@ -96,7 +97,9 @@ class Run:
         )
         first = Run(part, setting, self.master.rows, self.master.least, None)
         while not first.done():
-            first.step(threads)
+            step = first.step(threads)
+            if tell is not None:
+                tell(replace(step, number=0))
         self.w, self.begun, self.complete = first.best_w, True, False
         self.spent = (
             sum(step.oracle_seconds for step in first.steps),

@@ -27,7 +27,7 @@ class Step:
     Attributes
     ----------
     number : int
-        From 1.
+        From 1; 0 while good first weights are sought.
     objective : float
         At the weights that were asked.
     best, lower_bound, gap : float

@@ -92,7 +92,7 @@ def train(
     checkpoint : path, optional
         Written after every step; a run that finds its own file goes on from it.
     callback : callable, optional
-        Called with every Step.
+        Called with every Step, and while good first weights are sought with steps of number 0.
     pool : Pool, optional
         Planes from earlier runs on the same problems, used and added to.
 
@@ -121,7 +121,7 @@ def train(
     threads = thread_count(n_jobs)
     try:
         if not run.steps:
-            run.begin(threads)
+            run.begin(threads, callback)
         while not run.done():
             step = run.step(threads)
             if checkpoint is not None:

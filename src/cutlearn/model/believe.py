@@ -19,7 +19,7 @@ from cutlearn.model.decide import best_for_count, best_for_iou
 from cutlearn.model.kinds import Kind
 from cutlearn.model.predict import least_energies
 from cutlearn.model.prepare import read_samples, read_training
-from cutlearn.model.rank import Doubt, Ranked, doubt_of, rank
+from cutlearn.model.rank import Described, Ranked, describe, rank
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -163,18 +163,16 @@ class Ranking(Believing):
     def _least(self, samples: Sequence[Sample], then: Callable[[Floats], T]) -> list[T]:
         return self._each(samples, lambda *solve: then(least_energies(*solve)))
 
-    def rank(self, images: Sequence[Any], window: int = 64) -> list[Ranked]:
+    def rank(self, images: Sequence[Any]) -> list[Ranked]:
         """Order images that have no masks by what annotating them would tell of all of them.
 
-        The most telling image is in doubt, like many others that are, and unlike the images that
-        the model was fitted on and those before it in the order (`cutlearn.model.rank` has the
-        formula). Annotate a few from the start, fit again with them, and rank the rest.
+        The most telling image is like many others, and unlike the images that the model was fitted
+        on and those before it in the order (`cutlearn.model.rank` has the formula). Annotate a few
+        from the start, fit again with them, and rank the rest.
 
         Parameters
         ----------
         images : images or samples
-        window : int
-            The side of the windows by which parts of an image are ranked, pixels.
 
         Returns
         -------
@@ -182,16 +180,11 @@ class Ranking(Believing):
             The most telling image first: its place in the list, its score, its windows.
         """
         self._check_fitted()
-        samples = read_samples(images)
-        self._check_calibrated("rank")
-        if window < 1:
-            raise InputError(f"window: {window!r} found; at least 1 pixel was wanted. Use 64.")
 
-        def one(problem: Any, *solve: Any) -> Doubt:
-            q = self.calibration_.probabilities(least_energies(problem, *solve))
-            return doubt_of(q, problem.node_features)
+        def one(problem: Any, *_: Any) -> Described:
+            return describe(problem.node_features, problem.shape)
 
-        return rank(self._each(samples, one), self.featurizer_.centers_, window)
+        return rank(self._each(read_samples(images), one), self.featurizer_.centers_)
 
     def _check_believes(self, asked: str) -> None:
         if not self._kind.believes:

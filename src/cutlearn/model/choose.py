@@ -4,14 +4,14 @@ In: problems whose node features are honest (out of fold), their masks, a loss o
 Out: weights. With `loss="hamming"` the judge is the pooled IoU of label 1: C by held-out images,
 then one shift of the bias, since a hinge on weak features can give a rare label to no pixel at all.
 Either leaves its default only for a gain of more than one deviation over the images: smaller ones
-are chance. Another loss is its own judge, a likelihood is judged by that of held-out images; then
-the bias stays as trained.
+are chance. Another loss is its own judge, a likelihood is judged by that of held-out images, beside
+rivals that have fewer potentials; then the bias stays as trained.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,16 +31,24 @@ from cutlearn.model.kinds import BINARY, Binary, Kind, Mask
 from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
+K = TypeVar("K")
 
 # C = "auto" takes the first unless another is clearly better on held-out images.
 PATH = (1000.0, 100.0, 10000.0)
-LIKELIHOOD_PATH = (3000.0, 300.0, 30000.0)
+LIKELIHOOD_PATH = (300.0, 30.0, 3000.0)
 # Held-out parts of the images while C is chosen.
 PARTS = 2
 # Shifts of the bias are tried that would give label 1 these parts of its true area without edges;
 # then finer ones, by this factor, on both sides of the best.
 AREAS = (0.7, 1.0, 1.4)
 FINER = 1.2
+
+
+class Setting(NamedTuple):
+    """What is chosen on held-out images."""
+
+    learner: str
+    C: float
 
 
 @dataclass(frozen=True)
@@ -56,11 +64,14 @@ class Plan:
     callback: Callable[[Step], None] | None = None
     kind: Kind = BINARY
     calibration: str | None = "temperature"
+    # Learners that C = "auto" tries beside the plan's own.
+    rivals: tuple[str, ...] = ()
 
     @property
-    def path(self) -> tuple[float, ...]:
+    def path(self) -> list[Setting]:
         """What C = "auto" tries: the first, unless another is clearly better held out."""
-        return LIKELIHOOD_PATH if self.learner in LIKELIHOOD else PATH
+        path = LIKELIHOOD_PATH if self.learner in LIKELIHOOD else PATH
+        return [Setting(learner, C) for learner in (self.learner, *self.rivals) for C in path]
 
     def judge(self, problems: Sequence[Problem], labels: Sequence[Mask]) -> Judge:
         """Give the judge of what is learned."""
@@ -101,7 +112,8 @@ def choose(
         Images of one group are held out together.
     """
     run = _Training(problems, labels, plan)
-    result, judged = run.best(groups)
+    setting, judged = run.best(groups)
+    result = run.train(range(len(problems)), setting, "train")
     w, judge = result.w, run.judge
 
     def predict(w: Vector) -> list[Mask]:
@@ -111,7 +123,7 @@ def choose(
     if isinstance(judge, Overlap) and isinstance(plan.kind, Binary):
         w, judged["shift"] = best_shift(problems, labels, w, shifts, predict, plan.kind.envelope)
     judged |= {"judge": judge.name, "training": judge.value(shifts[judged.get("shift", 0.0)])}
-    return Chosen(result, w, run.calibration(result, w, groups), judged)
+    return Chosen(result, w, run.calibration(setting, result.w, w, groups), judged)
 
 
 class _Training:
@@ -129,19 +141,18 @@ class _Training:
             self.loss = loss_of(plan.loss)
             self.pool = Pool(problems, labels, self.loss, **self.kind)
         self.judge = plan.judge(problems, labels)
-        # Weights by C and held-out part.
-        self.held_out: dict[tuple[float, int], Vector] = {}
+        # Weights by setting and held-out part.
+        self.held_out: dict[tuple[Setting, int], Vector] = {}
 
-    def train(self, images: Sequence[int], C: float, tol: float, name: str) -> TrainResult:
+    def train(self, images: Sequence[int], setting: Setting, name: str) -> TrainResult:
         """Train on some of the images; the steps are kept under this name."""
         folder = self.plan.checkpoint
         return train(
             [self.problems[i] for i in images],
             [self.labels[i] for i in images],
             self.loss,
-            self.plan.learner,
-            C,
-            tol,
+            *setting,
+            self.plan.tol,
             **self.kind,
             n_jobs=self.plan.threads,
             checkpoint=None if folder is None else folder / f"{name}.safetensors",
@@ -149,37 +160,39 @@ class _Training:
             pool=None if self.pool is None else self.pool.take(images),
         )
 
-    def best(self, groups: Sequence[Any] | None) -> tuple[TrainResult, dict[str, Any]]:
-        """Train on all images with the C of the plan, or the best of the path."""
-        C, judged = self.plan.C, {}
-        if isinstance(C, str):
-            C, judged["path"] = self._best_C(groups)
-        return self.train(range(len(self.problems)), C, self.plan.tol, "train"), judged
-
-    def _best_C(self, groups: Sequence[Any] | None) -> tuple[float, list[dict[str, float]]]:
-        """Walk the path of C; what is clearly best held out wins."""
-        path, n = self.plan.path, len(self.problems)
-        parts = _parts(n, groups)
+    def best(self, groups: Sequence[Any] | None) -> tuple[Setting, dict[str, Any]]:
+        """Give the setting of the plan, or the best of the path, and how it was judged."""
+        plan = self.plan
+        if not isinstance(plan.C, str):
+            return Setting(plan.learner, plan.C), {}
+        parts = _parts(len(self.problems), groups)
         if len(parts) < 2:
-            return path[0], []
-        notes = {}
-        for C in path:
-            found: dict[int, Any] = {}
-            for k, out in enumerate(parts):
-                found |= zip(out, self.judge.notes(out, self._train_without(out, C, k)))
-            notes[C] = [found[i] for i in range(n)]
-        rows = [{"C": C, "judged": self.judge.value(notes[C])} for C in path]
-        return _clearly_best(notes, path[0], self.judge.value), rows
+            return plan.path[0], {"path": []}
+        notes = {setting: self._notes(setting, parts) for setting in plan.path}
+        chosen = _clearly_best(notes, plan.path[0], self.judge.value)
+        rows = [{"C": s.C, "judged": self.judge.value(notes[s])} for s in plan.path]
+        if not plan.rivals:
+            return chosen, {"path": rows}
+        named = [{"learner": s.learner} | row for s, row in zip(plan.path, rows)]
+        return chosen, {"learner": chosen.learner, "path": named}
 
-    def _train_without(self, out: Sequence[int], C: float, k: int) -> Vector:
-        """Weights that have not seen the images of part k; trained once for each C."""
-        if (C, k) not in self.held_out:
+    def _notes(self, setting: Setting, parts: Sequence[Sequence[int]]) -> list[Any]:
+        """Notes of every image at weights that have not seen it."""
+        found: dict[int, Any] = {}
+        for k, out in enumerate(parts):
+            found |= zip(out, self.judge.notes(out, self._train_without(out, setting, k)))
+        return [found[i] for i in range(len(self.problems))]
+
+    def _train_without(self, out: Sequence[int], setting: Setting, k: int) -> Vector:
+        """Weights that have not seen the images of part k; trained once for each setting."""
+        if (setting, k) not in self.held_out:
             kept = [i for i in range(len(self.problems)) if i not in set(out)]
-            self.held_out[C, k] = self.train(kept, C, self.plan.tol, f"part{k}-C{C:g}").w
-        return self.held_out[C, k]
+            name = f"part{k}-{setting.learner}-C{setting.C:g}"
+            self.held_out[setting, k] = self.train(kept, setting, name).w
+        return self.held_out[setting, k]
 
     def calibration(
-        self, result: TrainResult, w: Vector, groups: Sequence[Any] | None
+        self, setting: Setting, trained: Vector, w: Vector, groups: Sequence[Any] | None
     ) -> Calibration:
         """Calibrate on min-marginals of weights that have not seen their image, shifted as w is."""
         plan = self.plan
@@ -189,10 +202,8 @@ class _Training:
         held_out = len(parts) > 1
         seen: dict[int, Vector] = {}
         for k, out in enumerate(parts):
-            other = w
-            if held_out:
-                other = self._train_without(out, float(result.C), k) + (w - result.w)
-            seen |= dict.fromkeys(out, other)
+            other = self._train_without(out, setting, k) if held_out else trained
+            seen |= dict.fromkeys(out, other + (w - trained))
 
         def rows(i: int) -> Rows:
             return drawn(plan.kind.least(self.problems[i], seen[i]), self.labels[i])
@@ -203,8 +214,8 @@ class _Training:
 
 
 def _clearly_best(
-    notes: dict[float, list[Any]], default: float, value: Callable[[Sequence[Any]], float]
-) -> float:
+    notes: dict[K, list[Any]], default: K, value: Callable[[Sequence[Any]], float]
+) -> K:
     """The best setting if it gains more over the default than one deviation, else the default.
 
     The deviation of the gain is the jackknife's: each image is left out once.

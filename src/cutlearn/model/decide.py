@@ -146,7 +146,16 @@ class _Moves:
     """The pixel of every pair of labels (a, k) that loses least when it goes from a to k.
 
     A pair's pixels are sorted once by q_da - q_dk; pixels that come to a later wait in its heap.
-    Both are lazy: a pixel that has left a is dropped when it comes to the top.
+    Both are lazy: a pixel that has left a is dropped when it comes to the top. A move from a to k
+    changes the best pixels of the rows a and k alone.
+
+    Attributes
+    ----------
+    labels : (n,) uint8
+    pixel : (L, L) int
+        The best pixel of each pair, -1 if a has none.
+    cost, less, more : (L, L) float
+        Its q_da - q_dk (infinite if there is none), q_da and q_dk.
     """
 
     def __init__(self, table: Floats) -> None:
@@ -154,22 +163,27 @@ class _Moves:
         self.labels: Labels = table.argmax(axis=1).astype(np.uint8)
         self.n_labels = table.shape[1]
         self.sorted: dict[tuple[int, int], NDArray[np.int64]] = {}
+        shape = self.n_labels, self.n_labels
+        self.pixel = np.full(shape, -1)
+        self.cost, self.less, self.more = np.full(shape, np.inf), np.zeros(shape), np.zeros(shape)
         for a in range(self.n_labels):
             pixels = np.flatnonzero(self.labels == a)
-            for k in self.others(a):
+            for k in self._others(a):
                 cost = table[pixels, a] - table[pixels, k]
                 self.sorted[a, k] = pixels[np.argsort(cost, kind="stable")]
         self.next = dict.fromkeys(self.sorted, 0)
         self.heaps: dict[tuple[int, int], list[tuple[float, int]]] = {p: [] for p in self.sorted}
+        for a in range(self.n_labels):
+            self._renew(a)
 
-    def others(self, a: int) -> Iterator[int]:
+    def _others(self, a: int) -> Iterator[int]:
         return (k for k in range(self.n_labels) if k != a)
 
-    def cost(self, d: int, a: int, k: int) -> float:
+    def _cost(self, d: int, a: int, k: int) -> float:
         return float(self.table[d, a] - self.table[d, k])
 
-    def best(self, a: int, k: int) -> tuple[float, int] | None:
-        """The least cost of a move from a to k and its pixel; None if a has no pixel."""
+    def _best(self, a: int, k: int) -> tuple[float, int]:
+        """The least cost of a move from a to k and its pixel."""
         pair = a, k
         pixels, at, heap = self.sorted[pair], self.next[pair], self.heaps[pair]
         while at < len(pixels) and self.labels[pixels[at]] != a:
@@ -179,43 +193,43 @@ class _Moves:
             heappop(heap)
         found = [heap[0]] if heap else []
         if at < len(pixels):
-            found.append((self.cost(pixels[at], a, k), int(pixels[at])))
-        return min(found, default=None)
+            found.append((self._cost(pixels[at], a, k), int(pixels[at])))
+        return min(found, default=(np.inf, -1))
 
-    def move(self, d: int, k: int) -> None:
+    def _renew(self, a: int) -> None:
+        for k in self._others(a):
+            self.cost[a, k], d = self._best(a, k)
+            self.pixel[a, k], self.less[a, k], self.more[a, k] = d, *self.table[d, [a, k]]
+
+    def move(self, a: int, k: int) -> None:
+        """Give the best pixel of the pair its new label."""
+        d = int(self.pixel[a, k])
         self.labels[d] = k
-        for other in self.others(k):
-            heappush(self.heaps[k, other], (self.cost(d, k, other), d))
+        for other in self._others(k):
+            heappush(self.heaps[k, other], (self._cost(d, k, other), d))
+        self._renew(a)
+        self._renew(k)
 
 
 def _climb(table: Floats) -> Labels:
     """The best single moves from the most probable labels while the expected IoU grows."""
     moves = _Moves(table)
-    # Plain numbers: numpy's cost a call would be most of the time.
-    both: list[float]
-    union: list[float]
-    both, union = (sums.tolist() for sums in _sums(table, moves.labels))
-
-    def gain(d: int, a: int, k: int) -> float:
-        less, more = float(table[d, a]), float(table[d, k])
-        left = union[a] - (1 - less)
-        after = (both[a] - less) / left if left > LEAST else 1.0
-        after += (both[k] + more) / (union[k] + (1 - more))
-        before = both[a] / union[a] + (both[k] / union[k] if union[k] > LEAST else 1.0)
-        return after - before
-
+    both, union = _sums(table, moves.labels)
     while True:
-        best, step = LEAST, None
-        for a, k in moves.sorted:
-            found = moves.best(a, k)
-            if found is not None and (more := gain(found[1], a, k)) > best:
-                best, step = more, (found[1], a, k)
-        if step is None:
+        less, more = moves.less, moves.more
+        left = union[:, None] - (1 - less)
+        after = np.ones_like(left)
+        np.divide(both[:, None] - less, left, out=after, where=left > LEAST)
+        after += (both + more) / (union + (1 - more))
+        ratio = np.ones_like(both)
+        np.divide(both, union, out=ratio, where=union > LEAST)
+        gain = np.where(moves.pixel >= 0, after - (ratio[:, None] + ratio), 0.0)
+        a, k = divmod(int(gain.argmax()), moves.n_labels)
+        if gain[a, k] <= LEAST:
             return moves.labels
-        d, a, k = step
-        both[a], both[k] = both[a] - table[d, a], both[k] + table[d, k]
-        union[a], union[k] = union[a] - (1 - table[d, a]), union[k] + (1 - table[d, k])
-        moves.move(d, k)
+        both[a], both[k] = both[a] - less[a, k], both[k] + more[a, k]
+        union[a], union[k] = union[a] - (1 - less[a, k]), union[k] + (1 - more[a, k])
+        moves.move(a, k)
 
 
 def _moved_to(table: Floats, wanted: NDArray[np.int64]) -> Labels:
@@ -225,21 +239,23 @@ def _moved_to(table: Floats, wanted: NDArray[np.int64]) -> Labels:
     at a time along the cheapest path of labels from a surplus to a lack keeps them optimal.
     """
     moves = _Moves(table)
-    n_labels = table.shape[1]
-    extra = np.bincount(moves.labels, minlength=n_labels) - wanted
+    labels = np.arange(moves.n_labels)
+    extra = np.bincount(moves.labels, minlength=len(labels)) - wanted
     while (extra > 0).any():
-        arcs = {pair: found for pair in moves.sorted if (found := moves.best(*pair)) is not None}
         length = np.where(extra > 0, 0.0, np.inf)
-        before = np.full(n_labels, -1)
-        for _ in range(n_labels - 1):
-            for (a, k), (cost, _d) in arcs.items():
-                if length[a] + cost < length[k] - LEAST:
-                    length[k], before[k] = length[a] + cost, a
+        before = np.full(len(labels), -1)
+        for _ in labels[1:]:
+            through = length[:, None] + moves.cost
+            a = through.argmin(axis=0)
+            shorter = through[a, labels] < length - LEAST
+            if not shorter.any():
+                break
+            length[shorter], before[shorter] = through[a, labels][shorter], a[shorter]
         k = int(np.argmin(np.where(extra < 0, length, np.inf)))
         extra[k] += 1
         while before[k] >= 0:
-            a = int(before[k])
-            moves.move(arcs[a, k][1], k)
-            k = a
+            a_before = int(before[k])
+            moves.move(a_before, k)
+            k = a_before
         extra[k] -= 1
     return moves.labels

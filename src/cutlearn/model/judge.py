@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.energy.probability import softened
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.image_loss import Loss
 from cutlearn.metrics import Confusion, confusion, total
@@ -98,11 +99,9 @@ class Likelihood(Judge):
 
     def note(self, image: int, w: Vector) -> float:
         """Give the mean of log q_d(y_d) over labelled pixels that nobody has settled."""
-        from scipy.special import logsumexp
-
         truth = self.labels[image]
         rows = drawn(self.kind.least(self.problems[image], w), truth, truth.size)
         if not len(rows.labels):
             return 0.0
-        chosen = np.take_along_axis(rows.least, rows.labels[:, None].astype(np.int64), axis=1)
-        return -float(logsumexp(chosen - rows.least, axis=1).mean())
+        _, soft = softened(rows.least)
+        return float((soft - rows.least[np.arange(len(soft)), rows.labels]).mean())

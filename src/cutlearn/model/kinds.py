@@ -49,14 +49,16 @@ class Kind:
     most: ClassVar[int] = MOST_LABELS  # labels
     learners: ClassVar[tuple[str, ...]] = LEARNERS
     takes_envelopes: ClassVar[bool] = False
+    has_order: ClassVar[bool] = True  # whether losses may ask for it
     believes: ClassVar[bool] = True  # whether there are min-marginals
 
     def questions(self, mask: Mask) -> Mask:
         """Give the answers, (h, w, T) of 0, 1 and 255, that boosted features learn to give.
 
-        Here one question a label: this one or another?
+        Here one question a label, but for two of them: this one or another?
         """
-        return _answers(mask, [mask == k for k in range(self.n_labels)])
+        asked = range(self.n_labels) if self.n_labels > 2 else (1,)
+        return _answers(mask, [mask == k for k in asked])
 
     def names(self, featurizer: Featurizer) -> list[str]:
         """Give the names of the weights, in the order of w."""
@@ -152,7 +154,7 @@ class Unordered(Kind):
     """
 
     name = "unordered"
-    believes = False
+    has_order = believes = False
 
     def names(self, featurizer: Featurizer) -> list[str]:
         """As those of ordered labels."""

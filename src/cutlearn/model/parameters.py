@@ -14,7 +14,7 @@ from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.learn.image_loss import Loss
-from cutlearn.learn.losses import NAMED
+from cutlearn.learn.losses import NAMED, loss_of
 from cutlearn.learn.steps import LIKELIHOOD
 from cutlearn.model.calibrate import CALIBRATIONS
 from cutlearn.model.kinds import BINARY, KINDS, Kind
@@ -97,6 +97,8 @@ def _check_labels(model: Any) -> None:
     able = [name for name, other in KINDS.items() if model.learner in other.learners]
     learned = f"one of {kind.learners} {labels}; {model.learner!r} learns {' and '.join(able)} ones"
     _need(model, "learner", model.learner in kind.learners, learned)
+    plain = kind.has_order or not loss_of(model.loss).needs_order
+    _need(model, "loss", plain, f"one that needs no order {labels}, such as 'hamming'")
     free = model.learner not in LIKELIHOOD or _is(model.loss, "hamming")
     _need(model, "loss", free, f"'hamming' with learner={model.learner!r}, which needs no loss")
 

@@ -1,41 +1,46 @@
 """What to annotate next: images, and windows in them, by the information of their labels.
 
-The entropy of an image alone is no guide: it counts doubt that no annotation removes, and an odd
-image teaches little about the others. What counts is what its labels tell of all images. Image j
-is in doubt by B_j bits a pixel (the entropy of its calibrated probabilities). Let the labels of
-image i settle image j if the two are alike enough, K_ij > u_j, and else tell nothing of it, where
-nobody knows u_j: any value from 0 to 1 is as likely as any other. With
+The doubt of the model is no guide while few images are annotated: it is largest where nothing can
+be learned, and an odd image teaches little about the others (docs/results/probabilities.md). What
+counts is what labels tell of all images. Let the labels of window u settle window v if the two are
+alike enough, K_uv > t_v, and else tell nothing of it, where nobody knows t_v: any value from 0 to 1
+is as likely as any other. With
 
-    K_ij = exp(-|c_i - c_j|^2 / (2 m^2))
+    K_uv = exp(-|c_u - c_v|^2 / (2 (R m)^2)),
 
-c_i the mean of the node features of image i, and m^2 the median square distance of all pairs, the
-labels of a set A of images have with those of all n images the mutual information
+c_u the mean node features of window u, m^2 the median square distance of all pairs and R = REACH,
+the labels of a set A of windows have with those of all windows the mutual information
 
-    I(A) = sum_j B_j max over i in A of K_ij,
+    I(A) = sum_v b_v max over u in A of K_uv,
 
-since the reach u_j is passed by the nearest image of A with just that probability. A begins with
-the images that the model was fitted on; then comes always the image that adds most to I. What an
-image adds never grows while A does (I is submodular), so k images taken in this order add at least
-1 - 1/e of what the best k could add. A window has the part of its image's score that it has of the
-image's bits.
+for the nearest window of A passes t_v with just that probability. b_v is what there is to learn
+about window v; since nobody knows, it is its part of its image, and all images have the same: I is
+the expected part of the images that is settled. A begins with the images that the model was fitted
+on; then comes always the image whose windows add most. What an image adds never grows while A does
+(I is submodular), so k images in this order add at least 1 - 1/e of what the best k could.
 """
 
 import heapq
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+
+from cutlearn.features.windows import window_means, windows
 
 Floats = NDArray[np.float64]
+
+# How far labels reach, in units of the median distance.
+REACH = 0.3
+# Windows, evenly drawn, that tell the median distance.
+MOST_WINDOWS = 1000
 
 
 @dataclass(frozen=True)
 class Window:
-    """A part of an image, `image[top:bottom, left:right]`, and what its labels would tell.
-
-    The mean score of the pixels of all windows of an image is the score of the image.
-    """
+    """A part of an image, `image[top:bottom, left:right]`, and what its labels alone would add."""
 
     top: int
     bottom: int
@@ -53,99 +58,101 @@ class Ranked:
     image : int
         Its place in the list that was given.
     score : float
-        What its labels add to I / n when its turn comes: bits a pixel, mean over all images.
-    entropy : float
-        Its own doubt B, bits a pixel.
+        What its labels add to I when its turn comes: the part of all images that they settle.
     windows : tuple of Window
         Its parts, the most telling first.
     """
 
     image: int
     score: float
-    entropy: float
     windows: tuple[Window, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Doubt:
-    """What one image is ranked by: bits of every pixel, (h, w), and c of the node features."""
+class Described:
+    """An image as it is ranked: its shape (h, w) and c of all its windows, (windows, F)."""
 
-    bits: Floats
-    center: Floats
-
-
-def entropy(probabilities: ArrayLike) -> Floats:
-    """Give the entropy of every pixel in bits: 0 is sure, 1 is a fair coin.
-
-    Examples
-    --------
-    >>> from cutlearn.model.rank import entropy
-    >>> entropy([[0.5, 0.5], [1.0, 0.0]]).tolist()
-    [1.0, 0.0]
-    """
-    q = np.asarray(probabilities, np.float64)
-    return np.asarray(-(q * np.log2(np.where(q > 0, q, 1.0))).sum(axis=-1)) + 0.0
+    shape: tuple[int, int]
+    centers: Floats
 
 
-def doubt_of(probabilities: Floats, node_features: NDArray[np.floating]) -> Doubt:
-    """Give the doubt of an image from its probabilities (h, w, L) and node features (h * w, F)."""
-    return Doubt(entropy(probabilities), node_features.mean(axis=0, dtype=np.float64))
+def describe(node_features: NDArray[np.floating], shape: tuple[int, int]) -> Described:
+    """Give the windows of an image from its node features (h * w, F)."""
+    return Described(shape, window_means(node_features, shape))
 
 
-def rank(doubts: Sequence[Doubt], annotated: Floats, window: int) -> list[Ranked]:
+def rank(images: Sequence[Described], annotated: NDArray[np.floating]) -> list[Ranked]:
     """Order images by what their labels add to I, the most telling first.
 
     Parameters
     ----------
-    doubts : sequence of Doubt, one for each image
+    images : sequence of Described
     annotated : (k, F)
-        c of the images that have been annotated.
-    window : int
-        The side of the windows, pixels; the last of a row or column may be smaller.
+        c of the windows that have been annotated.
     """
-    bits = np.array([doubt.bits.mean() for doubt in doubts])
-    near = likeness(np.concatenate([annotated, np.stack([doubt.center for doubt in doubts])]))
-    k, n = len(annotated), len(doubts)
-    settled = near[:k, k:].max(axis=0, initial=0.0)
-    near = near[k:, k:]
+    n = len(images)
+    centers = np.concatenate([image.centers for image in images])
+    unit = REACH**2 * median_square(np.concatenate([annotated, centers]))
+    weight = np.concatenate([areas(image.shape) / n for image in images])
+    # near[i, v] is the largest K of the windows of image i with v.
+    near = np.stack([likeness(image.centers, centers, unit).max(axis=0) for image in images])
+    settled = np.zeros(len(centers))
+    for c in annotated:
+        settled = np.maximum(settled, likeness(c[None], centers, unit)[0])
 
-    def added(i: int) -> float:
-        return float(bits @ np.maximum(near[i] - settled, 0.0)) / n
+    def added(alike: Floats) -> float:
+        return float(weight @ np.maximum(alike - settled, 0.0))
 
     # What an image added earlier is a bound of what it adds now, so few are asked again.
-    heap = [(-added(i), i) for i in range(n)]
+    heap = [(-added(near[i]), i) for i in range(n)]
     heapq.heapify(heap)
     ranked = []
     while heap:
-        _, i = heap[0]
-        score = added(i)
+        i = heap[0][1]
+        score = added(near[i])
         if len(heap) > 1 and (-score, i) > min(heap[1:3]):
             heapq.heapreplace(heap, (-score, i))
             continue
         heapq.heappop(heap)
+        alone = [added(alike) for alike in likeness(images[i].centers, centers, unit)]
+        ranked.append(Ranked(i, score, _sorted(images[i].shape, alone)))
         settled = np.maximum(settled, near[i])
-        ranked.append(Ranked(i, score, float(bits[i]), windows_of(doubts[i].bits, score, window)))
     return ranked
 
 
-def likeness(centers: Floats) -> Floats:
-    """Give K of all pairs; without any distance all are alike."""
-    norm = (centers**2).sum(axis=1)
-    square = np.maximum(norm[:, None] + norm - 2 * centers @ centers.T, 0.0)
-    np.fill_diagonal(square, 0.0)
-    pairs = square[np.triu_indices(len(centers), 1)]
-    unit = float(np.median(pairs)) if len(pairs) else 0.0
-    return np.asarray(np.exp(-square / (2 * unit or 1.0)))
+def median_square(centers: NDArray[np.floating]) -> float:
+    """Give m^2, or 1 where all windows are the same."""
+    drawn = centers[np.linspace(0, len(centers) - 1, min(len(centers), MOST_WINDOWS)).astype(int)]
+    pairs = _squares(drawn, drawn)[np.triu_indices(len(drawn), 1)]
+    return float(np.median(pairs)) or 1.0 if len(pairs) else 1.0
 
 
-def windows_of(bits: Floats, score: float, side: int) -> tuple[Window, ...]:
-    """Cut an image into windows that share its score by their bits, the most telling first."""
-    h, w = bits.shape
-    scale = score / (float(bits.mean()) or 1.0)
-    found = []
-    for top in range(0, h, side):
-        for left in range(0, w, side):
-            bottom, right = min(top + side, h), min(left + side, w)
-            part = float(bits[top:bottom, left:right].mean()) * scale
-            found.append(Window(top, bottom, left, right, part))
-    return tuple(sorted(found, key=lambda part: -part.score))
+def likeness(
+    some: NDArray[np.floating], others: NDArray[np.floating], unit: float
+) -> NDArray[np.float64]:
+    """Give K of all pairs, for unit = (R m)^2."""
+    return np.asarray(np.exp(-_squares(some, others) / (2 * unit)))
+
+
+def areas(shape: tuple[int, int]) -> Floats:
+    """Give the part of its image that every window has; they sum to 1."""
+    rows, columns = windows(shape)
+    return np.asarray(np.outer(np.diff(rows), np.diff(columns)).ravel() / (shape[0] * shape[1]))
+
+
+def _squares(some: NDArray[np.floating], others: NDArray[np.floating]) -> Floats:
+    a, b = np.asarray(some, np.float64), np.asarray(others, np.float64)
+    square = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2 * a @ b.T
+    return np.asarray(np.maximum(square, 0.0))
+
+
+def _sorted(shape: tuple[int, int], scores: Sequence[float]) -> tuple[Window, ...]:
+    """The windows of an image, the most telling first."""
+    rows, columns = (ends.tolist() for ends in windows(shape))
+    places = [
+        (top, bottom, left, right)
+        for top, bottom in itertools.pairwise(rows)
+        for left, right in itertools.pairwise(columns)
+    ]
+    found = [Window(*place, score) for place, score in zip(places, scores)]
+    return tuple(sorted(found, key=lambda window: -window.score))

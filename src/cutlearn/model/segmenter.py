@@ -66,7 +66,9 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         As in `train`. The first three learn masks to a certified gap. "likelihood" learns
         probabilities: it maximises the likelihood of the masks under softmaxed min-marginals, C
         is chosen for that of held-out images, and nothing is certified; "logistic" does so
-        without edges and envelopes. Both have no loss.
+        without edges and envelopes. Both have no loss. With C="auto", "likelihood" also leaves
+        edges and envelopes out if held-out images are clearly more likely so
+        (`judged_["learner"]`).
     C : "auto" or float > 0
         1 / lambda; "auto" chooses by held-out images. Infinity: no regulariser, with "accpm",
         "likelihood" and "logistic".
@@ -187,6 +189,7 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
                 plan = Plan(
                     self.loss, self.learner, self.C, float(self.tol), threads, folder,
                     shown.callback, kind, self.calibration,
+                    ("logistic",) if self.learner == "likelihood" else (),
                 )  # fmt: skip
                 chosen = choose(problems, truth, plan, groups)
         except Interrupted:

@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cutlearn.errors import InputError
-from cutlearn.model.rank import entropy
 from cutlearn.report.displays import LINES, Picture, bare, new_axes, rgb
-from cutlearn.report.probabilities import Beliefs
+from cutlearn.report.probabilities import Beliefs, entropy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

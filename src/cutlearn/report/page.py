@@ -6,21 +6,19 @@ beside them, how far the probabilities can be believed, what was learned, and a 
 
 from __future__ import annotations
 
-import base64
-import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.metrics import VOID, Spread
-from cutlearn.model.rank import entropy
+from cutlearn.metrics import VOID, Spread, confusion
+from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.report.displays import (
     COLORS,
     AreaDisplay,
@@ -30,17 +28,14 @@ from cutlearn.report.displays import (
     rgb,
 )
 from cutlearn.report.displays_probability import ReliabilityDisplay, RocDisplay
+from cutlearn.report.displays_shape import ShapesDisplay
 from cutlearn.report.evaluate import Evaluation
-from cutlearn.report.probabilities import Beliefs
+from cutlearn.report.panels import Picture, belief_panels, drawing, photograph, ramps, stride_of
+from cutlearn.report.probabilities import Beliefs, entropy
+from cutlearn.shape.frame import Frame
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-# Longer sides are halved until they fit: the page is for looking, not for measuring.
-MOST_SIDE = 520
 MOST_WEIGHTS = 12
 CHART = (3.8, 3.8)
-PROBABILITY, DOUBT = "viridis", "magma"
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +57,6 @@ class Shown:
     truth: npt.NDArray[Any]
     mask: npt.NDArray[Any]
     belief: npt.NDArray[Any] | None = None
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture as an address that holds it, and the words below it."""
-
-    src: str
-    words: str
 
 
 def worth_a_look(figures: Evaluation, most: int = 6) -> list[int]:
@@ -104,27 +91,32 @@ def page(
     str
         HTML, whole in itself.
     """
+    return render(
+        "model.html",
+        title=title,
+        headlines=headlines(figures, believed),
+        rows=[(part.name, _verdict(part), panels(part)) for part in shown],
+        colors={kind: "rgb({}, {}, {})".format(*color) for kind, color in COLORS.items()},
+        charts=charts(model, figures, believed),
+        learned=learned(model),
+        shapes=shapes(model, shown),
+        images=sorted(figures.images, key=lambda image: (math.isnan(image.iou), image.iou)),
+        card=model.card_,
+    )
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill a template of `pages/`; what comes from outside is words, never markup."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     pages = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
+        loader=FileSystemLoader(Path(__file__).parent / "pages"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    ordered = sorted(figures.images, key=lambda image: (math.isnan(image.iou), image.iou))
-    return pages.get_template("page.html").render(
-        title=title,
-        headlines=headlines(figures, believed),
-        rows=[(part.name, _verdict(part), panels(part)) for part in shown],
-        colors={kind: "rgb({}, {}, {})".format(*color) for kind, color in COLORS.items()},
-        scales={name: _gradient(name) for name in (PROBABILITY, DOUBT)},
-        charts=charts(model, figures, believed),
-        learned=learned(model),
-        images=ordered,
-        card=model.card_,
-    )
+    return pages.get_template(template).render(ramps=ramps(), **values)
 
 
 def headlines(figures: Evaluation, believed: Sequence[Beliefs]) -> list[tuple[str, str, str]]:
@@ -143,23 +135,19 @@ def headlines(figures: Evaluation, believed: Sequence[Beliefs]) -> list[tuple[st
 
 
 def panels(part: Shown) -> list[Picture]:
-    """Give the pictures of one image: itself, its errors, probability and entropy."""
-    from matplotlib import colormaps
-
-    step = max(1, -(-max(part.truth.shape) // MOST_SIDE))
+    """Give the pictures of one image: itself, its errors, probability and doubt."""
+    step = stride_of(part.truth.shape)
     image, truth, mask = (a[::step, ::step] for a in (part.image, part.truth, part.mask))
     base = rgb(image)
     found = [
-        Picture(_jpeg(base), "image"),
-        Picture(_jpeg(errors_over(base, truth, mask)), "mask"),
+        Picture(photograph(base), "image"),
+        Picture(photograph(errors_over(base, truth, mask)), "mask"),
     ]
     if part.belief is not None:
-        q = part.belief[::step, ::step]
-        bits = entropy(q)
-        sure = colormaps[PROBABILITY](q[..., 1])[..., :3]
-        doubt = colormaps[DOUBT](bits / np.log2(q.shape[-1]))[..., :3]
-        found.append(Picture(_jpeg(sure), "probability"))
-        found.append(Picture(_jpeg(doubt), f"doubt, {bits.mean():.2f} bits a pixel"))
+        sure, doubt = belief_panels(part.belief[::step, ::step])
+        bits = float(entropy(part.belief).mean())
+        found.append(Picture(photograph(sure), "probability"))
+        found.append(Picture(photograph(doubt), f"doubt, {bits:.2f} bits a pixel"))
     return found
 
 
@@ -178,7 +166,9 @@ def charts(model: Any, figures: Evaluation, believed: Sequence[Beliefs]) -> list
     if getattr(model, "steps_", ()):
         curve = TrainingDisplay.from_steps(model.steps_, not math.isnan(model.gap_))
         drawn.append((curve, "The training: the best objective so far, and its bound if any."))
-    return [Picture(_svg(display.plot(new_axes(CHART)).figure_), words) for display, words in drawn]
+    return [
+        Picture(drawing(display.plot(new_axes(CHART)).figure_), words) for display, words in drawn
+    ]
 
 
 def learned(model: Any) -> list[tuple[str, float, float]]:
@@ -192,9 +182,17 @@ def learned(model: Any) -> list[tuple[str, float, float]]:
     ]
 
 
-def _verdict(part: Shown) -> str:
-    from cutlearn.metrics import confusion
+def shapes(model: Any, shown: Sequence[Shown]) -> Picture | None:
+    """Draw what a Boltzmann machine knows of shapes, and how it completes the true masks."""
+    if not isinstance(model, BoltzmannSegmenter) or not model.layers:
+        return None
+    size = (int(model.shape[0]), int(model.shape[1]))
+    masks = [Frame(size, part.truth.shape[:2]).labels(part.truth) == 1 for part in shown]
+    display = ShapesDisplay.from_model(model, np.stack(masks)).plot()
+    return Picture(drawing(display.figure_, "png"), "filters, samples, completed masks")
 
+
+def _verdict(part: Shown) -> str:
     table = confusion(part.truth, part.mask)
     true, found = table.area()
     void = float((part.truth == VOID).mean())
@@ -205,32 +203,3 @@ def _verdict(part: Shown) -> str:
 def _percent(spread: Spread) -> tuple[str, str]:
     value, low, high = (f"{100 * v:.1f}" for v in (spread.value, spread.low, spread.high))
     return f"{value} %", f"{low} to {high}"
-
-
-def _gradient(name: str) -> str:
-    """A colour map as CSS."""
-    from matplotlib import colormaps
-    from matplotlib.colors import to_hex
-
-    stops: Iterable[float] = np.linspace(0, 1, 9)
-    return "linear-gradient(to right, " + ", ".join(to_hex(colormaps[name](x)) for x in stops) + ")"
-
-
-def _jpeg(values: npt.NDArray[np.float64]) -> str:
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.fromarray((255 * np.clip(values, 0, 1) + 0.5).astype(np.uint8)).save(
-        file, "JPEG", quality=88
-    )
-    return _address("image/jpeg", file)
-
-
-def _svg(figure: Figure | Any) -> str:
-    file = io.BytesIO()
-    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
-    return _address("image/svg+xml", file)
-
-
-def _address(kind: str, file: io.BytesIO) -> str:
-    return f"data:{kind};base64,{base64.b64encode(file.getvalue()).decode()}"

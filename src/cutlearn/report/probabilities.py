@@ -25,6 +25,19 @@ FINE, FARTHEST = 2000, 14.0
 LEAST = 1e-12
 
 
+def entropy(probabilities: npt.ArrayLike) -> Floats:
+    """Give the entropy of every pixel in bits: 0 is sure, 1 is a fair coin.
+
+    Examples
+    --------
+    >>> from cutlearn.report.probabilities import entropy
+    >>> entropy([[0.5, 0.5], [1.0, 0.0]]).tolist()
+    [1.0, 0.0]
+    """
+    q = np.asarray(probabilities, np.float64)
+    return np.asarray(-(q * np.log2(np.where(q > 0, q, 1.0))).sum(axis=-1)) + 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class Beliefs:
     """Pixels by probability of a label; values of images add up.

@@ -1,0 +1,73 @@
+"""`cutlearn rank`: a model and images without masks in; what to annotate next out."""
+
+import json
+import time
+from typing import Any
+
+import click
+
+from cutlearn.app.fit import tell_notes
+from cutlearn.app.models import believes, load_model, worked_at
+from cutlearn.app.tables import percent, text_table
+from cutlearn.errors import InputError
+from cutlearn.images.folder import read_folder
+from cutlearn.model.rank import Ranked
+from cutlearn.report.page_next import FRAMED, Candidate, next_page
+from cutlearn.run.progress import clock
+from cutlearn.store import atomic_write
+
+# Images that get a row of pictures, and a row of the table on a terminal.
+SHOWN, PRINTED = 8, 20
+
+
+def rank_command(
+    model: str, images: str, output: str | None, jobs: int | None, min_side: int | None,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """Order the images of a folder; gives the exit code."""
+    begin = time.monotonic()
+    estimator = load_model(model, jobs)
+    if not hasattr(estimator, "rank"):
+        raise InputError(
+            f"{model}: a {type(estimator).__name__} found; a Segmenter was wanted, which knows the "
+            "features of what it has learned from. Fit one with `cutlearn fit`."
+        )
+    folder = read_folder(images)
+    tell_notes(folder)
+    pictures = [worked_at(folder.image(i), estimator, min_side) for i in range(len(folder))]
+    order = estimator.rank(pictures)
+    if output is not None:
+        head = [pictures[r.image] for r in order[:SHOWN]]
+        maps = estimator.predict_proba(head) if believes(estimator) else [None] * len(head)
+        title = f"What to annotate next of {len(folder)} images"
+        shown = [Candidate(image, q) for image, q in zip(head, maps)]
+        atomic_write(output, next_page(title, folder.names, order, shown).encode())
+    seconds = time.monotonic() - begin
+    if as_json:
+        said = {"model": model, "report": output, "seconds": round(seconds, 2)}
+        rows = [
+            _row(folder.names[r.image], r, folder.image(r.image).shape, pictures[r.image].shape)
+            for r in order
+        ]
+        click.echo(json.dumps({**said, "images": rows}))
+        return 0
+    table = [
+        [folder.names[r.image], str(k), percent(r.score)]
+        for k, r in enumerate(order[:PRINTED], 1)
+    ]  # fmt: skip
+    click.echo(text_table(["image", "rank", "settles"], table))
+    look = "" if output is None else f", look at {output}"
+    click.echo(f"{images}: {len(folder)} images ranked, {clock(seconds)}{look}")
+    return 0
+
+
+def _row(
+    name: str, ranked: Ranked, full: tuple[int, ...], worked: tuple[int, ...]
+) -> dict[str, Any]:
+    """An image of the order, its windows in pixels of the file."""
+    high, wide = full[0] / worked[0], full[1] / worked[1]
+    windows = [
+        [round(w.top * high), round(w.bottom * high), round(w.left * wide), round(w.right * wide)]
+        for w in ranked.windows[:FRAMED]
+    ]
+    return {"name": name, "score": ranked.score, "windows": windows}
