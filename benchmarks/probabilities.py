@@ -26,7 +26,6 @@ from sklearn.ensemble import RandomForestClassifier
 import cutlearn as cl
 from cutlearn.metrics import bootstrap, confusions, count_error, mean_iou, total
 from cutlearn.model.decide import best_for_count, best_for_iou
-from cutlearn.model.predict import least_energies
 from cutlearn.report.probabilities import beliefs, entropy
 
 # Training and test images at most, and the smaller side of an image at most.
@@ -92,7 +91,7 @@ def calibration(name, data, seed):
             model.fit(*zip(*train), groups, checkpoint=folder)
             fit = time.process_time() - begin
             # The weights of all rows are the same, so min-marginals are computed once.
-            least = model._each(samples, least_energies) if least is None else least
+            least = model._least(samples, np.asarray) if least is None else least
             q = [model.calibration_.probabilities(part) for part in least]
             masks = {
                 "map": [part.argmin(axis=-1) for part in least],
@@ -187,7 +186,7 @@ def draw(runs, file):
             ax.errorbar(counts, curve.mean(axis=0), spread, fmt=style, marker="o", ms=4, label=way)
         ax.set(title=f"{name}, {len(part)} seeds", xlabel="annotated images", xticks=counts)
         ax.set_ylabel("pooled IoU, %")
-        ax.legend()
+        ax.legend(loc="lower right")
     figure.savefig(file, dpi=100)
 
 
