@@ -37,7 +37,7 @@ def test_likelihood_wins_on_single_images_and_the_tables_are_written(tmp_path, d
     small = {"SIDE": 20, "SINGLES": 3, "SPLITS": 1, "STEPS": 40, "CLASSES": ("aeroplane", "dog")}
     for name, value in small.items():
         monkeypatch.setattr(tarlow2012, name, value)
-    monkeypatch.setattr(choose, "LIKELIHOOD_PATH", (3000.0, 300.0))
+    monkeypatch.setattr(choose, "LIKELIHOOD_PATH", (300.0, 3000.0))
     arguments = ["reproduce", "tarlow2012", "--data", str(data), "-o", str(tmp_path), "--json"]
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output

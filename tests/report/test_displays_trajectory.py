@@ -1,9 +1,8 @@
-"""Paths of decisions and of runs, before anything is drawn."""
+"""Paths of decisions, before anything is drawn."""
 
 import numpy as np
 import pytest
 
-import cutlearn as cl
 from cutlearn.errors import InputError
 from cutlearn.model.decide import best_for_iou, expected_iou
 from cutlearn.report.displays_trajectory import TrajectoryDisplay
@@ -33,18 +32,6 @@ def test_a_decision_goes_up_from_the_most_probable_labels_to_the_best(lean):
         moved += len(expected) > 1
     assert moved >= 4
     assert len(shown.plot().ax_.lines) == 3 * 6
-
-
-def test_runs_by_step_and_by_second():
-    p = cl.Problem([[1.0, -1.0], [1.0, 2.0], [1.0, 0.5]], edges=[[0, 1], [1, 2]])
-    r = cl.train([p], [[1, 0, 1]], learner="logistic", C=10.0)
-    by_step = TrajectoryDisplay.from_steps({"mine": [r.steps]})
-    x, y = by_step.paths["mine"][0]
-    assert x.tolist() == list(range(1, len(r.steps) + 1))
-    assert y[-1] == r.objective
-    x, _ = TrajectoryDisplay.from_steps({"mine": [r.steps]}, seconds=True).paths["mine"][0]
-    assert x[-1] == pytest.approx(sum(s.oracle_seconds + s.master_seconds for s in r.steps))
-    assert (np.diff(x) > 0).all()
 
 
 def test_masks_for_all_probabilities():

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cutlearn.run.progress import Phases, Progress, clock, time_left
+from cutlearn.run.progress import Phases, Progress, begins, clock, time_left
 
 
 def step(number, gap, tol=0.01, bounded=True):
@@ -41,6 +41,18 @@ def test_a_run_without_a_gap_claims_none():
     assert "begun, ends below 1.00%, left -" in first
     assert "0.80% won lately, ends below 1.00%, left 0 s" in last
     assert "gap" not in out.getvalue()
+
+
+def test_the_search_for_first_weights_is_no_step():
+    out = io.StringIO()
+    with Progress("training", out) as show:
+        for _ in range(3):
+            show(step(0, 0.001, bounded=False))
+        show(step(40, 0.009, bounded=False))
+    assert out.getvalue().splitlines()[0] == "training: first weights are sought"
+    assert "step 40" in out.getvalue().splitlines()[1]
+    numbers = [0, 0, 1, 2, 0, 1, 1, 2, 3, 1, 2]
+    assert [k for k, new in enumerate(map(begins, numbers[1:], numbers), 1) if new] == [4, 6, 9]
 
 
 def test_a_bar_on_a_terminal():

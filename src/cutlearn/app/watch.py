@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from cutlearn.run.progress import Progress
+from cutlearn.run.progress import Progress, begins
 
 Item = TypeVar("Item")
 
@@ -35,8 +35,8 @@ class Watch:
 
     def step(self, step: Any) -> None:
         """Take note of a step of training; the `callback` of a fit."""
-        # Choosing C trains several times, and every run counts its steps from 1.
-        if step.number <= self._last or not self._runs:
+        # Choosing C trains several times, and every run counts its own steps.
+        if begins(step.number, self._last) or not self._runs:
             self._runs += 1
         self._last = step.number
         self._at("training" if self._runs == 1 else f"training, run {self._runs}")(step)

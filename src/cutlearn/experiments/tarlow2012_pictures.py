@@ -34,16 +34,18 @@ def draw_singles(path: Path, rows: Sequence[dict[str, float]]) -> Path:
     return _saved(path, figure)
 
 
-def draw_training(path: Path, runs: Mapping[str, Sequence[Sequence[Any]]]) -> Path:
-    """The best objective of runs on single images, by step and by second."""
+def draw_training(path: Path, runs: Mapping[str, Sequence[Floats]]) -> Path:
+    """Runs on single images, (3, k): evaluations, CPU seconds, best value over logistic's."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 3.4), layout="constrained")
-    for ax, seconds in zip(figure.subplots(1, 2, sharey=True), (False, True)):
-        TrajectoryDisplay.from_steps(runs, seconds).plot(ax)
-        ax.set(yscale="log", ylabel="" if seconds else "best negative log-likelihood")
-        if seconds:
-            ax.set_xscale("log")
+    clocks = ("evaluations", "seconds of CPU")
+    for ax, (k, clock) in zip(figure.subplots(1, 2, sharey=True), enumerate(clocks)):
+        paths = {name: [run[[k, 2]] for run in several] for name, several in runs.items()}
+        TrajectoryDisplay(paths, clock, "").plot(ax)
+        ax.axhline(1.0, color="0.6", lw=1, zorder=0)
+        ax.set(ylim=(0.4, 1.6))
+    figure.axes[0].set_ylabel("best value / that of logistic regression")
     return _saved(path, figure)
 
 

@@ -55,9 +55,10 @@ class Kind:
     def questions(self, mask: Mask) -> Mask:
         """Give the answers, (h, w, T) of 0, 1 and 255, that boosted features learn to give.
 
-        Here one question a label: this one or another?
+        Here one question a label, but for two of them: this one or another?
         """
-        return _answers(mask, [mask == k for k in range(self.n_labels)])
+        asked = range(self.n_labels) if self.n_labels > 2 else (1,)
+        return _answers(mask, [mask == k for k in asked])
 
     def names(self, featurizer: Featurizer) -> list[str]:
         """Give the names of the weights, in the order of w."""

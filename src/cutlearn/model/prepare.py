@@ -22,7 +22,7 @@ from cutlearn.features.problem import VOID
 from cutlearn.images.sample import Sample, as_sample
 from cutlearn.learn.steps import Step
 from cutlearn.run.checkpoint import load_checkpoint, save_checkpoint
-from cutlearn.run.progress import Progress
+from cutlearn.run.progress import Progress, begins
 
 Mask = NDArray[np.uint8]
 Told = Callable[[int, int, str], None]
@@ -212,6 +212,7 @@ class Shown:
         self.verbose, self.progress, self.callback = verbose, progress, callback
         self._open = ExitStack()
         self._ticks: Any = None
+        self._last = 0
 
     def __enter__(self) -> "Shown":
         if self.verbose and self.progress is None:
@@ -228,9 +229,10 @@ class Shown:
         next(self._ticks, None)
 
     def _step(self, step: Step) -> None:
-        if step.number == 1 or not isinstance(self._ticks, Progress):
+        if begins(step.number, self._last) or not isinstance(self._ticks, Progress):
             self._open.close()
             self._ticks = self._open.enter_context(Progress("training"))
+        self._last = step.number
         self._ticks(step)
 
     def __exit__(self, *_: object) -> None:

@@ -83,28 +83,6 @@ class TrajectoryDisplay:
         }
         return cls(paths, "expected IoU", "true IoU")
 
-    @classmethod
-    def from_steps(
-        cls, runs: Mapping[str, Sequence[Sequence[Any]]], seconds: bool = False
-    ) -> TrajectoryDisplay:
-        """Show the best objective of training runs, by step or by second.
-
-        Parameters
-        ----------
-        runs : mapping from a name of a learner to lists of steps
-            `result.steps` of each of its runs.
-        seconds : bool
-            Whether x is the time spent; by default it is the number of the step.
-        """
-        paths = {}
-        for name, several in runs.items():
-            paths[name] = [
-                np.array([_spent(steps) if seconds else [step.number for step in steps],
-                          [step.best for step in steps]], np.float64)
-                for steps in several
-            ]  # fmt: skip
-        return cls(paths, "seconds" if seconds else "step", "best objective")
-
     def plot(self, ax: Axes | None = None, title: str = "") -> TrajectoryDisplay:
         """Draw the lines into axes, or into a new figure."""
         self.ax_ = ax = new_axes((4.2, 3.6)) if ax is None else ax
@@ -133,7 +111,3 @@ def _decided(q: Float, mask: npt.NDArray[Any]) -> Float:
         points.append((expected_iou(flat, labels),
                        confusion(mask, labels.reshape(mask.shape)).mean_iou()))  # fmt: skip
     return np.array(points).T
-
-
-def _spent(steps: Sequence[Any]) -> Float:
-    return np.cumsum([step.oracle_seconds + step.master_seconds for step in steps])

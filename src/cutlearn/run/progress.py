@@ -26,7 +26,7 @@ class StepLike(Protocol):
 
     @property
     def number(self) -> int:
-        """Steps done, from 1."""
+        """Steps done, from 1; 0 while first weights are sought."""
 
     @property
     def relative_gap(self) -> float:
@@ -61,6 +61,14 @@ def time_left(first_gap: float, gap: float, tol: float, seconds: float) -> float
     if not 0 < gap < first_gap or tol <= 0 or not math.isfinite(first_gap):
         return math.inf
     return seconds * math.log(gap / tol) / math.log(first_gap / gap)
+
+
+def begins(number: int, last: int) -> bool:
+    """Whether a step begins another run, by its number and that of the last one.
+
+    Runs count from 1, after any number of steps 0 in which first weights are sought.
+    """
+    return number < last or number == last > 0
 
 
 def clock(seconds: float) -> str:
@@ -119,6 +127,9 @@ class Progress:
 
     def __call__(self, step: StepLike) -> None:
         """Show a step of training."""
+        if step.number == 0:
+            self._show(0.0, "first weights are sought", False)
+            return
         seconds = max(time.monotonic() - self._start, 1e-9)
         gap, tol = step.relative_gap, step.tol
         if not math.isfinite(self._first_gap):
