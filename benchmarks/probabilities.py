@@ -1,6 +1,6 @@
 """Probabilities on real images: calibration beside rivals, decisions, areas, active annotation.
 
-    python benchmarks/probabilities.py --data DIR [--sets nuclei ...] [--seeds 1] [--active 3]
+    python benchmarks/probabilities.py --data DIR [--sets nuclei ...] [--seeds 1] [--active 8]
 
 DIR is that of benchmarks/segmentation.py, whose splits are taken with fewer images and smaller
 sides (SMALLER), to fit into minutes. Rows: our default model with a temperature, with isotonic
@@ -195,7 +195,7 @@ def main():
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--sets", nargs="*", choices=SETS, default=list(SETS))
     parser.add_argument("--seeds", type=int, default=1, help="splits of the calibration rows")
-    parser.add_argument("--active", type=int, default=5, help="seeds of active annotation")
+    parser.add_argument("--active", type=int, default=8, help="seeds of active annotation")
     parser.add_argument("--active-sets", nargs="*", choices=SETS,
                         default=["weizmann_horses", "penn_fudan"])  # fmt: skip
     parser.add_argument("--picture", type=Path, help="draw the curves of active annotation here")
