@@ -1,6 +1,6 @@
 """The estimator whose masks have learned shapes: a max-margin Boltzmann machine, then a cut.
 
-fit: pictures at the model's size -> codebooks and views -> shapes -> unary model -> margins.
+fit: pictures at the model's size -> codebooks and views -> shapes -> regressions -> margins.
 predict: view -> iterated modes -> log-odds of labels, painted back -> one cut at full size.
 """
 

@@ -22,6 +22,8 @@ Tiles = npt.NDArray[np.floating[Any]]
 COLUMNS = 12
 # Of a tile: inches of its width, and the part of it that is left between tiles.
 WIDTH, GAP = 0.75, 0.06
+# Of a figure's width, what titles take; of a tile's, what is left between rows.
+TITLES, BETWEEN = 0.11, 0.2
 SWEEPS = 2000
 
 
@@ -102,13 +104,17 @@ class ShapesDisplay:
         if figure is None:
             from matplotlib.figure import Figure
 
-            inches = (
-                WIDTH * COLUMNS * (1 + GAP) + 1.2,
-                WIDTH * (sum(heights) + 0.2 * len(heights)),
-            )
-            figure = Figure(figsize=inches, layout="constrained")
+            width = WIDTH * COLUMNS * (1 + GAP) / (1 - TITLES)
+            height = WIDTH * (sum(heights) + BETWEEN * (len(heights) + 1))
+            figure = Figure(figsize=(width, height))
         self.figure_ = figure
-        lines = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+        # Set by hand: titles beside axes of equal aspect are cut off by constrained layouts.
+        edge = BETWEEN / (sum(heights) + BETWEEN * (len(heights) + 1))
+        places = {"left": TITLES, "right": 0.995, "bottom": edge, "top": 1 - edge}
+        places["hspace"] = BETWEEN * len(heights) / sum(heights)
+        lines = figure.subplots(
+            len(heights), 1, squeeze=False, height_ratios=heights, gridspec_kw=places
+        )[:, 0]
         self.axes_ = dict(zip(self.rows, lines))
         for (title, tiles), ax in zip(self.rows.items(), lines):
             self._row(ax, title, tiles)
