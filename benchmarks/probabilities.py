@@ -1,6 +1,6 @@
 """Probabilities on real images: calibration beside rivals, decisions, areas, active annotation.
 
-    python benchmarks/probabilities.py --data DIR [--sets nuclei ...] [--seeds 1] [--active 3]
+    python benchmarks/probabilities.py --data DIR [--sets nuclei ...] [--seeds 1] [--active 8]
 
 DIR is that of benchmarks/segmentation.py, whose splits are taken with fewer images and smaller
 sides (SMALLER), to fit into minutes. Rows: our default model with a temperature, with isotonic
@@ -26,7 +26,6 @@ from sklearn.ensemble import RandomForestClassifier
 import cutlearn as cl
 from cutlearn.metrics import bootstrap, confusions, count_error, mean_iou, total
 from cutlearn.model.decide import best_for_count, best_for_iou
-from cutlearn.model.predict import least_energies
 from cutlearn.report.probabilities import beliefs, entropy
 
 # Training and test images at most, and the smaller side of an image at most.
@@ -92,7 +91,7 @@ def calibration(name, data, seed):
             model.fit(*zip(*train), groups, checkpoint=folder)
             fit = time.process_time() - begin
             # The weights of all rows are the same, so min-marginals are computed once.
-            least = model._each(samples, least_energies) if least is None else least
+            least = model._least(samples, np.asarray) if least is None else least
             q = [model.calibration_.probabilities(part) for part in least]
             masks = {
                 "map": [part.argmin(axis=-1) for part in least],
@@ -187,7 +186,7 @@ def draw(runs, file):
             ax.errorbar(counts, curve.mean(axis=0), spread, fmt=style, marker="o", ms=4, label=way)
         ax.set(title=f"{name}, {len(part)} seeds", xlabel="annotated images", xticks=counts)
         ax.set_ylabel("pooled IoU, %")
-        ax.legend()
+        ax.legend(loc="lower right")
     figure.savefig(file, dpi=100)
 
 
@@ -196,7 +195,7 @@ def main():
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--sets", nargs="*", choices=SETS, default=list(SETS))
     parser.add_argument("--seeds", type=int, default=1, help="splits of the calibration rows")
-    parser.add_argument("--active", type=int, default=5, help="seeds of active annotation")
+    parser.add_argument("--active", type=int, default=8, help="seeds of active annotation")
     parser.add_argument("--active-sets", nargs="*", choices=SETS,
                         default=["weizmann_horses", "penn_fudan"])  # fmt: skip
     parser.add_argument("--picture", type=Path, help="draw the curves of active annotation here")

@@ -17,6 +17,7 @@ from cutlearn.images import (
     write_mask,
     write_probability,
 )
+from cutlearn.metrics import confusions, total
 from cutlearn.model.calibrate import uncalibrated
 from small_folders import make_folders
 
@@ -309,9 +310,18 @@ def test_several_labels_from_folder_to_folder(tmp_path):
     assert np.array_equal(read_values(out / "1.png"), wanted)
     maps = [read_values(out / "probability" / f"1.{k}.png").astype(int) for k in range(3)]
     assert np.abs(sum(maps) - 65535).max() <= 2
-    refused = run("evaluate", model, images, masks)
+    page = tmp_path / "page.html"
+    done = run("evaluate", model, images, masks, "--label", 2, "--report", page)
+    assert done.exit_code == 0, done.stderr
+    found = cl.load(model).predict([read_image(images / f"{seed}.png") for seed in range(3)])
+    truth = [read_values(masks / f"{seed}.png") for seed in range(3)]
+    whole = total(confusions(truth, found, 3))
+    assert f"pooled IoU {100 * whole.iou(2):.2f} %" in done.stdout
+    assert f"mean of all labels {100 * whole.mean_iou():.2f} %" in done.stdout
+    assert f"{100 * whole.iou(2):.1f} %" in page.read_text()
+    refused = run("evaluate", model, images, masks, "--label", 3)
     assert refused.exit_code == 2
-    assert "a model of 3 labels found" in refused.stderr
+    assert "a model of 3 labels" in refused.stderr
     refused = run("fit", images, masks, "-o", model, *FAST, "--labels", "surrogate")
     assert refused.exit_code == 2
     assert "one of ('likelihood', 'logistic')" in refused.stderr

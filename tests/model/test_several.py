@@ -184,11 +184,11 @@ def test_unordered_labels_have_masks_only(unordered):
         lambda: unordered.predict_proba(IMAGES[TEST]),
         lambda: unordered.predict(IMAGES[TEST], "iou"),
         lambda: unordered.area(IMAGES[TEST]),
-        lambda: unordered.rank(IMAGES[TEST]),
         lambda: unordered.calibrate(IMAGES[TEST], MASKS[TEST]),
     ):
         with pytest.raises(cl.InputError, match=r"unordered labels .* labels='surrogate'"):
             ask()
+    assert len(unordered.rank(IMAGES[TEST])) == 3  # which asks the features only
 
 
 def test_unordered_masks_are_ends_of_expansions(unordered):

@@ -213,6 +213,13 @@ def predict(**options: Any) -> int:
 @_masks
 @_min_side
 @click.option(
+    "--label",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="The label that is judged, against all others.",
+)
+@click.option(
     "--report",
     type=FILE,
     metavar="PAGE.html",

@@ -23,9 +23,9 @@ from cutlearn.app.watch import Watch
 from cutlearn.errors import InputError
 from cutlearn.images.folder import Folder, read_folder, write_mask, write_probability
 from cutlearn.images.resize import resize_image, resize_labels
-from cutlearn.metrics import confusion
+from cutlearn.metrics import confusion, total
 from cutlearn.report.evaluate import Evaluation, evaluation_of
-from cutlearn.report.page import Shown, page, worth_a_look
+from cutlearn.report.page import Shown, against_the_rest, page, worth_a_look
 from cutlearn.report.probabilities import beliefs
 from cutlearn.run.progress import clock
 from cutlearn.run.workers import thread_count
@@ -129,19 +129,21 @@ def evaluate_command(
     object_value: Any,
     void_value: int | None,
     min_side: int | None,
+    label: int,
     report: str | None,
     as_json: bool,
 ) -> int:
     """Compare predicted with true masks; gives the exit code."""
     begin = time.monotonic()
     estimator = load_model(model, jobs)
-    if len(estimator.classes_) > 2:
+    n_labels = len(estimator.classes_)
+    if label >= n_labels:
         raise InputError(
-            f"{model}: a model of {len(estimator.classes_)} labels found; one of two was wanted "
-            "here. Use its score in Python."
+            f"--label {label} found, and a model of {n_labels} labels; one from 0 to "
+            f"{n_labels - 1} was wanted. Leave it out for label 1."
         )
     folder = read_folder(images, masks, object_value=object_value, void_value=void_value,
-                         n_labels=2)  # fmt: skip
+                         n_labels=n_labels)  # fmt: skip
     tell_notes(folder)
     # Models of old files have no probabilities; their masks are compared all the same.
     settings = min_side, believes(estimator)
@@ -150,13 +152,16 @@ def evaluate_command(
         whole = _found(estimator, folder, range(len(folder)), *settings)
         for i, (mask, belief) in enumerate(watch.count(whole, len(folder), "predicting")):
             truth = folder.labels(i)
-            tables.append(confusion(truth, mask))
+            tables.append(confusion(truth, mask, n_labels))
             if belief is not None:
-                believed.append(beliefs(truth, belief))
-    figures = evaluation_of(folder.names, tables, believed=believed)
+                believed.append(beliefs(truth, belief, label))
+    figures = evaluation_of(folder.names, tables, label, believed)
     if report is not None:
         title = f"{Path(model).name} on {len(folder)} images"
-        shown = _shown(estimator, folder, worth_a_look(figures), *settings)
+        shown = [
+            against_the_rest(part, label)
+            for part in _shown(estimator, folder, worth_a_look(figures), *settings)
+        ]
         atomic_write(report, page(title, estimator, figures, shown, believed).encode())
     seconds = time.monotonic() - begin
     if as_json:
@@ -165,6 +170,9 @@ def evaluate_command(
     else:
         click.echo(evaluation_text(figures))
         look = "" if report is None else f", look at {report}"
+        if n_labels > 2:
+            mean = percent(total(tables).mean_iou())
+            look = f", of label {label}; mean of all labels {mean}{look}"
         click.echo(
             f"{model}: pooled IoU {percent(figures.iou.value)} on {len(folder)} images, "
             f"{clock(seconds)}{look}"

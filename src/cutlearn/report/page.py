@@ -59,6 +59,25 @@ class Shown:
     belief: npt.NDArray[Any] | None = None
 
 
+def against_the_rest(part: Shown, label: int) -> Shown:
+    """Give an image of several labels as one of two: the label, and all others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutlearn.report.page import Shown, against_the_rest
+    >>> part = Shown("a", np.zeros((1, 3)), np.array([[0, 2, 255]]), np.array([[2, 2, 1]]))
+    >>> seen = against_the_rest(part, 2)
+    >>> [array.tolist() for array in (seen.truth, seen.mask)]
+    [[[0, 1, 255]], [[1, 1, 0]]]
+    """
+    truth = np.where(part.truth == VOID, VOID, part.truth == label)
+    belief = part.belief
+    if belief is not None:
+        belief = np.stack([1 - belief[..., label], belief[..., label]], axis=-1)
+    return Shown(part.name, part.image, truth, (part.mask == label).astype(np.uint8), belief)
+
+
 def worth_a_look(figures: Evaluation, most: int = 6) -> list[int]:
     """Choose images to show: the worst, the best, and even steps of rank between them."""
     known = [i for i, image in enumerate(figures.images) if not math.isnan(image.iou)]
