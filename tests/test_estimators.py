@@ -19,7 +19,7 @@ from features.worlds import world
 
 SMALL = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)
 TINY = {"shape": (12, 16), "hidden": (16, 8), "words": (16, 8), "epochs": (30, 20), "cycles": 4,
-        "n_jobs": 1}  # fmt: skip
+        "calibration": None, "n_jobs": 1}  # fmt: skip
 ESTIMATORS = {
     "linear": lambda: cl.Segmenter(features="linear", C=10.0, n_jobs=1),
     "boosted": lambda: cl.Segmenter(features=Featurizer(recipe=SMALL), C=10.0, n_jobs=1),

@@ -13,12 +13,15 @@ from PIL import Image
 import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.metrics import pooled_iou
+from cutlearn.model.calibrate import calibrate, drawn, uncalibrated
 from cutlearn.model.decide import expected_iou
 from cutlearn.model.files import KEY
+from cutlearn.model.prepare import read_samples
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.shape import journal
 
-SIZES = {"shape": (12, 16), "hidden": (16, 8), "words": (16, 8), "epochs": (40, 20), "n_jobs": 1}
+SIZES = {"shape": (12, 16), "hidden": (16, 8), "words": (16, 8), "epochs": (40, 20), "n_jobs": 1,
+         "calibration": None}  # fmt: skip
 
 
 def plates(count, seed=0):
@@ -145,6 +148,41 @@ def test_calibration_makes_held_out_pixels_likelier_and_is_kept(fitted, tmp_path
         assert ((interval[:, 0] < value) & (value < interval[:, 1])).all()
 
 
+def test_fit_calibrates_on_images_held_out(tmp_path):
+    settings = SIZES | {"calibration": "temperature", "epochs": (20, 10)}
+    model = cl.BoltzmannSegmenter(**settings).fit(IMAGES, MASKS)
+    assert model.calibration_.held_out
+    assert model.calibration_.n_images == len(IMAGES)
+    # Each half is judged by a machine of its own that has learned from the other one.
+    rows = {}
+    for first in (0, 1):
+        machine = cl.BoltzmannSegmenter(**settings | {"calibration": None, "refine": False})
+        machine.fit(IMAGES[1 - first :: 2], MASKS[1 - first :: 2])
+        machine.strength_ = model.strength_
+        for i in range(first, len(IMAGES), 2):
+            (least,) = machine._least(read_samples([IMAGES[i]]), lambda found: found)
+            rows[i] = drawn(least, MASKS[i])
+    wanted = calibrate([rows[i] for i in range(len(IMAGES))], "temperature", True)
+    assert model.calibration_.scale == wanted.scale
+    assert np.array_equal(model.calibration_.offsets, wanted.offsets)
+    plain = copy.deepcopy(model).set_params(calibration=None)
+    plain.calibration_ = uncalibrated(2)
+    assert log_likelihood(TRUTH, model.predict_proba(OTHERS)) > log_likelihood(
+        TRUTH, plain.predict_proba(OTHERS)
+    )
+    kept = cl.BoltzmannSegmenter(**settings).fit(IMAGES, MASKS, checkpoint=tmp_path)
+    again = cl.BoltzmannSegmenter(**settings).fit(IMAGES, MASKS, checkpoint=tmp_path)
+    assert kept.calibration_.scale == again.calibration_.scale == model.calibration_.scale
+
+
+def test_a_half_without_the_object_is_calibrated_on_all_images():
+    masks = [mask if i % 2 else np.zeros_like(mask) for i, mask in enumerate(MASKS[:4])]
+    settings = SIZES | {"calibration": "temperature", "epochs": (5, 5), "cycles": 1}
+    model = cl.BoltzmannSegmenter(**settings).fit(IMAGES[:4], masks)
+    assert not model.calibration_.held_out
+    assert model.calibration_.n_images == 4
+
+
 def test_the_decision_for_areas_has_the_expected_area(fitted):
     for mask, q in zip(fitted.predict(OTHERS, "count"), fitted.predict_proba(OTHERS)):
         assert abs(int(mask.sum()) - q[..., 1].sum(dtype=float)) <= 0.51
@@ -218,6 +256,7 @@ def test_the_command_line_takes_such_a_model(fitted, tmp_path):
     said = CliRunner().invoke(main, ["evaluate", str(path), images, masks, "--json"])
     assert said.exit_code == 0, said.output
     assert json.loads(said.stdout)["images"][0]["iou"] > 0.5
+    assert json.loads(said.stdout)["log_likelihood"]["value"] < 0
 
 
 def test_progress_is_told_phase_by_phase(capsys):

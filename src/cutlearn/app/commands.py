@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.app.fit import tell_notes
-from cutlearn.app.models import believes, load_model, worked_at
+from cutlearn.app.models import load_model, worked_at
 from cutlearn.app.tables import percent, percent_spread, text_table
 from cutlearn.app.watch import Watch
 from cutlearn.errors import InputError
@@ -58,7 +58,7 @@ def predict_command(
             f"{out}: the folder of the images found; another one was wanted, so that no image is "
             "overwritten by its mask. Name another folder."
         )
-    if areas is not None and not believes(estimator):
+    if areas is not None and not (estimator.believes and estimator.calibration_.n_images):
         raise InputError(
             f"{model}: no held-out areas found in this model; intervals come from them. Fit it "
             "with a calibration, or leave out --areas."
@@ -146,7 +146,7 @@ def evaluate_command(
                          n_labels=n_labels)  # fmt: skip
     tell_notes(folder)
     # Models of old files have no probabilities; their masks are compared all the same.
-    settings = min_side, believes(estimator)
+    settings = min_side, estimator.believes
     tables, believed = [], []
     with Watch() as watch:
         whole = _found(estimator, folder, range(len(folder)), *settings)

@@ -20,12 +20,6 @@ def load_model(model: str, jobs: int | None) -> Any:
     return estimator
 
 
-def believes(estimator: Any) -> bool:
-    """Whether the model has probabilities that were calibrated."""
-    calibration = getattr(estimator, "calibration_", None)
-    return calibration is None or calibration.n_images > 0
-
-
 def worked_at(image: FloatImage, estimator: Any, min_side: int | None) -> FloatImage:
     """Give an image at the size that the model was fitted at, or that the caller names."""
     side = min_side if min_side is not None else _side_of(estimator.card_)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cutlearn.app.fit import tell_notes
-from cutlearn.app.models import believes, load_model, worked_at
+from cutlearn.app.models import load_model, worked_at
 from cutlearn.app.tables import percent, text_table
 from cutlearn.errors import InputError
 from cutlearn.images.folder import read_folder
@@ -38,7 +38,7 @@ def rank_command(
     order = estimator.rank(pictures)
     if output is not None:
         head = [pictures[r.image] for r in order[:SHOWN]]
-        maps = estimator.predict_proba(head) if believes(estimator) else [None] * len(head)
+        maps = estimator.predict_proba(head) if estimator.believes else [None] * len(head)
         title = f"What to annotate next of {len(folder)} images"
         shown = [Candidate(image, q) for image, q in zip(head, maps)]
         atomic_write(output, next_page(title, folder.names, order, shown).encode())

@@ -137,12 +137,17 @@ class Believing:
         self.calibration_ = calibrate(rows, self.calibration, True, groups)
         return self
 
+    @property
+    def believes(self) -> bool:
+        """Whether the fitted model has probabilities: calibrated ones, or plain ones if asked."""
+        return self.calibration is None or self.calibration_.n_images > 0
+
     def _check_believes(self, asked: str) -> None:
         """Refuse what a model without min-marginals cannot give."""
 
     def _check_calibrated(self, asked: str) -> None:
         self._check_believes(asked)
-        if self.calibration is not None and not self.calibration_.n_images:
+        if not self.believes:
             raise InputError(
                 f"{asked}: a model without calibration found; held-out images are wanted. Call "
                 "calibrate(images, masks) with images that were not used to fit, or set "
@@ -185,6 +190,11 @@ class Ranking(Believing):
             return describe(problem.node_features, problem.shape)
 
         return rank(self._each(read_samples(images), one), self.featurizer_.centers_)
+
+    @property
+    def believes(self) -> bool:
+        """Whether the fitted model has probabilities; expansion moves give masks only."""
+        return self._kind.believes and super().believes
 
     def _check_believes(self, asked: str) -> None:
         if not self._kind.believes:

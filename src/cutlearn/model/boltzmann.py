@@ -10,11 +10,12 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.energy.energy import Energy
@@ -22,13 +23,14 @@ from cutlearn.errors import InputError
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import mean_iou
 from cutlearn.model.believe import Believing
-from cutlearn.model.calibrate import uncalibrated
+from cutlearn.model.calibrate import Rows, calibrate, drawn, uncalibrated
 from cutlearn.model.card import card_of
 from cutlearn.model.decide import check_decision
 from cutlearn.model.parameters import check_boltzmann, seed_of
 from cutlearn.model.prepare import (
     checkpoint_folder,
     farewell,
+    held_out_parts,
     read_samples,
     read_training,
 )
@@ -89,8 +91,9 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
     sees_image : bool
         Whether the hidden layers see the image; else they are a prior only.
     calibration : "temperature", "isotonic" or None
-        How `calibrate` turns min-marginals into probabilities; fit holds no images out for it.
-        None: a plain softmax, which needs no calibration, and is often too sure.
+        How min-marginals become probabilities, fitted on held-out images inside of fit: two more
+        machines learn from half of the images each. None: a plain softmax, without these, and
+        often too sure.
     n_jobs : int, optional
         Threads; None: all usable cores. The results do not depend on it.
     random_state : int, RandomState or None
@@ -142,7 +145,7 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         starts: int = 4,
         words: Sequence[int] = (512, 128),
         sees_image: bool = True,
-        calibration: str | None = None,
+        calibration: str | None = "temperature",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
@@ -181,8 +184,8 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         ----------
         images : n images or samples
         masks : n arrays (h, w) of 0, 1 and 255 (void)
-        groups : ignored
-            Nothing is held out while this model is trained.
+        groups : n hashables, optional
+            Images of one group are held out together for the calibration.
         checkpoint : folder, optional
             Made when missing; the training is kept there every ten seconds, and the same call goes
             on where it was interrupted, with the same result.
@@ -202,10 +205,12 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
                 journal = Journal(seed, file, mark, told)
                 describer, views = self._views(samples, seed)
                 model, violated = fit_conditional(views, labels, self._plan(), journal)
+                halves = self._halves(samples, truth, groups, folder, told)
         except KeyboardInterrupt:
             raise Interrupted(farewell(folder)) from None
         self._keep(describer, model, violated)
         self._choose_strength(samples, truth, views)
+        self._calibrate(halves, samples, truth, groups)
         self.card_ = card_of(self, truth)
         return self
 
@@ -232,6 +237,30 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
             describer = Describer.fit(pictures, patches, self.words, seed)
             return describer, workers.map(describer.view, pictures)
 
+    def _halves(
+        self,
+        samples: Sequence[Sample],
+        truth: Sequence[Mask],
+        groups: Sequence[Any] | None,
+        folder: Path | None,
+        told: Callable[[int, int, str], None] | None,
+    ) -> list[tuple[list[int], BoltzmannSegmenter]]:
+        """Held-out images with machines that have not seen them; none if a half lacks a label."""
+        parts = held_out_parts(len(samples), groups) if self.calibration is not None else []
+        halves = []
+        for k, out in enumerate(parts):
+            kept = [i for i in range(len(samples)) if i not in set(out)]
+            labels = [self._frame(samples[i]).labels(truth[i]) for i in kept]
+            if not all(any((mask == label).any() for mask in labels) for label in (0, 1)):
+                return []
+            other = clone(self).set_params(calibration=None, refine=False, verbose=False)
+            other.fit(
+                [samples[i] for i in kept], [truth[i] for i in kept], progress=told,
+                checkpoint=None if folder is None else folder / f"part{k}",
+            )  # fmt: skip
+            halves.append((out, other))
+        return halves
+
     def _keep(self, describer: Describer, model: Conditional, violated: list[float]) -> None:
         """Put all that was learned in place at once, after everything went well."""
         self.describer_ = describer
@@ -253,6 +282,25 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         images = [samples[i].image for i in few]
         self.strength_, iou = choose_strength(logits, images, [truth[i] for i in few])
         self.judged_ = {"pooled_iou": iou, "images": len(few)}
+
+    def _calibrate(
+        self,
+        halves: Sequence[tuple[list[int], BoltzmannSegmenter]],
+        samples: Sequence[Sample],
+        truth: Sequence[Mask],
+        groups: Sequence[Any] | None,
+    ) -> None:
+        """Calibrate on images that the machines have not seen; without halves on all images."""
+        if self.calibration is None:
+            return
+        rows: dict[int, Rows] = {}
+        for out, machine in halves or [(list(range(len(samples))), self)]:
+            # What is calibrated is refined as strongly as what will be predicted.
+            machine.strength_ = self.strength_
+            least = machine._least([samples[i] for i in out], lambda found: found)
+            rows |= {i: drawn(found, truth[i]) for i, found in zip(out, least)}
+        found = [rows[i] for i in range(len(samples))]
+        self.calibration_ = calibrate(found, self.calibration, bool(halves), groups)
 
     # -- prediction ------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from cutlearn.metrics import Confusion, confusions, total
 from cutlearn.model.calibrate import Calibration, Rows, calibrate, drawn, uncalibrated
 from cutlearn.model.judge import Cost, Judge, Likelihood, Overlap
 from cutlearn.model.kinds import BINARY, Binary, Kind, Mask
+from cutlearn.model.prepare import held_out_parts
 from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
@@ -36,8 +37,6 @@ K = TypeVar("K")
 # C = "auto" takes the first unless another is clearly better on held-out images.
 PATH = (1000.0, 100.0, 10000.0)
 LIKELIHOOD_PATH = (300.0, 30.0, 3000.0)
-# Held-out parts of the images while C is chosen.
-PARTS = 2
 # Shifts of the bias are tried that would give label 1 these parts of its true area without edges;
 # then finer ones, by this factor, on both sides of the best.
 AREAS = (0.7, 1.0, 1.4)
@@ -165,7 +164,7 @@ class _Training:
         plan = self.plan
         if not isinstance(plan.C, str):
             return Setting(plan.learner, plan.C), {}
-        parts = _parts(len(self.problems), groups)
+        parts = held_out_parts(len(self.problems), groups)
         if len(parts) < 2:
             return plan.path[0], {"path": []}
         notes = {setting: self._notes(setting, parts) for setting in plan.path}
@@ -198,7 +197,7 @@ class _Training:
         plan = self.plan
         if plan.calibration is None or not plan.kind.believes:
             return uncalibrated(plan.kind.n_labels)
-        parts = _parts(len(self.problems), groups)
+        parts = held_out_parts(len(self.problems), groups)
         held_out = len(parts) > 1
         seen: dict[int, Vector] = {}
         for k, out in enumerate(parts):
@@ -230,17 +229,6 @@ def _clearly_best(
     )
     deviation = float(np.sqrt((n - 1) / n * np.sum((gains - gains.mean()) ** 2)))
     return best if value(new) - value(old) > deviation else default
-
-
-def _parts(n: int, groups: Sequence[Any] | None) -> list[list[int]]:
-    """Images to hold out together, every image once."""
-    names = list(range(n)) if groups is None else list(groups)
-    number = {name: k for k, name in enumerate(dict.fromkeys(names))}
-    count = min(PARTS, len(number))
-    parts: list[list[int]] = [[] for _ in range(count)]
-    for i, name in enumerate(names):
-        parts[number[name] % count].append(i)
-    return parts
 
 
 def best_shift(

@@ -27,6 +27,8 @@ from cutlearn.run.progress import Progress, begins
 Mask = NDArray[np.uint8]
 Told = Callable[[int, int, str], None]
 KIND = "features"
+# Parts of the images that are held out in turn.
+PARTS = 2
 
 
 def read_samples(images: Any) -> list[Sample]:
@@ -237,3 +239,14 @@ class Shown:
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+
+
+def held_out_parts(n: int, groups: Sequence[Any] | None) -> list[list[int]]:
+    """Images to hold out together, every image once."""
+    names = list(range(n)) if groups is None else list(groups)
+    number = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    count = min(PARTS, len(number))
+    parts: list[list[int]] = [[] for _ in range(count)]
+    for i, name in enumerate(names):
+        parts[number[name] % count].append(i)
+    return parts
