@@ -321,6 +321,9 @@ def test_every_model_but_unordered_has_probabilities_and_decisions(fitted):
     for q, mask in zip(found, MASKS):
         assert q.shape == (*mask.shape, 2)
         assert np.abs(q.sum(axis=-1) - 1).max() < 1e-6
+    for (labels, q), mask, belief in zip(fitted.answer(IMAGES), fitted.predict(IMAGES), found):
+        assert np.array_equal(labels, mask)
+        assert np.array_equal(q, belief)
     for decision in ("iou", "count"):
         assert [y.shape for y in fitted.predict(IMAGES, decision)] == [m.shape for m in MASKS]
     if not fitted.calibration_.n_images:

@@ -227,6 +227,9 @@ def _found(
         images = [folder.image(i) for i in chosen[first : first + threads]]
         shapes = [image.shape[:2] for image in images]
         images = [worked_at(image, estimator, min_side) for image in images]
-        maps = estimator.predict_proba(images) if probability else [None] * len(images)
-        for mask, q, shape in zip(estimator.predict(images), maps, shapes):
-            yield resize_labels(mask, shape), None if q is None else resize_image(q, shape)
+        if probability:
+            for (mask, q), shape in zip(estimator.answer(images), shapes):
+                yield resize_labels(mask, shape), resize_image(q, shape)
+        else:
+            for mask, shape in zip(estimator.predict(images), shapes):
+                yield resize_labels(mask, shape), None

@@ -102,7 +102,7 @@ def run(
     with Watch(f"{name}, ") as watch:
         model.fit([w.image for w in train], [w.labels for w in train],
                   progress=watch.features, callback=watch.step)  # fmt: skip
-        found = ((*model.predict([w.image]), *model.predict_proba([w.image])) for w in test)
+        found = (model.answer([w.image])[0] for w in test)
         masks, maps = map(list, zip(*watch.count(found, len(test), "predicting")))
     truths = [w.labels for w in test]
     believed = [beliefs(truth, q) for truth, q in zip(truths, maps)]

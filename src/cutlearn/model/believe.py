@@ -63,6 +63,30 @@ class Believing:
 
         return self._least(samples, one)
 
+    def answer(self, images: Sequence[Any]) -> list[tuple[NDArray[np.uint8], NDArray[np.float32]]]:
+        """Give the mask and the probabilities of every image in one pass over its features.
+
+        Both are those of `predict` and `predict_proba`: a label of least min-marginal, the lower
+        one of two alike, is that of the cut.
+
+        Parameters
+        ----------
+        images : images or samples
+
+        Returns
+        -------
+        list of ((h, w) uint8 labels, (h, w, L) float32 probabilities)
+        """
+        self._check_fitted()
+        samples = read_samples(images)
+        self._check_calibrated("answer")
+
+        def one(least: Floats) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+            labels = least.argmin(axis=-1).astype(np.uint8)
+            return labels, self.calibration_.probabilities(least).astype(np.float32)
+
+        return self._least(samples, one)
+
     def _decide(self, samples: Sequence[Sample], decision: str) -> list[NDArray[np.uint8]]:
         """The masks that are best by the probabilities, for "iou" or "count"."""
         self._check_calibrated(f"predict(decision={decision!r})")
