@@ -91,20 +91,22 @@ class Ascent:
         """Start from logistic regression, and from where it wins the race."""
         if self.setting.learner == "logistic":
             return
-        first = self._other("logistic", self.seen, START_TOL, START_STEPS)
+        first = self._other("logistic", self.seen, START_TOL, START_STEPS, "first")
         first._go(threads, tell)
         self.w, self.spent = first.best_w, first._spent()
         self.best, self.best_w = first.best, first.best_w
         if self.setting.learner == "likelihood":
             self.w = self._race(first.best_w, threads, tell)
+        first._forget()
 
     def _race(self, w: Vector, threads: int, tell: Tell | None) -> Vector:
         """Give the weights of the start that gets furthest on some of the images."""
         part = self.seen[:: -(-len(self.seen) // MOST_RACING)]
         racers = []
-        for start in _starts(self.layout, self.seen, w):
-            racers.append(self._other("likelihood", part, self.setting.tol, 0))
-            racers[-1].w = start
+        for k, start in enumerate(_starts(self.layout, self.seen, w)):
+            racers.append(self._other("likelihood", part, self.setting.tol, 0, f"start{k}"))
+            if not racers[-1].steps:
+                racers[-1].w = start
         leading = racers
         for most, places in ROUNDS:
             leading = sorted(leading, key=lambda run: run.best)[:places]
@@ -112,14 +114,29 @@ class Ascent:
                 racer.setting = replace(racer.setting, max_steps=most)
                 racer._go(threads, tell)
         self.spent += sum(racer._spent() for racer in racers)
+        for racer in racers:
+            racer._forget()
         return min(racers, key=lambda run: run.best).best_w
 
-    def _other(self, learner: str, seen: Sequence[Evidence], tol: float, most: int) -> "Ascent":
-        return Ascent(self.field, seen, Settings(learner, self.setting.C, tol, 1, most), None)
+    def _other(
+        self, learner: str, seen: Sequence[Evidence], tol: float, most: int, name: str
+    ) -> "Ascent":
+        """A run on the way to the first weights, with a checkpoint beside that of this one."""
+        file = None
+        if self.file is not None:
+            file = Path(self.file)
+            file = file.with_name(f"{file.stem}-{name}{file.suffix}")
+        return Ascent(self.field, seen, Settings(learner, self.setting.C, tol, 1, most), file)
+
+    def _forget(self) -> None:
+        if self.file is not None:
+            Path(self.file).unlink(missing_ok=True)
 
     def _go(self, threads: int, tell: Tell | None) -> None:
         while not self.done():
             step = self.step(threads)
+            if self.file is not None:
+                self.save()
             if tell is not None:
                 tell(replace(step, number=0))
 

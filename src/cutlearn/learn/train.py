@@ -129,7 +129,8 @@ def train(
             if callback is not None:
                 callback(step)
     except KeyboardInterrupt:
-        raise Interrupted(farewell(len(run.steps), checkpoint)) from None
+        searched = isinstance(run, Ascent)
+        raise Interrupted(farewell(len(run.steps), checkpoint, searched)) from None
     return run.result()
 
 
@@ -174,8 +175,13 @@ def path(
     return results
 
 
-def farewell(steps: int, file: str | Path | None) -> str:
-    """Say what an interrupted run leaves."""
+def farewell(steps: int, file: str | Path | None, searched: bool) -> str:
+    """Say what an interrupted run leaves; a likelihood searches for first weights before it."""
+    if file is not None and not steps and searched:
+        return (
+            f"training: interrupted in the search for first weights; it is saved beside {file}. "
+            "Run the same call again to go on."
+        )
     if file is None or not steps:
         return (
             f"training: interrupted after {steps} steps; nothing is saved. "
