@@ -22,7 +22,6 @@ from segmentation import SETS, split
 import cutlearn as cl
 from cutlearn.model.calibrate import uncalibrated
 from cutlearn.model.decide import best_for_iou
-from cutlearn.model.predict import least_energies
 
 LEARNERS = {
     "bundle": {"learner": "bundle"},
@@ -64,7 +63,7 @@ def rows(name, data, most, side, seed):
     with tempfile.TemporaryDirectory() as folder:
         for learner in LEARNERS:
             model, seconds = fitted(learner, train, groups, Path(folder))
-            least = model._each(samples, least_energies)
+            least = model._least(samples, lambda found: found)
             notes = f"C {model.C_:g}, {seconds:.0f} s, scale {model.calibration_.scale:.3g}"
             for word, scale in (("plain", uncalibrated(2)), ("temperature", model.calibration_)):
                 q = [scale.probabilities(part) for part in least]

@@ -8,7 +8,8 @@ from cutlearn.features.problem import VOID
 from cutlearn.images import cells, pasture
 from cutlearn.model.calibrate import Calibration, calibrate, drawn, margin_of, uncalibrated
 from cutlearn.model.decide import expected_iou
-from cutlearn.model.predict import least_energies, problem_of
+from cutlearn.model.kinds import BINARY
+from cutlearn.model.predict import problem_of
 
 WORLDS = [cells(seed, (40, 48)) for seed in range(10)]
 IMAGES, MASKS = [w.image for w in WORLDS], [w.labels.copy() for w in WORLDS]
@@ -51,7 +52,7 @@ def test_probabilities_sum_to_one_in_the_image_shape(fitted):
 
 
 def test_probabilities_rise_with_the_min_marginals(fitted):
-    least = least_energies(problem_of(cl.Sample(NEW[0]), fitted.featurizer_), fitted.w_)
+    least = BINARY.least(problem_of(cl.Sample(NEW[0]), fitted.featurizer_), fitted.w_)
     q = fitted.calibration_.probabilities(least)
     order = np.argsort(margin_of(least, 1).ravel())
     assert (np.diff(q[..., 1].ravel()[order]) >= -1e-12).all()

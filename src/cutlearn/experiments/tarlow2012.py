@@ -43,7 +43,7 @@ from cutlearn.images.resize import resize_image, resize_labels, side_shape
 from cutlearn.learn.steps import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.model.choose import Chosen, Plan, choose
-from cutlearn.model.predict import least_energies
+from cutlearn.model.kinds import BINARY
 from cutlearn.store import atomic_write
 
 Mask = NDArray[np.uint8]
@@ -212,7 +212,7 @@ def believing(w: Floats, first: Floats | None = None) -> Believe:
 
 def calibrated(found: Chosen) -> Believe:
     """What weights believe at the temperature of held-out images."""
-    return lambda problem: found.calibration.probabilities(least_energies(problem, found.w))
+    return lambda problem: found.calibration.probabilities(BINARY.least(problem, found.w))
 
 
 def with_logits(problem: Problem, logits: Floats) -> Problem:

@@ -6,7 +6,6 @@ w is kept, the run stops when f makes no more progress, and nothing is certified
 every image once.
 """
 
-import hashlib
 import math
 import time
 import warnings
@@ -19,12 +18,20 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.linear import Layout
 from cutlearn.energy.surrogate import SurrogateLayout
-from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.errors import ConvergenceWarning
 from cutlearn.learn.baselines import KohliTorrField, UnaryField
 from cutlearn.learn.descent import Coordinates, Descent, FixedStep, Mover
 from cutlearn.learn.likelihood import Evidence, Field, Model, mean_likelihood
-from cutlearn.learn.steps import Settings, Step, TrainResult, rows_to_steps, steps_to_rows
-from cutlearn.run.checkpoint import load_checkpoint, save_checkpoint
+from cutlearn.learn.steps import (
+    OTHER,
+    Settings,
+    Step,
+    TrainResult,
+    digest_of_all,
+    rows_to_steps,
+    steps_to_rows,
+)
+from cutlearn.run.checkpoint import load_checkpoint, refuse_other, save_checkpoint
 from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
@@ -83,7 +90,8 @@ class Ascent:
         self.spent = np.zeros(3)  # see _spent, before the first step
         self.digest = ""
         if file is not None:
-            self.digest = f"{_digest(seen)} {setting.learner} {setting.C!r} {self.layout!r}"
+            plain = f"{setting.learner} {setting.C!r} {self.layout!r}"
+            self.digest = digest_of_all(plain, seen)
             if Path(file).exists():
                 self._restore()
 
@@ -211,11 +219,7 @@ class Ascent:
     def _restore(self) -> None:
         assert self.file is not None
         values, arrays = load_checkpoint(self.file, KIND)
-        if values.get("digest") != self.digest:
-            raise InputError(
-                f"{self.file}: the checkpoint of a run with other data or settings found; one of "
-                "this run wanted. Remove it to start anew, or name another file."
-            )
+        refuse_other(self.file, values.get("digest"), self.digest, OTHER)
         self.mover.restore(arrays)
         self.w, self.best_w, self.last_w = arrays["w"], arrays["best_w"], arrays["last_w"]
         self.steps = rows_to_steps(arrays["steps"])
@@ -244,15 +248,3 @@ def _second_moment(seen: Sequence[Evidence]) -> NDArray[np.float64]:
         features = one.problem.node_features[one.known].astype(np.float64)
         parts.append(features.T @ features / len(features))
     return np.asarray(np.mean(parts, axis=0))
-
-
-def _digest(seen: Sequence[Evidence]) -> str:
-    """A fingerprint of the data."""
-    out = hashlib.blake2b(digest_size=16)
-    for one in seen:
-        for array in one.arrays():
-            if array is not None:
-                out.update(f"{array.dtype}{array.shape}".encode())
-                out.update(np.ascontiguousarray(array).data)
-        out.update(f"{one.problem.shape}{one.problem.connectivity}".encode())
-    return out.hexdigest()

@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.errors import ConvergenceWarning
 from cutlearn.learn.bundle import Bundle
 from cutlearn.learn.center import Center
 from cutlearn.learn.master import Master
 from cutlearn.learn.pool import Pool
-from cutlearn.learn.steps import Settings, Step, TrainResult, rows_to_steps, steps_to_rows
-from cutlearn.run.checkpoint import load_checkpoint, save_checkpoint
+from cutlearn.learn.steps import OTHER, Settings, Step, TrainResult, rows_to_steps, steps_to_rows
+from cutlearn.run.checkpoint import load_checkpoint, refuse_other, save_checkpoint
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -231,11 +231,7 @@ class Run:
     def _restore(self) -> None:
         assert self.file is not None
         values, arrays = load_checkpoint(self.file, KIND)
-        if values.get("digest") != self.digest:
-            raise InputError(
-                f"{self.file}: the checkpoint of a run with other data or settings found; one of "
-                "this run wanted. Remove it to start anew, or name another file."
-            )
+        refuse_other(self.file, values.get("digest"), self.digest, OTHER)
         ends = np.cumsum(arrays["counts"])
         for known, rows in zip(self.pool.planes, np.split(arrays["planes"], ends[:-1])):
             known.restore(rows)

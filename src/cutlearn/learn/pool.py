@@ -4,7 +4,6 @@ A plane depends on its own image, the loss and the normalisation only, not on C,
 images or on the master: one pool serves a path of C, every fold (`take`) and every learner.
 """
 
-import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +17,7 @@ from cutlearn.features.problem import Problem
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.kinds import AnyTask, kind_of
 from cutlearn.learn.losses import loss_of
+from cutlearn.learn.steps import digest_of_all
 from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
@@ -194,14 +194,7 @@ class Pool:
 
     def digest(self) -> str:
         """Give a fingerprint of the data, loss and normalisation, for checkpoints."""
-        out = hashlib.blake2b(self.settings.encode(), digest_size=16)
-        for task in self.tasks:
-            for array in task.arrays():
-                if array is not None:
-                    out.update(f"{array.dtype}{array.shape}".encode())
-                    out.update(np.ascontiguousarray(array).data)
-            out.update(f"{task.problem.shape}{task.problem.connectivity}".encode())
-        return out.hexdigest()
+        return digest_of_all(self.settings, self.tasks)
 
 
 def _settings(loss: str | Loss, normalize: str, envelope: Envelopes, kind: str) -> str:

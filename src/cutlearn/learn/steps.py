@@ -1,7 +1,9 @@
 """What training tells of itself: its settings, its steps and its result."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,7 @@ from cutlearn.energy.linear import Layout
 from cutlearn.energy.linear_labels import LabelLayout
 from cutlearn.energy.surrogate import SurrogateLayout
 from cutlearn.errors import InputError
+from cutlearn.run.checkpoint import fingerprint
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -18,6 +21,9 @@ Matrix = NDArray[np.float64]
 LEARNERS = ("bundle", "nslack", "accpm")
 LIKELIHOOD = ("likelihood", "logistic", "kohli-torr")
 MOST_GROUPS = 50
+
+# How a run refuses the checkpoint of another one.
+OTHER = "the checkpoint of a run with other data"
 
 
 @dataclass(frozen=True)
@@ -158,3 +164,9 @@ def settings_of(
             f"Got {groups!r} instead."
         )
     return Settings(learner, float(C), float(tol), int(groups), int(max_steps))
+
+
+def digest_of_all(settings: str, seen: Sequence[Any]) -> str:
+    """Give a fingerprint of the settings and of all that is seen of the images, for checkpoints."""
+    grids = "".join(f"{one.problem.shape}{one.problem.connectivity}" for one in seen)
+    return fingerprint(settings + grids, (array for one in seen for array in one.arrays()))

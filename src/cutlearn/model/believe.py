@@ -1,25 +1,28 @@
-"""What every model with min-marginals gives besides masks: probabilities, areas, a ranking.
+"""What models share: files, a score, and beside masks probabilities, areas, a ranking.
 
 The model brings `_least`, the min-marginals of images, and what fit has learned.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
 
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
+from cutlearn.metrics import mean_iou
 from cutlearn.model.calibrate import Calibration, calibrate, drawn, margin_of
 from cutlearn.model.decide import best_for_count, best_for_iou
 from cutlearn.model.kinds import Kind
-from cutlearn.model.predict import least_energies
 from cutlearn.model.prepare import read_samples, read_training
 from cutlearn.model.rank import Described, Ranked, describe, rank
+from cutlearn.run.workers import thread_count
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -29,6 +32,7 @@ class Believing:
     """Probabilities from min-marginals, calibrated on held-out images, and what follows."""
 
     calibration: str | None
+    n_jobs: int | None
     calibration_: Calibration
     classes_: NDArray[np.uint8]
 
@@ -36,11 +40,36 @@ class Believing:
         """then(min-marginals) of every sample, in order."""
         raise NotImplementedError
 
-    def _check_fitted(self) -> None:
-        raise NotImplementedError
-
     def _check_parameters(self) -> None:
         raise NotImplementedError
+
+    def predict(self, images: Sequence[Any], decision: str = "map") -> list[NDArray[np.uint8]]:
+        """Give the mask of every image."""
+        raise NotImplementedError
+
+    def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
+        """Give the mean IoU over all labels within an image, then over images; void excluded."""
+        self._check_fitted()
+        n_labels = len(self.classes_)
+        samples, truth = read_training(images, masks, None, n_labels)
+        return mean_iou(truth, self.predict(samples), n_labels)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, whole or not at all; `cutlearn.load` reads it back."""
+        self._check_fitted()
+        from cutlearn.model.files import save
+
+        save(self, path)
+
+    def _threads(self) -> int:
+        return thread_count(-1 if self.n_jobs is None else self.n_jobs)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "w_"):
+            raise NotFittedError(
+                f"This {type(self).__name__} is not fitted yet. Call fit with images and masks "
+                "first."
+            )
 
     def predict_proba(self, images: Sequence[Any]) -> list[NDArray[np.float32]]:
         """Give the probability of every label at every pixel, calibrated on held-out images.
@@ -190,7 +219,7 @@ class Ranking(Believing):
         raise NotImplementedError
 
     def _least(self, samples: Sequence[Sample], then: Callable[[Floats], T]) -> list[T]:
-        return self._each(samples, lambda *solve: then(least_energies(*solve)))
+        return self._each(samples, lambda problem, w, kind: then(kind.least(problem, w)))
 
     def rank(self, images: Sequence[Any]) -> list[Ranked]:
         """Order images that have no masks by what annotating them would tell of all of them.

@@ -6,7 +6,6 @@ predict: view -> iterated modes -> log-odds of labels, painted back -> one cut a
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -16,12 +15,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import NotFittedError
 
 from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError
 from cutlearn.images.sample import Sample
-from cutlearn.metrics import mean_iou
 from cutlearn.model.believe import Believing
 from cutlearn.model.calibrate import Rows, calibrate, drawn, uncalibrated
 from cutlearn.model.card import card_of
@@ -34,9 +31,9 @@ from cutlearn.model.prepare import (
     read_samples,
     read_training,
 )
-from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.checkpoint import Interrupted, fingerprint
 from cutlearn.run.progress import Phases
-from cutlearn.run.workers import Workers, thread_count
+from cutlearn.run.workers import Workers
 from cutlearn.shape.cccp import Learning
 from cutlearn.shape.conditional import Conditional
 from cutlearn.shape.describe import Describer, View
@@ -341,12 +338,6 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         view = self.describer_.view(self._frame(sample).picture(sample.image))
         return refinement(self._painted(sample, view), sample.image, self.strength_)
 
-    def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
-        """Give the mean IoU over both labels within an image, then over images; void excluded."""
-        self._check_fitted()
-        samples, truth = read_training(images, masks, None)
-        return mean_iou(truth, self.predict(samples), 2)
-
     def shapes(self) -> Shapes:
         """Give the learned shapes alone, to draw, complete and judge masks at the model's size."""
         self._check_fitted()
@@ -359,13 +350,6 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
             self.describer_.patches, *(self.w_[name] for name in ("W", "c", "b", "W2", "c2"))
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, whole or not at all; `cutlearn.load` reads it back."""
-        self._check_fitted()
-        from cutlearn.model.files import save
-
-        save(self, path)
-
     def _painted(self, sample: Sample, view: View) -> Float32:
         model = Conditional(self.describer_.patches, self.w_)
         return self._frame(sample).paint(model.log_odds(view, int(self.starts)))
@@ -374,24 +358,11 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         with Workers(self._threads()) as workers:
             return workers.map(one, samples)
 
-    def _threads(self) -> int:
-        return thread_count(-1 if self.n_jobs is None else self.n_jobs)
-
     def _check_parameters(self) -> None:
         check_boltzmann(self)
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "w_"):
-            raise NotFittedError(
-                "This BoltzmannSegmenter is not fitted yet. Call fit with images and masks first."
-            )
 
     def _fingerprint(self, samples: Sequence[Sample], masks: Sequence[Mask], seed: int) -> str:
         """Of all that the training depends on."""
         settings = [repr(self._plan()), [*map(int, (*self.shape, *self.words))], seed]
-        out = hashlib.blake2b(json.dumps(settings).encode(), digest_size=16)
-        for sample, mask in zip(samples, masks):
-            for array in (sample.image, mask):
-                out.update(f"{array.dtype}{array.shape}".encode())
-                out.update(np.ascontiguousarray(array).data)
-        return out.hexdigest()
+        seen = (array for s, mask in zip(samples, masks) for array in (s.image, mask))
+        return fingerprint(json.dumps(settings), seen)

@@ -42,7 +42,7 @@ FEATURES, CALIBRATION = "features.", "calibration."
 Arrays = dict[str, NDArray[Any]]
 
 
-def save(model: Segmenter | BoltzmannSegmenter, path: str | os.PathLike[str]) -> None:
+def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file, whole or not at all.
 
     Parameters

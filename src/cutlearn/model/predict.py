@@ -1,16 +1,11 @@
-"""From a sample to its problem, from a problem and weights to its best labels or min-marginals.
-
-Labels are one exact cut, min-marginals one more pass over it; nodes that a person has settled are
-fixed.
-"""
+"""From a sample to its problem: features, neighbours, regions, and what a person has settled."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import Problem
 from cutlearn.images.sample import Sample
-from cutlearn.model.kinds import BINARY, Kind, Mask
 
 
 def problem_of(
@@ -44,16 +39,3 @@ def problem_of(
         shape=sample.shape,
         connectivity=featurizer.connectivity,
     )
-
-
-def best_mask(problem: Problem, w: ArrayLike, kind: Kind = BINARY) -> Mask:
-    """Give the labels of least energy, in the image's shape."""
-    return kind.mask(problem, w)
-
-
-def least_energies(problem: Problem, w: ArrayLike, kind: Kind = BINARY) -> NDArray[np.float64]:
-    """Give the min-marginals, the image's shape + (L,): the least E(y; w) with a node at a label.
-
-    They are infinite against a fixed label.
-    """
-    return kind.least(problem, w)

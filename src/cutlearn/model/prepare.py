@@ -5,7 +5,6 @@ for checkpoints the features are kept there under a fingerprint of all that they
 a run that goes on does not compute them again, and a run on other data is refused.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID
 from cutlearn.images.sample import Sample, as_sample
 from cutlearn.learn.steps import Step
-from cutlearn.run.checkpoint import load_checkpoint, save_checkpoint
+from cutlearn.run.checkpoint import fingerprint, load_checkpoint, refuse_other, save_checkpoint
 from cutlearn.run.progress import Progress, begins
 
 Mask = NDArray[np.uint8]
@@ -172,11 +171,7 @@ def _needed_extra(sample: Sample, i: int) -> NDArray[np.float32]:
 
 def _restore(file: Path, mark: str, featurizer: Featurizer) -> list[NDArray[np.float32]]:
     values, arrays = load_checkpoint(file, KIND)
-    if values.get("mark") != mark:
-        raise InputError(
-            f"{file}: the features of other images or settings found; those of this run wanted. "
-            "Remove the folder to start anew, or name another."
-        )
+    refuse_other(file, values.get("mark"), mark, "the features of other images")
     fitted = {n.removeprefix("fitted."): a for n, a in arrays.items() if n.startswith("fitted.")}
     made = Featurizer.from_arrays(fitted, values["described"], featurizer.n_jobs)
     featurizer.__dict__.update(made.__dict__)
@@ -196,13 +191,8 @@ def _fingerprint(
         f.per_direction,
     ]
     settings += [f.random_state, None if groups is None else list(map(repr, groups))]
-    out = hashlib.blake2b(json.dumps(settings).encode(), digest_size=16)
-    for sample, mask in zip(samples, masks):
-        for array in (sample.image, sample.extra, mask):
-            if array is not None:
-                out.update(f"{array.dtype}{array.shape}".encode())
-                out.update(np.ascontiguousarray(array).data)
-    return out.hexdigest()
+    seen = (a for s, mask in zip(samples, masks) for a in (s.image, s.extra, mask))
+    return fingerprint(json.dumps(settings), seen)
 
 
 class Shown:

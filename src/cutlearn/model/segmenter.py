@@ -16,21 +16,19 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.steps import LIKELIHOOD, Step
-from cutlearn.metrics import mean_iou
 from cutlearn.model.believe import Ranking
 from cutlearn.model.card import card_of
 from cutlearn.model.choose import Chosen, Plan, choose
 from cutlearn.model.decide import check_decision
 from cutlearn.model.kinds import KINDS, Kind, Mask
 from cutlearn.model.parameters import check_parameters, fresh_featurizer, kind_of
-from cutlearn.model.predict import best_mask, problem_of
+from cutlearn.model.predict import problem_of
 from cutlearn.model.prepare import (
     Shown,
     checkpoint_folder,
@@ -40,7 +38,7 @@ from cutlearn.model.prepare import (
     training_features,
 )
 from cutlearn.run.checkpoint import Interrupted
-from cutlearn.run.workers import Workers, thread_count
+from cutlearn.run.workers import Workers
 
 T = TypeVar("T")
 
@@ -176,7 +174,7 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
             Called after every step of training.
         """
         self._check_parameters()
-        threads = thread_count(-1 if self.n_jobs is None else self.n_jobs)
+        threads = self._threads()
         samples, truth = read_training(images, masks, groups, KINDS[self.labels].most)
         kind = kind_of(self, max(2, 1 + max(int(mask[mask != VOID].max()) for mask in truth)))
         featurizer = fresh_featurizer(self, threads)
@@ -255,7 +253,7 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         check_decision(decision)
         samples = read_samples(images)
         if decision == "map":
-            return self._each(samples, best_mask)
+            return self._each(samples, lambda problem, w, kind: kind.mask(problem, w))
         return self._decide(samples, decision)
 
     def _each(self, samples: Sequence[Sample], solve: Callable[..., T]) -> list[T]:
@@ -267,28 +265,8 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
             problem = problem_of(sample, self.featurizer_, None, kind.edges, regions)
             return solve(problem, self.w_, kind)
 
-        with Workers(thread_count(-1 if self.n_jobs is None else self.n_jobs)) as workers:
+        with Workers(self._threads()) as workers:
             return workers.map(one, samples)
-
-    def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
-        """Give the mean IoU over all labels within an image, then over images; void excluded."""
-        self._check_fitted()
-        n_labels = len(self.classes_)
-        samples, truth = read_training(images, masks, None, n_labels)
-        return mean_iou(truth, self.predict(samples), n_labels)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, whole or not at all; `cutlearn.load` reads it back."""
-        self._check_fitted()
-        from cutlearn.model.files import save
-
-        save(self, path)
 
     def _check_parameters(self) -> None:
         check_parameters(self)
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "w_"):
-            raise NotFittedError(
-                "This Segmenter is not fitted yet. Call fit with images and masks first."
-            )

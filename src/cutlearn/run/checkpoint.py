@@ -4,7 +4,9 @@ A checkpoint is a safetensors file whose metadata holds one JSON text: kind, ver
 Loading executes nothing; a damaged or foreign file gets one sentence.
 """
 
+import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,25 @@ def check_place(path: str | Path) -> None:
         raise InputError(
             f"{path}: a folder, or a file in a folder that does not exist, found; the name of a "
             "file in an existing folder wanted for the checkpoint. Make the folder first."
+        )
+
+
+def fingerprint(settings: str, arrays: Iterable[NDArray[Any] | None]) -> str:
+    """Name what a run depends on: another name for other settings or arrays."""
+    out = hashlib.blake2b(settings.encode(), digest_size=16)
+    for array in arrays:
+        if array is not None:
+            out.update(f"{array.dtype}{array.shape}".encode())
+            out.update(np.ascontiguousarray(array).data)
+    return out.hexdigest()
+
+
+def refuse_other(path: str | Path, found: object, wanted: str, what: str) -> None:
+    """Refuse the checkpoint of another run, by the fingerprints of both."""
+    if found != wanted:
+        raise InputError(
+            f"{path}: {what} or settings found; that of this run wanted. Remove it to start anew, "
+            "or name another place."
         )
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.errors import InputError
-from cutlearn.run.checkpoint import load_checkpoint, save_checkpoint
+from cutlearn.run.checkpoint import load_checkpoint, refuse_other, save_checkpoint
 
 State = dict[str, NDArray[Any]]
 Told = Callable[[int, int, str], None]
@@ -76,11 +75,7 @@ class Journal:
 
     def _restore(self, file: Path) -> None:
         values, arrays = load_checkpoint(file, KIND)
-        if values.get("mark") != self._mark:
-            raise InputError(
-                f"{file}: the training of other images or settings found; that of this run wanted. "
-                "Remove the folder to start anew, or name another."
-            )
+        refuse_other(file, values.get("mark"), self._mark, "the training of other images")
         self.rng.bit_generator.state = values["random"]
         self._done = {str(name): int(done) for name, done in values["done"].items()}
         self._states = {name: {} for name in self._done}
