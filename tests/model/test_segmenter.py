@@ -5,6 +5,7 @@ import math
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +109,15 @@ def test_an_interrupt_leaves_the_old_model():
     with pytest.raises(Interrupted):
         model.fit(IMAGES, MASKS, callback=stop)
     assert vars(model) == before
+
+
+def test_a_checkpoint_of_other_superpixels_is_refused(tmp_path):
+    regions = ("unary", "contrast", "envelope")
+    for size, wanted in ((40.0, None), (90.0, "features of other images or settings")):
+        features = Featurizer("linear", superpixels=[("slic", size)])
+        model = cl.Segmenter(regions, features=features, C=10.0, calibration=None, n_jobs=1)
+        with nullcontext() if wanted is None else pytest.raises(cl.InputError, match=wanted):
+            model.fit(IMAGES[:2], MASKS[:2], checkpoint=tmp_path)
 
 
 def test_a_checkpoint_of_other_data_is_refused(tmp_path):

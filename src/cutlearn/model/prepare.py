@@ -189,6 +189,7 @@ def _fingerprint(
         repr(f.recipe),
         f.connectivity,
         f.per_direction,
+        [list(family) for family in f.superpixels],
     ]
     settings += [f.random_state, None if groups is None else list(map(repr, groups))]
     seen = (a for s, mask in zip(samples, masks) for a in (s.image, s.extra, mask))
