@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "interrupt.hpp"
 #include "oracle.hpp"
 
 namespace cutlearn {
@@ -32,6 +33,23 @@ Out<T> owned(std::vector<T> values, std::vector<std::size_t> shape) {
   auto* data = new std::vector<T>(std::move(values));
   nb::capsule owner(data, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
   return Out<T>(data->data(), shape.size(), shape.data(), owner);
+}
+
+// Long work that needs no interpreter. Other threads of Python go on meanwhile, and a signal such as
+// Ctrl-C ends it with the exception of the signal's handler.
+template <class F>
+auto without_interpreter(F&& work) {
+  const Question signalled = [] {
+    const nb::gil_scoped_acquire interpreter;
+    return PyErr_CheckSignals() != 0;  // the exception stays pending in this thread
+  };
+  try {
+    const nb::gil_scoped_release release;
+    const Asking asking(signalled);
+    return work();
+  } catch (const Interrupted&) {
+    throw nb::python_error();
+  }
 }
 
 // Features in single or double precision.

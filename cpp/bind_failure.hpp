@@ -8,16 +8,18 @@
 #include <stdexcept>
 #include <string>
 
-#include "rounds.hpp"
+#include "parallel.hpp"
 
 namespace cutlearn {
 
 // An error with the arguments (number of the task, what went wrong).
-[[noreturn]] inline void raise(const OracleFailure& failure) {
+[[noreturn]] inline void raise(const TaskFailure& failure) {
   PyObject* kind = PyExc_RuntimeError;
   std::string what = "unknown";
   try {
     std::rethrow_exception(failure.cause);
+  } catch (const Interrupted&) {
+    throw nanobind::python_error();  // what the signal's handler raised
   } catch (const std::overflow_error& error) {
     kind = PyExc_OverflowError;
     what = error.what();

@@ -109,9 +109,8 @@ nb::object ask_all(const std::vector<const Oracle*>& oracles, In<double> w, int 
   auto* planes = new std::vector<double>(tasks.size() * size);
   nb::capsule owner(planes, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
   try {
-    nb::gil_scoped_release release;
-    oracle_round(tasks, view(w), planes->data(), threads);
-  } catch (const OracleFailure& failure) {
+    without_interpreter([&] { oracle_round(tasks, view(w), planes->data(), threads); });
+  } catch (const TaskFailure& failure) {
     raise(failure);
   }
   return nb::cast(nb::ndarray<nb::numpy, double, nb::c_contig>(planes->data(),

@@ -33,11 +33,12 @@ std::unique_ptr<Door> open(In<double> unary, Id labels, std::vector<std::int64_t
   for (std::size_t d = 0; d < tables.size(); ++d)
     input.tables.push_back({tables[d].data(), each[d]});
   input.fixed = {fixed.data(), fixed.size()};
-  nb::gil_scoped_release release;
-  OrderedTerms terms(input);
-  auto door = std::make_unique<Door>(Door{terms.fault, nullptr});
-  if (terms.fault.what == OrderedFault::kNone) door->flow = make_ordered(input, std::move(terms));
-  return door;
+  return without_interpreter([&] {
+    OrderedTerms terms(input);
+    auto door = std::make_unique<Door>(Door{terms.fault, nullptr});
+    if (terms.fault.what == OrderedFault::kNone) door->flow = make_ordered(input, std::move(terms));
+    return door;
+  });
 }
 
 // Owns the arrays that its task views.
@@ -80,12 +81,13 @@ nb::object ask_all(const std::vector<const OrderedOracle*>& oracles, In<double> 
       throw std::invalid_argument("w does not fit the features");
   std::vector<double> planes(oracles.size() * size);
   try {
-    nb::gil_scoped_release release;
-    run_round<OrderedScratch>(oracles.size(), threads, [&](std::size_t i, OrderedScratch& scratch) {
-      highest_plane(oracles[i]->task, {w.data(), w.size()}, {planes.data() + i * size, size},
-                    scratch);
+    without_interpreter([&] {
+      parallel(oracles.size(), threads, [](int) { return OrderedScratch(); },
+               [&](OrderedScratch& scratch, std::size_t i) {
+                 highest_plane(oracles[i]->task, view(w), {planes.data() + i * size, size}, scratch);
+               });
     });
-  } catch (const OracleFailure& failure) {
+  } catch (const TaskFailure& failure) {
     raise(failure);
   }
   return nb::cast(owned(std::move(planes), {oracles.size(), size}));
@@ -103,7 +105,7 @@ void bind_ordered(nb::module_& m) {
       .def_ro("amount", &OrderedFault::amount);
   nb::class_<Door>(m, "Ordered")
       .def_prop_ro("fault", [](const Door& d) { return d.fault; })
-      .def("solve", [](Door& d) { d.flow->solve(); }, nb::call_guard<nb::gil_scoped_release>())
+      .def("solve", [](Door& d) { without_interpreter([&] { d.flow->solve(); }); })
       .def("labels",
            [](const Door& d, std::vector<std::size_t> shape) {
              const auto labels = d.flow->labels();
@@ -113,15 +115,12 @@ void bind_ordered(nb::module_& m) {
       .def_prop_ro("scale", [](const Door& d) { return d.flow->terms().scale; })
       .def_prop_ro("inexact", [](const Door& d) { return d.flow->terms().inexact; })
       .def_prop_ro("clipped", [](const Door& d) { return d.flow->terms().beyond; })
-      .def_prop_ro("clipped_exactly", [](const Door& d) { return d.flow->terms().beyond_exactly; })
+      .def_prop_ro("clipped_error", [](const Door& d) { return d.flow->terms().beyond_error; })
       .def("min_marginals", [](Door& d, std::vector<std::size_t> shape) {
         std::size_t size = 1;
         for (const std::size_t s : shape) size *= s;
         std::vector<double> least(size);
-        {
-          nb::gil_scoped_release release;
-          d.flow->min_marginals(least.data());
-        }
+        without_interpreter([&] { d.flow->min_marginals(least.data()); });
         return owned(std::move(least), shape);
       });
   m.def("ordered", &open, nb::arg("unary").noconvert(), nb::arg("labels"),

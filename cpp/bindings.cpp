@@ -38,8 +38,7 @@ class Flow {
   template <class F>
   auto use(F&& work) {
     const Lock lock(busy_);
-    nb::gil_scoped_release release;
-    return work(*engine_);
+    return without_interpreter([&] { return work(*engine_); });
   }
   // A short look that makes Python objects.
   template <class F>
@@ -99,11 +98,12 @@ std::unique_ptr<Flow> make_flow(double constant, In<double> unary, std::vector<s
                                 In<std::int8_t> fixed) {
   const Input input = make_input(constant, unary, std::move(shape), connectivity, edges, weights,
                                  kinds, regions, fixed);
-  nb::gil_scoped_release release;
-  const Survey s = survey(input);
-  if (s.bad_unary >= 0 || s.bad_edge >= 0 || s.worst_edge >= 0 || !std::isfinite(s.total()))
-    return nullptr;
-  return std::make_unique<Flow>(make(input, s));
+  return without_interpreter([&]() -> std::unique_ptr<Flow> {
+    const Survey s = survey(input);
+    if (s.bad_unary >= 0 || s.bad_edge >= 0 || s.worst_edge >= 0 || !std::isfinite(s.total()))
+      return nullptr;
+    return std::make_unique<Flow>(make(input, s));
+  });
 }
 
 // Solved while the arrays of the input are there.
@@ -179,6 +179,9 @@ NB_MODULE(_core, m) {
     return offsets;
   }, nb::arg("connectivity"));
 
+  m.def("check_grid", [](std::vector<std::int64_t> shape) { grid_shape(shape, true); },
+        nb::arg("shape"), "Refuse, by ValueError, a grid that is too large for one network.");
+
   nb::class_<Survey>(m, "Survey")
       .def_ro("unary", &Survey::unary)
       .def_ro("edges", &Survey::edges)
@@ -230,8 +233,8 @@ NB_MODULE(_core, m) {
       .def_prop_ro("scale", [](Flow& f) { return f.read([](Engine& e) { return e.scale(); }); })
       .def_prop_ro("inexact", [](Flow& f) { return f.read([](Engine& e) { return e.inexact(); }); })
       .def_prop_ro("clipped", [](Flow& f) { return f.read([](Engine& e) { return e.clipped(); }); })
-      .def_prop_ro("clipped_exactly",
-                   [](Flow& f) { return f.read([](Engine& e) { return e.clipped_exactly(); }); })
+      .def_prop_ro("clipped_error",
+                   [](Flow& f) { return f.read([](Engine& e) { return e.clipped_error(); }); })
       .def_prop_ro("outgrown",
                    [](Flow& f) { return f.read([](Engine& e) { return e.outgrown(); }); })
       .def("change_unary",
@@ -248,10 +251,12 @@ NB_MODULE(_core, m) {
            },
            nb::arg("index").noconvert(), nb::arg("pq").noconvert(), nb::arg("stored").noconvert())
       .def("change_fixed",
-           [](Flow& f, In<std::int64_t> index, In<std::int8_t> labels) {
-             f.use([&](Engine& e) { e.change_fixed(view(index), view(labels)); });
+           [](Flow& f, In<std::int64_t> index, In<std::int8_t> labels,
+              nb::ndarray<std::int8_t, nb::ndim<1>, nb::c_contig> stored) {
+             f.use([&](Engine& e) { e.change_fixed(view(index), view(labels), stored.data()); });
            },
-           nb::arg("index").noconvert(), nb::arg("labels").noconvert())
+           nb::arg("index").noconvert(), nb::arg("labels").noconvert(),
+           nb::arg("stored").noconvert())
       .def("min_marginals", &all_marginals, nb::arg("threads"))
       .def("argmin_sums", &argmin_sums, nb::arg("weights").noconvert(),
            nb::arg("truth").noconvert(), nb::arg("region_first").noconvert(),

@@ -3,6 +3,7 @@
 // Unaries come after the edges because clipping asks what the edges carry.
 #pragma once
 
+#include <bit>
 #include <utility>
 
 #include "input.hpp"
@@ -23,14 +24,16 @@ class Builder {
   struct Clipped {
     Id slot;
     double amount;  // the unary less what the network holds of it
+    double lost;    // the rounding of that
     bool on;        // the label it forces
   };
   std::vector<Clipped> clipped;
-  bool clipped_exactly = true;
 
   void build(bool clip) {
-    const auto hinges = static_cast<Id>(input_.regions.alpha.size());
-    net_.allocate(grid_.slots + hinges, grid_.guard);
+    const Regions& r = input_.regions;
+    net_.allocate(grid_.slots + static_cast<std::int64_t>(r.alpha.size()), grid_.guard);
+    // Arcs of the list, and beside them the places of members: together they number the arcs of a node.
+    check_size(static_cast<std::int64_t>(input_.edges.size() + r.members.size() + r.alpha.size()), "arcs");
     net_.K = q_(input_.constant);
     if constexpr (D) add_grid_edges();
     if constexpr (Net::has_arcs) add_arcs();
@@ -154,7 +157,12 @@ class Builder {
 
   void add_clipped(Id v, double u) {
     const Cap e = net_.excess[v];
-    const Cap bound = net_.incident(v) + (e < 0 ? -e : e) + 1;
+    Cap bound = net_.incident(v) + (e < 0 ? -e : e) + 1;
+    // Up to a number that a double holds.
+    if (const int digits = std::bit_width(static_cast<std::uint64_t>(bound)); digits > 53) {
+      const Cap unit = Cap{1} << (digits - 53);
+      bound = (bound + unit - 1) / unit * unit;
+    }
     // A node without edges needs no more than the sign of its unary.
     if (u == 0 || (bound > 1 && std::abs(u * q_.scale) <= static_cast<double>(bound))) {
       net_.add_unary(v, q_(u));
@@ -162,9 +170,9 @@ class Builder {
     }
     net_.add_unary(v, u > 0 ? bound : -bound);
     const double left = (u > 0 ? 1 : -1) * static_cast<double>(bound) / q_.scale;
-    clipped.push_back({v, u - left, u < 0});
-    clipped_exactly = clipped_exactly && bound < Cap{1} << 53 && (u - left) + left == u &&
-                      u - (u - left) == left;
+    double lost = 0;
+    const double beyond = exact_sum(u, -left, lost);
+    clipped.push_back({v, beyond, lost, u < 0});
   }
 
   Net& net_;

@@ -30,15 +30,13 @@ class Engine {
 
   // True once a change asks for another scale than that of a cold start: then changes are only
   // stored, and the caller builds anew from what is stored. So warm and cold always agree.
-  bool outgrown() const {
-    return stale_ || (!clips_ && !narrow_ && scale_for(survey_.total()) != quantise_.scale);
-  }
+  bool outgrown() const { return stale_ || (!clips_ && !narrow_ && !keeps_scale()); }
   // The minimum of the quantised energy is minimum() / scale + clipped().
   virtual Cap minimum() const = 0;
   double scale() const { return quantise_.scale; }
   std::int64_t inexact() const { return quantise_.inexact; }
   double clipped() const { return clipped_; }
-  bool clipped_exactly() const { return clipped_exactly_; }
+  double clipped_error() const { return clipped_error_; }  // the rounding of that sum, at most
 
   // The excess left at every node, and r(tail -> head) - r(head -> tail) of every listed edge.
   virtual std::pair<std::vector<Cap>, std::vector<Cap>> residuals() = 0;
@@ -50,7 +48,7 @@ class Engine {
   virtual void change_weights(std::span<const std::int64_t> index, std::span<const double> pq,
                               double* stored) = 0;
   virtual void change_fixed(std::span<const std::int64_t> index,
-                            std::span<const std::int8_t> labels) = 0;
+                            std::span<const std::int8_t> labels, std::int8_t* stored) = 0;
 
   // ensures the unary of nodes[k] grows by factor * mass[k]; nothing is stored, and the survey must
   // have counted it
@@ -70,13 +68,31 @@ class Engine {
   virtual std::string disproof(const Input& input) = 0;
 
  protected:
+  // How far the sums of the survey may be from those of a new one: both are rounded.
+  double survey_doubt() const {
+    constexpr double kRounding = 0x1p-21;  // 2^31 numbers, half a unit in the last place each
+    return drift_ + kRounding * survey_.total();
+  }
+  // Whether a new survey might decide to clip.
+  bool may_clip() const {
+    const double doubt = survey_doubt(), rest = survey_.edges + survey_.rest;
+    return rest + drift_ > 0 && survey_.unary + doubt > Survey::kDwarf * (rest - doubt);
+  }
+  // Whether a new survey is sure to choose the same scale.
+  bool keeps_scale() const {
+    const double total = survey_.total(), doubt = survey_doubt();
+    return doubt < total && scale_for(total - doubt) == quantise_.scale &&
+           scale_for(total + doubt) == quantise_.scale;
+  }
+
   Survey survey_;  // of the numbers as they are now
   bool clips_ = false;  // built with clipped unaries: follows no change
   bool narrow_ = false;  // holds whole numbers of quanta only: other changes make it stale
   bool stale_ = false;
   Quantiser quantise_;
   double clipped_ = 0;
-  bool clipped_exactly_ = true;  // no rounding in the sum clipped_
+  double clipped_error_ = 0;
+  double drift_ = 0;  // what rounding may have done to the sums of the survey since the start
   std::vector<std::uint8_t> labels_;
   std::vector<std::int64_t> changed_;
 };

@@ -6,7 +6,8 @@
 // Quantisation: every number x becomes round(x * scale), scale a power of two so large that the
 // sum of all |x| * scale stays below 2^61. Everything after that is integer arithmetic, so the
 // labels minimise the quantised energy exactly, and that differs from E by at most half a
-// quantum for each number that was not represented exactly (`inexact` counts them).
+// quantum for each number that was not represented exactly (`inexact` counts these, and the quanta
+// that an edge with p + q < 0 within rounding was raised by).
 // Where every number is a multiple of a coarser quantum and the edges fit into 31 bits of it
 // (`narrow_scale`), that quantum is taken: nothing is rounded, and residuals need 32 bits only.
 // Where unaries dwarf the edges (`clip`), those beyond what their edges can carry are cut to one
@@ -66,9 +67,17 @@ struct Survey {
   double worst = 0;
 
   double total() const { return unary + edges + rest; }
-  bool clip() const { return edges + rest > 0 && unary > 256 * (edges + rest); }
+  bool clip() const { return edges + rest > 0 && unary > kDwarf * (edges + rest); }
+  static constexpr double kDwarf = 256;
 };
 Survey survey(const Input& input);
+
+// a + b, and what rounding took from it is added to `lost`, as an absolute value.
+inline double exact_sum(double a, double b, double& lost) {
+  const double sum = a + b, of_b = sum - a, of_a = sum - of_b;
+  lost += std::abs((a - of_a) + (b - of_b));
+  return sum;
+}
 
 // The largest power of two with total * scale < 2^61.
 double scale_for(double total);
@@ -79,7 +88,7 @@ double narrow_scale(const Input& input, const Survey& survey);
 inline bool is_multiple(double x, double scale) {
   constexpr double kRounder = 0x1.8p52;  // adding and taking it away rounds to whole numbers
   const double scaled = x * scale;
-  return (scaled + kRounder) - kRounder == scaled;
+  return ((scaled + kRounder) - kRounder == scaled) & ((scaled == 0) == (x == 0));
 }
 
 // Calls f(slot, e, n) for the runs of n edges, numbered e, e + 1, ..., whose first ends are the
@@ -106,14 +115,17 @@ class Quantiser {
   Cap operator()(double x) {
     const double scaled = x * scale;
     const Cap r = std::llrint(scaled);
-    inexact += static_cast<double>(r) != scaled;
+    // What vanishes in the product was not exact either.
+    inexact += (static_cast<double>(r) != scaled) | ((r == 0) & (x != 0));
     return r;
   }
-  // p and q of an edge; a sum that rounding made negative counts as zero.
+  // p and q of an edge; a sum below zero counts as zero, and the quanta of that as inexact.
   void pair(double p, double q, Cap& P, Cap& Q) {
     P = (*this)(p);
     Q = (*this)(q);
-    if (P + Q < 0) Q = -P;
+    if (P + Q >= 0) return;
+    inexact -= P + Q;
+    Q = -P;
   }
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -42,11 +43,12 @@ class Live final : public Engine {
     Builder<Net> builder(net_, input, grid_, quantise_);
     builder.build(clips_);
     edge_arc_ = std::move(builder.edge_arc);
-    clipped_exactly_ = builder.clipped_exactly;
-    for (const auto& [slot, amount, on] : builder.clipped) {
+    for (const auto& [slot, amount, lost, on] : builder.clipped) {
       beyond_[slot] = on ? -amount : amount;
       const std::int8_t fixed = input.fixed.empty() ? -1 : input.fixed[grid_.pixel(slot)];
-      if (fixed < 0 ? on : fixed == 1) add_to_clipped(amount);
+      if (fixed >= 0 ? fixed != 1 : !on) continue;
+      clipped_ = exact_sum(clipped_, amount, clipped_error_);
+      clipped_error_ += lost;
     }
     if constexpr (kChecks) {
       Quantiser again = quantise_;
@@ -58,8 +60,11 @@ class Live final : public Engine {
   }
 
   void solve() override {
+    // A search that is broken off leaves trees that nobody can go on with.
+    const bool stale = std::exchange(stale_, true);
     if (!solved_) push_ahead(net_);
     flow_.solve();
+    stale_ = stale;
     changed_.clear();
     resumed_ = solved_;
     solved_ ? read_touched() : read_all();
@@ -85,7 +90,7 @@ class Live final : public Engine {
     for (std::size_t k = 0; k < index.size(); ++k) {
       const double old = std::exchange(stored[index[k]], values[k]);
       stale_ = stale_ || !holds(values[k]);
-      if (!follows(survey_.unary, std::abs(values[k]) - std::abs(old))) continue;
+      if (!follows(survey_.unary, std::abs(old), std::abs(values[k]))) continue;
       const Cap before = forget(old);
       const Cap amount = quantise_(values[k]) - before;
       if (amount == 0) continue;
@@ -103,9 +108,12 @@ class Live final : public Engine {
       const double p = pq[2 * k], q = pq[2 * k + 1];
       const double size = std::abs(p) + std::abs(q);
       stale_ = stale_ || !holds(p) || !holds(q) || (narrow_ && size * scale() >= 0x1p30);
-      if (!follows(survey_.edges, size - std::abs(p0) - std::abs(q0))) continue;
+      if (!follows(survey_.edges, std::abs(p0) + std::abs(q0), size)) continue;
       Cap P, Q, P0 = forget(p0), Q0 = forget(q0);
-      if (P0 + Q0 < 0) Q0 = -P0;
+      if (P0 + Q0 < 0) {
+        quantise_.inexact += P0 + Q0;  // as `pair` counted it
+        Q0 = -P0;
+      }
       quantise_.pair(p, q, P, Q);
       if (P == P0 && Q == Q0) continue;
       const auto [v, code] = locate(index[k]);
@@ -118,11 +126,13 @@ class Live final : public Engine {
     }
   }
 
-  void change_fixed(std::span<const std::int64_t> index,
-                    std::span<const std::int8_t> labels) override {
+  void change_fixed(std::span<const std::int64_t> index, std::span<const std::int8_t> labels,
+                    std::int8_t* stored) override {
     stale_ = stale_ || clips_;
-    for (std::size_t k = 0; k < index.size() && !stale_; ++k)
-      force(grid_.slot(static_cast<Id>(index[k])), labels[k]);
+    for (std::size_t k = 0; k < index.size(); ++k) {
+      stored[index[k]] = labels[k];
+      if (!stale_) force(grid_.slot(static_cast<Id>(index[k])), labels[k]);
+    }
   }
 
   void shift_unary(std::span<const Id> nodes, std::span<const double> mass,
@@ -156,13 +166,17 @@ class Live final : public Engine {
   TallySums argmin_sums(double* phi, const TallyTask& task, int threads) override {
     const TallyPlan plan(task, labels_);
     const std::vector<std::uint8_t> on = source_side();
-    std::vector<Tally<Net>> tallies;
-    for (int t = 0; t < threads; ++t) tallies.emplace_back(net_, grid_, on, plan);
+    // One for each thread that has something to add.
+    std::vector<std::optional<Tally<Net>>> tallies(kMostThreads);
+    tallies[0].emplace(net_, grid_, on, plan);
     marginals(phi, threads, [&](int thread, Id i, double rise, std::span<const Id> set) {
-      tallies[thread].add(i, rise, set);
+      auto& tally = tallies[thread];
+      if (!tally) tally.emplace(net_, grid_, on, plan);
+      tally->add(i, rise, set);
     });
-    for (int t = 1; t < threads; ++t) tallies[0].add(tallies[t]);
-    return tallies[0].sums(edge_arc_);
+    for (std::size_t t = 1; t < tallies.size(); ++t)
+      if (tallies[t]) tallies[0]->add(*tallies[t]);
+    return tallies[0]->sums(edge_arc_);
   }
 
   std::vector<std::vector<std::int64_t>> argmins(double* phi, int threads) override {
@@ -234,18 +248,13 @@ class Live final : public Engine {
     return static_cast<double>(minimum) / quantise_.scale + clipped_;
   }
 
-  void add_to_clipped(double amount) {
-    const double before = clipped_;
-    clipped_ += amount;
-    clipped_exactly_ =
-        clipped_exactly_ && clipped_ - before == amount && clipped_ - amount == before;
-  }
-
-  // Adds to one of the survey's sums; false if the network can no longer follow.
-  bool follows(double& sum, double change) {
-    sum += change;
-    if (clips_ || (!narrow_ && survey_.clip()) || survey_.total() * quantise_.scale >= 0x1p61)
-      stale_ = true;
+  // Takes |before| from one of the survey's sums and adds |now|; false if the network can no longer
+  // follow.
+  bool follows(double& sum, double before, double now) {
+    const double rest = exact_sum(sum, -before, drift_);
+    sum = exact_sum(rest, now, drift_);
+    const bool outgrows = (survey_.total() + survey_doubt()) * quantise_.scale >= 0x1p61;
+    stale_ = stale_ || clips_ || (!narrow_ && may_clip()) || outgrows;
     return !stale_;
   }
 

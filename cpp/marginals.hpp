@@ -20,17 +20,15 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <span>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "network.hpp"
+#include "parallel.hpp"
 
 namespace cutlearn {
 
@@ -247,44 +245,55 @@ class Gather {
   std::vector<Id> next_;  // code of the last arc that led a hub to room
 };
 
+// The pixels in pieces of a few thousand, for threads to take.
+struct MarginalPieces {
+  Id pixels, width, rows, step, count;
+
+  template <class Net>
+  static MarginalPieces of(const GridShape& grid) {
+    constexpr Id kPiece = 4096;
+    const Id pixels = grid.pixels();
+    const Id width = Net::directions ? std::max(grid.size[2], 1) : kPiece;
+    const auto rows = static_cast<Id>((std::int64_t{pixels} + width - 1) / width);
+    const Id step = std::max(1, kPiece / width);
+    return {pixels, width, rows, step, (rows + step - 1) / step};
+  }
+};
+
 // Calls visit(thread, i, f_i, A_i) for every pixel i but those that skip(i) names; A_i as slots.
-// Threads take pieces of a few thousand pixels and keep a network each. Rows are walked to and fro:
-// the room gathered at one node is beside the next one.
+// Each thread keeps a network of its own. Rows are walked to and fro: the room gathered at one node
+// is beside the next one.
 template <class Net, class Skip, class Visit>
 void each_marginal(const Net& solved, const std::vector<std::uint8_t>& on, const GridShape& grid,
                    int threads, Skip&& skip, Visit&& visit) {
-  constexpr Id kPiece = 4096;
-  const Id width = Net::directions ? grid.size[2] : kPiece, pixels = grid.pixels();
-  const Id rows = (pixels + width - 1) / width, step = std::max(1, kPiece / width);
-  const Id pieces = (rows + step - 1) / step;
-  std::atomic<Id> next{0};
-  std::exception_ptr failure;
-  std::mutex lock;
-  const auto work = [&](int thread) {
-    try {
-      Gather<Net> gather(solved.clone(), on, grid.slots);
-      for (Id piece; (piece = next++) < pieces;)
-        for (Id row = piece * step; row < std::min(rows, (piece + 1) * step); ++row) {
-          const Id begin = row * width, end = std::min(pixels, begin + width);
-          const Id shift = grid.slot(begin) - begin;
-          for (Id k = begin; k < end; ++k) {
-            const Id i = row % 2 ? begin + end - 1 - k : k;
-            if (skip(i)) continue;
-            const Cap f = gather(i + shift);
-            visit(thread, i, f, gather.set());
-          }
-        }
-    } catch (...) {
-      const std::lock_guard guard(lock);
-      if (!failure) failure = std::current_exception();
-      next = pieces;
+  struct Worker {
+    int thread;
+    Gather<Net> gather;
+  };
+  const auto pieces = MarginalPieces::of<Net>(grid);
+  const auto make = [&](int thread) {
+    return Worker{thread, Gather<Net>(solved.clone(), on, grid.slots)};
+  };
+  const auto work = [&](Worker& worker, std::size_t piece) {
+    const Id from = static_cast<Id>(piece) * pieces.step;
+    for (Id row = from; row < std::min(pieces.rows, from + pieces.step); ++row) {
+      const Id begin = row * pieces.width, end = std::min(pieces.pixels, begin + pieces.width);
+      const Id shift = grid.slot(begin) - begin;
+      for (Id k = begin; k < end; ++k) {
+        if ((k & 1023) == 0) allow_interrupt();
+        const Id i = row % 2 ? end - 1 - (k - begin) : k;
+        if (skip(i)) continue;
+        const Cap f = worker.gather(i + shift);
+        visit(worker.thread, i, f, worker.gather.set());
+      }
     }
   };
-  std::vector<std::thread> others;
-  for (int t = 1; t < std::min<Id>(threads, pieces); ++t) others.emplace_back(work, t);
-  work(0);
-  for (std::thread& other : others) other.join();
-  if (failure) std::rethrow_exception(failure);
+  if (pieces.count == 0) return;
+  try {
+    parallel(static_cast<std::size_t>(pieces.count), threads, make, work);
+  } catch (const TaskFailure& failure) {
+    std::rethrow_exception(failure.cause);
+  }
 }
 
 }  // namespace cutlearn

@@ -25,6 +25,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "interrupt.hpp"
 #include "levels.hpp"
 #include "network.hpp"
 
@@ -119,6 +120,7 @@ class Maxflow {
     if (depth == top_[side]) ++top_[side];
     scan_.swap(active_[side].at(depth));
     for (const Id u : scan_) {
+      if ((++scans_ & 1023) == 0) allow_interrupt();
       if (level_[u] == sign<side> * depth && scan<side>(u, depth)) continue;
       // It sank while it waited or was scanned; at the top it waits already (T3).
       const Id at = level_[u] * sign<side>;
@@ -291,20 +293,9 @@ class Maxflow {
   template <Side side>
   bool find_parent(Id v, Id depth, Id& nearest) {
     if constexpr (D > 0) {
-      // Depth and direction in one number, the least of all: no branch until it is known.
-      std::uint32_t best = static_cast<std::uint32_t>(nearest) << 5;
-#pragma GCC unroll 32
-      for (Id d = 0; d < D; ++d) {
-        const Id at = level_[v + net_.offset[d]] * sign<side>;
-        const bool fits = (at > 0) & (link_cap<side>(v, d) > 0);
-        const std::uint32_t key = fits ? static_cast<std::uint32_t>(at) << 5 | d : ~0u;
-        best = key < best ? key : best;
-      }
-      nearest = static_cast<Id>(best >> 5);
-      if (nearest < depth) {
-        parent_[v] = static_cast<Link>(best & 31);
+      const bool deep = nearest >= kDeep;
+      if (deep ? find_deep_parent<side>(v, depth, nearest) : find_grid_parent<side>(v, depth, nearest))
         return true;
-      }
     }
     if constexpr (Net::has_arcs) {
       // Arcs before current_ were found useless for this depth: a node with very many arcs must
@@ -320,6 +311,35 @@ class Maxflow {
       });
     }
     return false;
+  }
+
+  template <Side side>
+  bool find_grid_parent(Id v, Id depth, Id& nearest) {
+    // Depth and direction in one number, the least of all: no branch until it is known.
+    std::uint32_t best = static_cast<std::uint32_t>(nearest) << 5;
+#pragma GCC unroll 32
+    for (Id d = 0; d < D; ++d) {
+      const Id at = level_[v + net_.offset[d]] * sign<side>;
+      const bool fits = (at > 0) & (link_cap<side>(v, d) > 0);
+      const std::uint32_t key = fits ? static_cast<std::uint32_t>(at) << 5 | d : ~0u;
+      best = key < best ? key : best;
+    }
+    nearest = static_cast<Id>(best >> 5);
+    if (nearest < depth) parent_[v] = static_cast<Link>(best & 31);
+    return nearest < depth;
+  }
+
+  // The same where depth and direction do not fit into 32 bits: a snake of 10^8 pixels.
+  template <Side side>
+  [[gnu::noinline]] bool find_deep_parent(Id v, Id depth, Id& nearest) {
+    Id best = -1;
+    for (Id d = 0; d < D; ++d) {
+      const Id at = level_[v + net_.offset[d]] * sign<side>;
+      if (at > 0 && at < nearest && link_cap<side>(v, d) > 0) nearest = at, best = d;
+    }
+    if (best < 0 || nearest >= depth) return false;
+    parent_[v] = static_cast<Link>(best);
+    return true;
   }
 
   // --- changes from outside, between solves ---
@@ -391,6 +411,8 @@ class Maxflow {
   static constexpr std::uint8_t kPatience = 2;  // measured: 1 to 4 are alike
   std::vector<std::uint8_t> sunk_;
   std::uint8_t phase_ = 0;
+  static constexpr Id kDeep = Id{1} << 26;  // times 32 directions fits into 31 bits
+  std::uint32_t scans_ = 0;
   bool track_ = false;  // the first solve touches everything: not worth listing
 };
 

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-namespace cutlearn {
+#include "ids.hpp"
 
-using Id = std::int32_t;
+namespace cutlearn {
 
 template <class R>
 class Members {
@@ -34,6 +34,10 @@ class Members {
   // nodes: slots of the members, region by region; hubs: one number a region; first_hub: a slot
   void build(std::span<const Id> nodes, std::span<const std::int64_t> member_first,
              std::span<const std::int64_t> hinge_first, Id first_hub, Id slots) {
+    std::int64_t arcs = 0;
+    for (std::size_t c = 0; c + 1 < member_first.size(); ++c)
+      arcs += (member_first[c + 1] - member_first[c]) * (hinge_first[c + 1] - hinge_first[c]);
+    check_size(arcs, "arcs of regions");
     first_hub_ = first_hub;
     nodes_.assign(nodes.begin(), nodes.end());
     place_.resize(nodes.size());

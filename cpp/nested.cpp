@@ -88,7 +88,8 @@ class Nested final : public Engine {
   void change_weights(std::span<const std::int64_t>, std::span<const double>, double*) override {
     refuse();
   }
-  void change_fixed(std::span<const std::int64_t>, std::span<const std::int8_t>) override {
+  void change_fixed(std::span<const std::int64_t>, std::span<const std::int8_t>,
+                    std::int8_t*) override {
     refuse();
   }
   void shift_unary(std::span<const Id>, std::span<const double>, double) override { refuse(); }

@@ -33,13 +33,21 @@ std::vector<Offset> forward_offsets(int connectivity) {
 
 GridShape grid_shape(std::span<const std::int64_t> shape, bool padded) {
   GridShape grid;
-  for (std::size_t k = 0; k < shape.size(); ++k)
-    grid.size[3 - shape.size() + k] = static_cast<Id>(shape[k]);
-  const Id pad = padded ? 1 : 0;
-  grid.stride[1] = grid.size[2] + pad;
-  grid.stride[0] = (grid.size[1] + pad) * grid.stride[1];
-  grid.guard = padded ? (shape.size() == 3 ? grid.stride[0] : 0) + grid.stride[1] + 1 : 0;
-  grid.slots = grid.guard + grid.size[0] * grid.stride[0];
+  std::array<std::int64_t, 3> size{1, 1, 1};
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    check_size(shape[k], "nodes");  // so that no product below leaves 64 bits
+    size[3 - shape.size() + k] = shape[k];
+  }
+  const std::int64_t pad = padded ? 1 : 0;
+  const std::int64_t row = size[2] + pad;
+  check_size((size[1] + pad) * row, "nodes");
+  const std::int64_t slice = (size[1] + pad) * row;
+  const std::int64_t guard = padded ? (shape.size() == 3 ? slice : 0) + row + 1 : 0;
+  check_size(2 * guard + size[0] * slice, "nodes");
+  for (int k = 0; k < 3; ++k) grid.size[k] = static_cast<Id>(size[k]);
+  grid.stride = {static_cast<Id>(slice), static_cast<Id>(row), 1};
+  grid.guard = static_cast<Id>(guard);
+  grid.slots = static_cast<Id>(guard + size[0] * slice);
   return grid;
 }
 

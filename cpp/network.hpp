@@ -77,6 +77,7 @@ using Offset = std::array<int, 3>;
 // The forward directions of a connectivity (4, 8; 6, 18, 26), in the order of the public
 // `grid_edges`; empty for a connectivity that does not exist.
 std::vector<Offset> forward_offsets(int connectivity);
+// throws std::invalid_argument if there are too many
 GridShape grid_shape(std::span<const std::int64_t> shape, bool padded);
 
 template <int D, bool Arcs, class R>
@@ -97,10 +98,11 @@ struct Network {
   Members<R> members;
 
   // Room for n slots and a guard after them; the guard before them is among the n.
-  void allocate(Id n, Id guard_slots) {
+  void allocate(std::int64_t n, Id guard_slots) {
+    check_size(n + guard_slots, "nodes");
     guard = guard_slots;
     n += guard;
-    slots = n;
+    slots = static_cast<Id>(n);
     excess = Zeroed<Cap>(n);
     grid_caps = Zeroed<R>(static_cast<std::size_t>(n) * D);
   }

@@ -227,9 +227,10 @@ void highest_plane(const OracleTask& task, std::span<const double> w, std::span<
 void oracle_round(std::span<const OracleTask* const> tasks, std::span<const double> w,
                   double* planes, int threads) {
   const std::size_t size = 1 + w.size();
-  run_round<OracleScratch>(tasks.size(), threads, [&](std::size_t i, OracleScratch& scratch) {
-    highest_plane(*tasks[i], w, {planes + i * size, size}, scratch);
-  });
+  parallel(tasks.size(), threads, [](int) { return OracleScratch(); },
+           [&](OracleScratch& scratch, std::size_t i) {
+             highest_plane(*tasks[i], w, {planes + i * size, size}, scratch);
+           });
 }
 
 }  // namespace cutlearn

@@ -22,7 +22,7 @@
 
 #include "input.hpp"
 #include "oracle_regions.hpp"
-#include "rounds.hpp"
+#include "parallel.hpp"
 
 namespace cutlearn {
 
@@ -64,7 +64,7 @@ void highest_plane(const OracleTask& task, std::span<const double> w, std::span<
                    OracleScratch& scratch);
 
 // One round: planes[i] for every task, on so many threads.
-// throws OracleFailure
+// throws TaskFailure
 void oracle_round(std::span<const OracleTask* const> tasks, std::span<const double> w,
                   double* planes, int threads);
 

@@ -29,7 +29,9 @@ class OrderedFlow final : public Ordered {
         grid_(roomy(grid_shape(input.shape, kGrid))),
         fixed_(input.fixed.begin(), input.fixed.end()),
         flow_(net_) {
-    net_.allocate(grid_.slots * (L_ - 1), grid_.guard * (L_ - 1));
+    const std::int64_t thresholds = L_ - 1;
+    check_size((grid_.slots + grid_.guard) * thresholds, "nodes");
+    net_.allocate(grid_.slots * thresholds, static_cast<Id>(grid_.guard * thresholds));
     carried_.assign(grid_.slots, 1);
     if constexpr (kGrid) {
       set_offsets(input);
@@ -124,6 +126,8 @@ class OrderedFlow final : public Ordered {
   // Counts the arcs of every node and lays those that keep the order, without capacities yet:
   // the first arc of a node k > 1 leads to k - 1.
   void make_room(const OrderedInput& input) {
+    const std::int64_t thresholds = L_ - 1, edges = static_cast<std::int64_t>(terms_.edge_count());
+    check_size(2 * thresholds * (terms_.pixels + edges * thresholds), "arcs");
     auto& first = net_.first;
     first.assign(net_.slots + 1, 0);
     for (Id t = 0; t < terms_.pixels; ++t)

@@ -174,10 +174,7 @@ void OrderedTerms::limit_unaries(const OrderedInput& input) {
     }
     if (const int label = input.fixed.empty() ? -1 : input.fixed[t]; label >= 0) {
       const double given = input.unary[static_cast<std::size_t>(t) * L + label];
-      const double missing = given - u[label], before = beyond;
-      beyond += missing;
-      beyond_exactly =
-          beyond_exactly && beyond - before == missing && u[label] + missing == given;
+      beyond = exact_sum(beyond, exact_sum(given, -u[label], beyond_error), beyond_error);
       for (Id l = 0; l < L; ++l)
         if (l != label) u[l] = u[label] + room[t];
     }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -70,7 +71,7 @@ struct OrderedTerms {
   bool narrow = false;  // every number is a whole number of quanta, and every arc less than 2^30
   std::int64_t inexact = 0;
   double beyond = 0;                   // what fixed labels cost beyond their limited unary
-  bool beyond_exactly = true;          // no rounding in that sum
+  double beyond_error = 0;             // the rounding of that sum, at most
   std::vector<double> limited, taken;  // unaries after limiting and what it took; empty if nothing
   std::vector<std::size_t> edges;      // their number in each direction
 
@@ -79,6 +80,7 @@ struct OrderedTerms {
   const Cap* part(std::size_t direction, std::size_t edge) const {
     return parts_.data() + (first_[direction] + (each_[direction] ? edge : 0)) * L * L;
   }
+  std::size_t edge_count() const { return std::accumulate(edges.begin(), edges.end(), std::size_t{0}); }
   // The largest |k - l| with c(k,l) > 0.
   Id reach() const;
 

@@ -1,8 +1,9 @@
 """The wording and the work of checking arrays at the door.
 
 Every public function passes what it is given through here once, so that the rest of the library
-works on contiguous arrays of a known type. Inputs are never modified; they are copied only when
-their type or order asks for it.
+works on contiguous arrays of a known type. Inputs are never modified, and never kept: what comes
+out of here belongs to the library, so that nothing changes when the caller writes into an array
+later, not even from another thread while the core is at work on it.
 """
 
 from typing import Any, TypeVar
@@ -13,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from cutlearn.errors import InputError
 
 Scalar = TypeVar("Scalar", bound=np.generic)
-MOST_NODES = 2**31 - 1  # the core counts in 32 bits
+MOST_NODES = 2**31 - 64  # the core counts in 32 bits
+MOST_EDGES = 2**30 - 64  # each is two arcs
 
 
 def float_array(name: str, values: ArrayLike) -> NDArray[np.float64]:
@@ -25,7 +27,22 @@ def float_array(name: str, values: ArrayLike) -> NDArray[np.float64]:
         )
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         raise InputError(f"{name}: dtype {array.dtype} found; float64 is the widest accepted.")
-    return np.asarray(array, dtype=np.float64, order="C")
+    return _owned(array, np.float64, values)
+
+
+def given_shape(name: str, values: ArrayLike) -> tuple[int, ...]:
+    """The shape of what was given, before anything of it is copied."""
+    return _array(name, values).shape
+
+
+def few_enough(name: str, values: ArrayLike, most: int, what: str) -> None:
+    """Refuses a first axis that is too long for the core, before anything is copied."""
+    shape = given_shape(name, values)
+    if shape and shape[0] > most:
+        raise InputError(
+            f"{name}: {shape[0]} {what} given; {most} are the most that one graph can have. Split "
+            "it into parts."
+        )
 
 
 def index_array(name: str, values: ArrayLike, below: int) -> NDArray[np.int64]:
@@ -35,7 +52,7 @@ def index_array(name: str, values: ArrayLike, below: int) -> NDArray[np.int64]:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise InputError(f"{name}: dtype {array.dtype} found; integer indices are needed.")
-    index = np.asarray(array, dtype=np.int64, order="C")
+    index = _owned(array, np.int64, values)
     if index.size and (index.min() < 0 or index.max() >= below):
         wrong = int(index.max()) if index.max() >= below else int(index.min())
         raise InputError(f"{name}: index {wrong} found; indices run from 0 to {below - 1}.")
@@ -91,6 +108,7 @@ def edge_array(edges: ArrayLike | None, n: int) -> NDArray[np.int64]:
     """(m, 2) array of pairs of different nodes below n."""
     if edges is None:
         return np.empty((0, 2), np.int64)
+    few_enough("edges", edges, MOST_EDGES, "edges")
     pairs = index_array("edges", edges, n)
     if pairs.size == 0:
         pairs = pairs.reshape(0, 2)
@@ -115,6 +133,12 @@ def _ranged(name: str, labels: ArrayLike, lowest: int, highest: int) -> NDArray[
         free = "-1 (free), " if lowest < 0 else ""
         raise InputError(f"{name}: {int(wrong)} found; {free}{allowed} wanted.")
     return array
+
+
+def _owned(array: NDArray[Any], dtype: type[Scalar], given: object) -> NDArray[Scalar]:
+    """C-ordered array of a type that shares no memory with what was given."""
+    shared = array is given or array.base is not None
+    return np.array(array, dtype=dtype, order="C", copy=True if shared else None)
 
 
 def _array(name: str, values: ArrayLike) -> NDArray[Any]:

@@ -24,6 +24,18 @@ def grid_offsets(ndim: int, connectivity: int) -> list[tuple[int, ...]]:
     return [tuple(o[3 - ndim :]) for o in _core.forward_offsets(connectivity)]
 
 
+def check_grid(shape: tuple[int, ...], connectivity: int) -> None:
+    """Refuse a grid that is too large for the core."""
+    grid_offsets(len(shape), connectivity)
+    try:
+        _core.check_grid(list(shape))
+    except ValueError as error:
+        raise InputError(
+            f"unary: a grid of shape {shape} is too large: {error}. Cut it into overlapping parts, "
+            "or work at a smaller size."
+        ) from None
+
+
 def grid_edges(shape: tuple[int, ...], connectivity: int) -> list[NDArray[np.int64]]:
     """The edges of a grid as (m_d, 2) arrays of flat node indices, one array a direction.
 

@@ -7,6 +7,7 @@ what was given; `minimize` goes through the core's network. They share no code, 
 the other.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, Self, cast
 
@@ -17,9 +18,11 @@ from cutlearn import _core
 from cutlearn.checks import (
     MOST_NODES,
     edge_array,
+    few_enough,
     finite,
     fixed_labels,
     float_array,
+    given_shape,
     label_array,
     shape_of,
 )
@@ -30,10 +33,16 @@ from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
 from cutlearn.graph.marginals import Argmins, ArgminSums, argmin_sums, argmins, min_marginals
 from cutlearn.graph.solver import PAIR, SCALAR, SYMMETRIC, Solver, Terms, minimize, solved
-from cutlearn.grid import grid_slices
+from cutlearn.graph.rounding import (
+    EPSILON,
+    ROUNDINGS,
+    adds_exactly,
+    multiplies_exactly,
+    size_of,
+)
+from cutlearn.grid import check_grid, grid_slices
 
 Floats = NDArray[np.float64]
-EPSILON = 2.0**-52
 
 
 class Energy:
@@ -66,22 +75,24 @@ class Energy:
         weights: ArrayLike | None = None,
         envelopes: Sequence[Envelope] = (),
     ) -> None:
-        u, constant = _unary(unary)
+        u, constant, slack = _unary(unary)
         pairs = edge_array(edges, u.size)
         if weights is None and len(pairs):
             raise InputError(f"weights: none found; one for each of {len(pairs)} edges wanted.")
         w = float_array("weights", 0.0 if weights is None else weights)
-        slack = 0.0
         if w.shape == (len(pairs), 2, 2):
-            w, u, moved, slack = _from_tables(w, pairs, u)
-            constant += moved
+            w, u, moved, rounding = _from_tables(w, pairs, u)
+            constant, slack = constant + moved, slack + rounding
         flat, kind = _flat(w, (len(pairs),), "weights")
         regions, lowest, rounding = _regions(envelopes, u.size)
         self.shape: tuple[int, ...] = u.shape
         self.envelopes = tuple(envelopes)
+        total = constant + lowest
+        if total - constant != lowest or total - lowest != constant:
+            slack += EPSILON * abs(total)
         self._terms = Terms(
             u, u.shape, 0, pairs.astype(np.int32).ravel(), (flat,), (kind,), regions,
-            constant + lowest, slack + rounding,
+            total, slack + rounding,
         )  # fmt: skip
         self._constant = constant
 
@@ -110,6 +121,7 @@ class Energy:
         >>> cl.Energy.grid([[-3.0, 1.0], [1.0, 1.0]], 0.75).minimize().labels.tolist()
         [[1, 0], [0, 0]]
         """
+        check_grid(given_shape("unary", unary), connectivity)
         u = float_array("unary", unary)
         slices = grid_slices(u.shape, connectivity)
         directions: list[Any] = [weights] * len(slices)
@@ -233,16 +245,17 @@ class Energy:
         return [(t, h, w, k) for (t, h), w, k in zip(ends, terms.weights, terms.kinds)]
 
 
-def _unary(unary: ArrayLike) -> tuple[Floats, float]:
+def _unary(unary: ArrayLike) -> tuple[Floats, float, float]:
+    """u1 - u0, the sum of u0, and a bound of the rounding."""
+    few_enough("unary", unary, MOST_NODES, "nodes")
     u = float_array("unary", unary)
-    if u.ndim == 2 and u.shape[1] == 2:
+    if u.ndim == 2 and u.shape[1] == 2 and u.size:
         finite("unary", u)
-        return np.ascontiguousarray(u[:, 1] - u[:, 0]), float(u[:, 0].sum())
+        slack = 0.0 if adds_exactly(u) else (1 + ROUNDINGS) * EPSILON * size_of(u)
+        return np.ascontiguousarray(u[:, 1] - u[:, 0]), float(u[:, 0].sum()), slack
     if u.ndim != 1 or not u.size:
         raise InputError(f"unary: shape {u.shape} found; (n,) or (n, 2) wanted, n >= 1.")
-    if u.size > MOST_NODES:
-        raise InputError(f"unary: {u.size} nodes found; at most {MOST_NODES} are possible.")
-    return u, 0.0
+    return u, 0.0, 0.0
 
 
 def _flat(weights: Floats, shape: tuple[int, ...], name: str) -> tuple[Floats, int]:
@@ -265,12 +278,16 @@ def _from_tables(
     finite("weights", tables)
     t00, t01, t10, t11 = tables.reshape(-1, 4).T
     p = (t01 + t10) - (t00 + t11)
-    size = np.abs(tables).sum(axis=(1, 2))
-    p[np.abs(p) < 1e-9 * size] = np.maximum(p, 0.0)[np.abs(p) < 1e-9 * size]
+    raised = np.where((p < 0) & (p > -1e-9 * np.abs(tables).sum(axis=(1, 2))), -p, 0.0)
+    p += raised
+    slack = float(raised.sum())
+    if not adds_exactly(tables, u):
+        # p, and the sums below: as many roundings at a node as it has edges.
+        most = int(np.bincount(pairs.ravel(), minlength=1).max())
+        slack += EPSILON * ((4 + ROUNDINGS + most) * size_of(tables) + most * size_of(u))
     u = u.copy()
     np.add.at(u, pairs[:, 0], t10 - t00)
     np.add.at(u, pairs[:, 1], t11 - t10)
-    slack = 0.0 if _whole(tables) and _whole(u) else 8 * EPSILON * float(size.sum())
     return np.stack([p, np.zeros_like(p)], axis=1), u, float(t00.sum()), slack
 
 
@@ -303,12 +320,11 @@ def _regions(
     )
     slack = 0.0
     for e, (slope, constant, alpha, beta) in zip(envelopes, hinges):
-        if not (_whole(e.slopes) and _whole(e.intercepts) and _whole(e.weights)):
+        if not (adds_exactly(e.intercepts) and multiplies_exactly(e.slopes, e.weights)):
             size = (abs(slope) + alpha.sum()) * e.mass + abs(constant) + beta.sum()
             slack += 8 * EPSILON * float(size) * (1 + alpha.size)
-    return regions, float(sum(h[1] for h in hinges)), slack
-
-
-def _whole(array: Floats) -> bool:
-    """Whole numbers small enough that sums and products of a few are exact."""
-    return bool((array == np.rint(array)).all() and (np.abs(array) < 2.0**24).all())
+            slack += math.ulp(0.0) * e.members.size * (1 + alpha.size)  # products that vanish
+    lowest = np.array([h[1] for h in hinges])
+    if not adds_exactly(lowest):
+        slack += ROUNDINGS * EPSILON * size_of(lowest)
+    return regions, float(lowest.sum()), slack

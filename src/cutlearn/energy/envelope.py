@@ -10,7 +10,9 @@ because the hinges' break points beta_k / alpha_k then rise with k. Each hinge c
 auxiliary node.
 """
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,9 @@ from cutlearn.checks import MOST_NODES, finite, float_array, index_array
 from cutlearn.errors import InputError
 
 Floats = NDArray[np.float64]
+
+# Products below this may have lost digits.
+SMALLEST = 1e-290
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -121,7 +126,8 @@ def lower_lines(slopes: list[float], intercepts: list[float], mass: float) -> li
             continue
         while kept and _hides(a, b, kept, k):
             kept.pop()
-        if not kept or a[k] * mass + b[k] < a[kept[-1]] * mass + b[kept[-1]]:
+        # Lower at the far end, (a_k - a_last) mass < b_last - b_k.
+        if not kept or not _at_most(b[kept[-1]] - b[k], 1.0, a[k] - a[kept[-1]], mass):
             kept.append(k)
     return kept
 
@@ -131,4 +137,14 @@ def _hides(a: list[float], b: list[float], kept: list[int], k: int) -> bool:
     if len(kept) == 1:
         return b[k] <= b[last]  # began to be lowest at s = 0
     first = kept[-2]
-    return (b[k] - b[first]) * (a[first] - a[last]) <= (b[last] - b[first]) * (a[first] - a[k])
+    return _at_most(b[k] - b[first], a[first] - a[last], b[last] - b[first], a[first] - a[k])
+
+
+def _at_most(x: float, y: float, z: float, t: float) -> bool:
+    """Whether x y <= z t, also where the products leave the range of floats."""
+    left, right = x * y, z * t
+    if SMALLEST < min(abs(left), abs(right)) and max(abs(left), abs(right)) < math.inf:
+        return left <= right
+    if not all(map(math.isfinite, (x, y, z, t))):
+        return left <= right  # numbers that the core refuses
+    return Fraction(x) * Fraction(y) <= Fraction(z) * Fraction(t)

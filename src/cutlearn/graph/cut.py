@@ -18,9 +18,10 @@ class Cut:
     value : float
         The minimum.
     lower_bound : float
-        No labelling has a smaller energy. Equal to `value` where all the numbers were represented
-        exactly (integers and dyadic fractions with room), else below it by a quantum for each one
-        that was rounded.
+        No labelling has a smaller energy, and that of `labels` is at most as far above `value` as
+        this is below it. Equal to `value` where all the numbers were represented exactly (integers
+        and dyadic fractions with room), else below it by a quantum for each one that was rounded,
+        and itself rounded down.
     """
 
     labels: NDArray[np.uint8]

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.checks import MOST_NODES, float_array, index_array
+from cutlearn.checks import MOST_EDGES, MOST_NODES, few_enough, float_array, index_array
 from cutlearn.errors import InputError
+from cutlearn.graph.rounding import EPSILON, ROUNDINGS, adds_exactly, size_of
 from cutlearn.graph.solver import PAIR, Terms, read_cut
 
 
@@ -58,6 +59,7 @@ def max_flow(
     >>> r.value, r.flow.tolist(), r.source_side.tolist()
     (5.0, [3.0, 2.0, 1.0, 2.0, 3.0], [True, False, False, False])
     """
+    few_enough("arcs", arcs, MOST_EDGES, "arcs")
     ends = index_array("arcs", arcs, MOST_NODES)
     if ends.size == 0:
         ends = ends.reshape(0, 2)
@@ -96,6 +98,11 @@ def _solve(
     direct, leaves, enters = leaves & enters, leaves & ~enters, enters & ~leaves
     from_source = np.bincount(half[leaves, 1], capacity[leaves], n)
     to_sink = np.bincount(half[enters, 0], capacity[enters], n)
+    slack = 0.0
+    if not adds_exactly(caps):
+        # As many roundings in the sum at a node as it has arcs at a terminal.
+        most = int(np.bincount(half[leaves | enters].ravel(), minlength=1).max(initial=0))
+        slack = EPSILON * (2 + ROUNDINGS + most) * size_of(caps)
     terms = Terms(
         unary=np.asarray(to_sink - from_source, dtype=np.float64),
         shape=(n,),
@@ -103,6 +110,7 @@ def _solve(
         weights=(np.ascontiguousarray(caps[inner][:, ::-1]).ravel(),),  # p is that against it
         kinds=(PAIR,),
         constant=float(from_source.sum() + capacity[direct].sum()),
+        slack=slack,
     )
     network = terms.flow(np.empty(0, np.int8))
     network.solve()

@@ -5,6 +5,10 @@ plus hinges over regions; what they mean to anybody is the caller's affair. `Ter
 that were checked; the numbers in them are surveyed by the core on the way in.
 """
 
+import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol
 
@@ -53,7 +57,12 @@ class Terms:
 
         With `solved` it is solved already, in the cheapest way there is, and only tells the answer.
         """
-        flow = (_core.solved if solved else _core.flow)(*self.numbers(fixed))
+        try:
+            flow = (_core.solved if solved else _core.flow)(*self.numbers(fixed))
+        except MemoryError:
+            raise MemoryError(self._too_large()) from None
+        except ValueError as error:
+            raise InputError(f"energy: {error}. Split it into parts.") from None
         if flow is None:
             self._refuse(_core.survey(*self.numbers(fixed)))
         return flow
@@ -72,6 +81,18 @@ class Terms:
             pairs.append(weights.copy() if kind == PAIR else np.repeat(weights, 2))
         kinds = (PAIR,) * len(pairs)
         return replace(self, unary=self.unary.copy(), weights=tuple(pairs), kinds=kinds)
+
+    def _too_large(self) -> str:
+        """What memory the network needs, roughly: 30 bytes a node, 16 or 32 an arc and back."""
+        arcs = sum(self._edge_count(k) for k in range(len(self.weights)))
+        hinges = self.regions[4][-1] if self.regions else 0
+        members = self.regions[1].size if self.regions else 0
+        needed = 30 * (self.unary.size + hinges) + (16 if self.connectivity else 32) * arcs
+        needed += 16 * members * max(hinges // max(len(self.regions[3]), 1), 1) if members else 0
+        return (
+            f"energy: no memory for a network of {self.unary.size} nodes and {arcs} edges, about "
+            f"{needed / 1e9:.1f} GB. Close other programs, or solve it in parts."
+        )
 
     def _core_shape(self) -> list[int]:
         return list(self.shape) if self.connectivity else [self.unary.size]
@@ -127,12 +148,14 @@ class Solver:
         given = fixed_labels(fixed, terms.shape)
         self._fixed = given.copy() if given.size else free
         self._flow = self._terms.flow(self._fixed)
+        self._one_at_a_time = threading.Lock()
 
     def set_unary(self, index: ArrayLike, values: ArrayLike) -> None:
         """Replace u at flat indices, or where a boolean mask in the labels' shape is true."""
         at = self._nodes(index)
         new = finite("values", spread("values", float_array("values", values), at.shape))
-        self._flow.change_unary(at, new, self._terms.unary)
+        with self._alone():
+            self._flow.change_unary(at, new, self._terms.unary)
 
     def set_weights(self, index: ArrayLike, pq: ArrayLike) -> None:
         """Replace the weights of edges: (k,) for p = q, or (k, 2).
@@ -150,17 +173,22 @@ class Solver:
                 f"pq[{k}] (edge {at[k]}): p + q = {new[k].sum():g} found; p + q >= 0 is needed, "
                 "else the energy is not submodular and no cut solves it."
             )
-        self._flow.change_weights(at, new.ravel(), self._pq)
+        with self._alone():
+            self._flow.change_weights(at, new.ravel(), self._pq)
 
     def set_fixed(self, index: ArrayLike, labels: ArrayLike) -> None:
         """Fix nodes to labels; -1 frees them."""
         at = self._nodes(index)
         new = spread("labels", label_array("labels", labels, -1), at.shape)
-        self._fixed[at] = new
-        self._flow.change_fixed(at, new)
+        with self._alone():
+            self._flow.change_fixed(at, new, self._fixed)
 
     def minimize(self) -> Cut:
         """The minimum cut of the energy as it is now."""
+        with self._alone():
+            return self._minimize()
+
+    def _minimize(self) -> Cut:
         before = None
         if self._flow.outgrown:
             before = self._flow.labels([self._terms.unary.size])
@@ -173,8 +201,9 @@ class Solver:
 
     def min_marginals(self, threads: int = 1) -> Floats:
         """Least energy with each node at label 0 and 1, in the labels' shape + (2,)."""
-        self.minimize()
-        return min_marginals(self._flow, self._terms.shape, threads)
+        with self._alone():
+            self._minimize()
+            return min_marginals(self._flow, self._terms.shape, threads)
 
     def prove(self) -> None:
         """Check that the last cut is one: raises AssertionError with the law that is broken.
@@ -183,9 +212,21 @@ class Solver:
         labels are all that the source reaches, and the energy of the labels is the flow's value,
         in exact integer arithmetic.
         """
-        fault = self._flow.disproof(*self._terms.numbers(self._fixed))
+        with self._alone():
+            fault = self._flow.disproof(*self._terms.numbers(self._fixed))
         if fault:
             raise AssertionError(fault)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._one_at_a_time.acquire(blocking=False):
+            raise RuntimeError(
+                "this solver is at work in another thread; give each thread a solver of its own"
+            )
+        try:
+            yield
+        finally:
+            self._one_at_a_time.release()
 
     def _nodes(self, index: ArrayLike) -> NDArray[np.int64]:
         array = np.asarray(index)
@@ -200,8 +241,8 @@ class Solver:
 
 
 def minimize(terms: Terms, fixed: NDArray[np.int8]) -> Cut:
-    """Build, solve, read: the cut without a handle."""
-    return read_cut(solved(terms, fixed), terms)
+    """Build, solve, read: the cut without a handle, in the cheapest way there is."""
+    return read_cut(terms.flow(fixed, solved=True), terms)
 
 
 def solved(terms: Terms, fixed: NDArray[np.int8]) -> _core.Flow:
@@ -230,17 +271,22 @@ class Solved(Protocol):
     @property
     def clipped(self) -> float: ...
     @property
-    def clipped_exactly(self) -> bool: ...
+    def clipped_error(self) -> float: ...
 
 
 def certified(flow: Solved, slack: float = 0.0) -> tuple[float, float]:
     """The value of a solved network and its lower bound; slack: what the preparation rounded."""
-    least = flow.minimum / flow.scale
+    minimum = flow.minimum
+    least = minimum / flow.scale
     value = least + flow.clipped
-    # A quantum for each rounded number, what the preparation rounded, and the last digits of
-    # `value` itself where a float does not hold them.
-    bound = flow.inexact / flow.scale + slack
-    exact = int(float(flow.minimum)) == flow.minimum and flow.clipped_exactly
-    if not (exact and value - least == flow.clipped and value - flow.clipped == least):
-        bound += 2.0**-50 * (abs(value) + abs(flow.clipped))
-    return value, value - bound
+    # A quantum for each rounded number, what the preparation and the clipping rounded, and the last
+    # digits of `value` itself where a float does not hold them.
+    error = flow.inexact / flow.scale + slack + flow.clipped_error
+    if int(float(minimum)) != minimum:
+        error += math.ulp(least)
+    if value - least != flow.clipped or value - flow.clipped != least:
+        error += math.ulp(value)
+    if error == 0:
+        return value, value
+    # Rounded outward: the sums above and the difference are floats too.
+    return value, math.nextafter(value - error * (1 + 2.0**-48), -math.inf)
