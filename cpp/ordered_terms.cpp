@@ -165,24 +165,31 @@ void OrderedTerms::limit_unaries(const OrderedInput& input) {
             });
   for (double& r : room) r = std::exp2(std::ceil(std::log2(r)));
   limited.assign(input.unary.begin(), input.unary.end());
+  taken.assign(limited.size(), 0);
   node_sum_ = node_most_ = 0;
   for (Id t = 0; t < pixels; ++t) {
-    double* u = limited.data() + static_cast<std::size_t>(t) * L;
-    if (dwarfs) {
-      const double most = *std::min_element(u, u + L) + room[t];
-      for (Id l = 0; l < L; ++l) u[l] = std::min(u[l], most);
-    }
-    if (const int label = input.fixed.empty() ? -1 : input.fixed[t]; label >= 0) {
-      const double given = input.unary[static_cast<std::size_t>(t) * L + label];
-      beyond = exact_sum(beyond, exact_sum(given, -u[label], beyond_error), beyond_error);
-      for (Id l = 0; l < L; ++l)
-        if (l != label) u[l] = u[label] + room[t];
-    }
-    node_sum_ += steps(u, L);
-    node_most_ = std::max(node_most_, steps(u, L));
+    const std::size_t at = static_cast<std::size_t>(t) * L;
+    const int label = input.fixed.empty() ? -1 : input.fixed[t];
+    if (dwarfs || label >= 0) limit_pixel(&limited[at], &taken[at], label, room[t]);
+    node_sum_ += steps(&limited[at], L);
+    node_most_ = std::max(node_most_, steps(&limited[at], L));
   }
-  taken.resize(limited.size());
-  for (std::size_t i = 0; i < taken.size(); ++i) taken[i] = input.unary[i] - limited[i];
+}
+
+// The costs of a pixel above its fixed or best label, at most `room`. What that label costs goes to
+// `beyond`: beside a cost that dwarfs it, room would vanish.
+void OrderedTerms::limit_pixel(double* u, double* taken_here, int label, double room) {
+  const double base = label >= 0 ? u[label] : *std::min_element(u, u + L);
+  double lost = 0;
+  for (Id l = 0; l < L; ++l) {
+    double rounding = 0;
+    const double above = exact_sum(u[l], -base, rounding);
+    u[l] = label < 0 ? std::min(above, room) : l == label ? 0 : room;
+    taken_here[l] = above - u[l];
+    if (u[l] < room) lost = std::max(lost, rounding);  // one that can be chosen
+  }
+  beyond = exact_sum(beyond, base, beyond_error);
+  beyond_error += lost;
 }
 
 void OrderedTerms::quantise(const OrderedInput& input) {

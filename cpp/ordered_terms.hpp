@@ -70,7 +70,7 @@ struct OrderedTerms {
   double scale = 1;
   bool narrow = false;  // every number is a whole number of quanta, and every arc less than 2^30
   std::int64_t inexact = 0;
-  double beyond = 0;                   // what fixed labels cost beyond their limited unary
+  double beyond = 0;                   // what fixed and best labels cost beyond their limited unary
   double beyond_error = 0;             // the rounding of that sum, at most
   std::vector<double> limited, taken;  // unaries after limiting and what it took; empty if nothing
   std::vector<std::size_t> edges;      // their number in each direction
@@ -89,6 +89,7 @@ struct OrderedTerms {
   void survey(const OrderedInput& input);
   void survey_table(const double* V, std::size_t direction, std::size_t edge, std::size_t count);
   void limit_unaries(const OrderedInput& input);
+  void limit_pixel(double* u, double* taken_here, int label, double room);
   bool fits_narrow(const OrderedInput& input, double scale) const;
   void quantise(const OrderedInput& input);
   void quantise_table(const double* V, Cap* part, std::size_t count);

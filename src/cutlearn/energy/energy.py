@@ -32,7 +32,6 @@ from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
 from cutlearn.graph.marginals import Argmins, ArgminSums, argmin_sums, argmins, min_marginals
-from cutlearn.graph.solver import PAIR, SCALAR, SYMMETRIC, Solver, Terms, minimize, solved
 from cutlearn.graph.rounding import (
     EPSILON,
     ROUNDINGS,
@@ -40,6 +39,7 @@ from cutlearn.graph.rounding import (
     multiplies_exactly,
     size_of,
 )
+from cutlearn.graph.solver import PAIR, SCALAR, SYMMETRIC, Solver, Terms, minimize, solved
 from cutlearn.grid import check_grid, grid_slices
 
 Floats = NDArray[np.float64]
@@ -251,7 +251,7 @@ def _unary(unary: ArrayLike) -> tuple[Floats, float, float]:
     u = float_array("unary", unary)
     if u.ndim == 2 and u.shape[1] == 2 and u.size:
         finite("unary", u)
-        slack = 0.0 if adds_exactly(u) else (1 + ROUNDINGS) * EPSILON * size_of(u)
+        slack = 0.0 if adds_exactly(u) else (1 + ROUNDINGS) * (EPSILON * size_of(u))
         return np.ascontiguousarray(u[:, 1] - u[:, 0]), float(u[:, 0].sum()), slack
     if u.ndim != 1 or not u.size:
         raise InputError(f"unary: shape {u.shape} found; (n,) or (n, 2) wanted, n >= 1.")
@@ -284,7 +284,9 @@ def _from_tables(
     if not adds_exactly(tables, u):
         # p, and the sums below: as many roundings at a node as it has edges.
         most = int(np.bincount(pairs.ravel(), minlength=1).max())
-        slack += EPSILON * ((4 + ROUNDINGS + most) * size_of(tables) + most * size_of(u))
+        slack += (4 + ROUNDINGS + most) * (EPSILON * size_of(tables)) + most * (
+            EPSILON * size_of(u)
+        )
     u = u.copy()
     np.add.at(u, pairs[:, 0], t10 - t00)
     np.add.at(u, pairs[:, 1], t11 - t10)
@@ -322,7 +324,7 @@ def _regions(
     for e, (slope, constant, alpha, beta) in zip(envelopes, hinges):
         if not (adds_exactly(e.intercepts) and multiplies_exactly(e.slopes, e.weights)):
             size = (abs(slope) + alpha.sum()) * e.mass + abs(constant) + beta.sum()
-            slack += 8 * EPSILON * float(size) * (1 + alpha.size)
+            slack += 8 * (EPSILON * float(size)) * (1 + alpha.size)
             slack += math.ulp(0.0) * e.members.size * (1 + alpha.size)  # products that vanish
     lowest = np.array([h[1] for h in hinges])
     if not adds_exactly(lowest):

@@ -143,7 +143,7 @@ def _hides(a: list[float], b: list[float], kept: list[int], k: int) -> bool:
 def _at_most(x: float, y: float, z: float, t: float) -> bool:
     """Whether x y <= z t, also where the products leave the range of floats."""
     left, right = x * y, z * t
-    if SMALLEST < min(abs(left), abs(right)) and max(abs(left), abs(right)) < math.inf:
+    if min(abs(left), abs(right)) > SMALLEST and max(abs(left), abs(right)) < math.inf:
         return left <= right
     if not all(map(math.isfinite, (x, y, z, t))):
         return left <= right  # numbers that the core refuses

@@ -8,6 +8,7 @@ score of antoniuk2012 (supermodular, maximised) is the negative of E. `value` ev
 was given and shares no code with `minimize`.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, NoReturn, Self, cast
 
@@ -15,7 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
-from cutlearn.checks import MOST_NODES, edge_array, float_array, ordered_labels, shape_of
+from cutlearn.checks import (
+    MOST_NODES,
+    edge_array,
+    float_array,
+    given_shape,
+    ordered_labels,
+    shape_of,
+)
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
@@ -152,10 +160,19 @@ class OrderedEnergy:
         given = np.empty(0, np.int16)
         if fixed is not None:
             given = self._labels("fixed", fixed, -1).ravel()
-        flow = _core.ordered(
-            self._unary.ravel(), self.n_labels, list(self.shape), self._connectivity, self._edges,
-            [table.ravel() for table in self._tables], list(self._each), given,
-        )  # fmt: skip
+        try:
+            flow = _core.ordered(
+                self._unary.ravel(), self.n_labels, list(self.shape), self._connectivity,
+                self._edges, [table.ravel() for table in self._tables], list(self._each), given,
+            )  # fmt: skip
+        except MemoryError:
+            nodes = self._unary.size
+            raise MemoryError(
+                f"energy: no memory for a network of {nodes} nodes, about {nodes * 200 / 1e9:.1f} "
+                "GB. Close other programs, or solve it in parts."
+            ) from None
+        except ValueError as error:
+            raise InputError(f"energy: {error}. Split it into parts.") from None
         if flow.fault.what != NONE:
             self._refuse(flow.fault)
         return flow
@@ -206,6 +223,11 @@ class OrderedEnergy:
 
 def label_costs(unary: ArrayLike, dimensions: tuple[int, ...] = (2, 3, 4)) -> Floats:
     """The cost of every label at every node, the labels last."""
+    count = math.prod(given_shape("unary", unary))
+    if count > MOST_NODES:
+        raise InputError(
+            f"unary: {count} costs given; at most {MOST_NODES} are possible. Split it into parts."
+        )
     u = float_array("unary", unary)
     wanted = "(n, L)" if dimensions == (2,) else "the image's shape + (L,)"
     if u.ndim not in dimensions or not u.size or not 2 <= u.shape[-1] <= MOST_LABELS:
@@ -213,8 +235,6 @@ def label_costs(unary: ArrayLike, dimensions: tuple[int, ...] = (2, 3, 4)) -> Fl
             f"unary: shape {u.shape} found; {wanted} wanted, at least one node and 2 to "
             f"{MOST_LABELS} labels."
         )
-    if u.size > MOST_NODES:
-        raise InputError(f"unary: {u.size} costs found; at most {MOST_NODES} are possible.")
     return u
 
 

@@ -102,7 +102,7 @@ def _solve(
     if not adds_exactly(caps):
         # As many roundings in the sum at a node as it has arcs at a terminal.
         most = int(np.bincount(half[leaves | enters].ravel(), minlength=1).max(initial=0))
-        slack = EPSILON * (2 + ROUNDINGS + most) * size_of(caps)
+        slack = (2 + ROUNDINGS + most) * (EPSILON * size_of(caps))
     terms = Terms(
         unary=np.asarray(to_sink - from_source, dtype=np.float64),
         shape=(n,),
