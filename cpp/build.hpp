@@ -164,12 +164,12 @@ class Builder {
       bound = (bound + unit - 1) / unit * unit;
     }
     // A node without edges needs no more than the sign of its unary.
-    if (u == 0 || (bound > 1 && std::abs(u * q_.scale) <= static_cast<double>(bound))) {
+    if (u == 0 || (bound > 1 && std::abs(u * q_.scale()) <= static_cast<double>(bound))) {
       net_.add_unary(v, q_(u));
       return;
     }
     net_.add_unary(v, u > 0 ? bound : -bound);
-    const double left = (u > 0 ? 1 : -1) * static_cast<double>(bound) / q_.scale;
+    const double left = (u > 0 ? 1 : -1) * static_cast<double>(bound) / q_.scale();
     double lost = 0;
     const double beyond = exact_sum(u, -left, lost);
     clipped.push_back({v, beyond, lost, u < 0});

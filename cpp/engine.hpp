@@ -33,7 +33,7 @@ class Engine {
   bool outgrown() const { return stale_ || (!clips_ && !narrow_ && !keeps_scale()); }
   // The minimum of the quantised energy is minimum() / scale + clipped().
   virtual Cap minimum() const = 0;
-  double scale() const { return quantise_.scale; }
+  double scale() const { return quantise_.scale(); }
   std::int64_t inexact() const { return quantise_.inexact; }
   double clipped() const { return clipped_; }
   double clipped_error() const { return clipped_error_; }  // the rounding of that sum, at most
@@ -81,8 +81,8 @@ class Engine {
   // Whether a new survey is sure to choose the same scale.
   bool keeps_scale() const {
     const double total = survey_.total(), doubt = survey_doubt();
-    return doubt < total && scale_for(total - doubt) == quantise_.scale &&
-           scale_for(total + doubt) == quantise_.scale;
+    return doubt < total && scale_for(total - doubt) == quantise_.scale() &&
+           scale_for(total + doubt) == quantise_.scale();
   }
 
   Survey survey_;  // of the numbers as they are now

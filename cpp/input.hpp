@@ -87,8 +87,8 @@ double narrow_scale(const Input& input, const Survey& survey);
 // Whether x is a multiple of 1 / scale, of less than 2^51 quanta.
 inline bool is_multiple(double x, double scale) {
   constexpr double kRounder = 0x1.8p52;  // adding and taking it away rounds to whole numbers
-  const double scaled = x * scale;
-  return ((scaled + kRounder) - kRounder == scaled) & ((scaled == 0) == (x == 0));
+  // Compared as a number, not as quanta: what vanishes in the product is no multiple.
+  return ((x * scale + kRounder) - kRounder) * (1 / scale) == x;
 }
 
 // Calls f(slot, e, n) for the runs of n edges, numbered e, e + 1, ..., whose first ends are the
@@ -109,14 +109,14 @@ void for_runs(const GridShape& grid, const Offset& offset, F&& f) {
 
 class Quantiser {
  public:
-  double scale = 1;
+  explicit Quantiser(double scale = 1) : scale_(scale), quantum_(1 / scale) {}
   std::int64_t inexact = 0;
 
+  double scale() const { return scale_; }
+  double quantum() const { return quantum_; }
   Cap operator()(double x) {
-    const double scaled = x * scale;
-    const Cap r = std::llrint(scaled);
-    // What vanishes in the product was not exact either.
-    inexact += (static_cast<double>(r) != scaled) | ((r == 0) & (x != 0));
+    const Cap r = std::llrint(x * scale_);
+    inexact += static_cast<double>(r) * quantum_ != x;
     return r;
   }
   // p and q of an edge; a sum below zero counts as zero, and the quanta of that as inexact.
@@ -127,6 +127,9 @@ class Quantiser {
     inexact -= P + Q;
     Q = -P;
   }
+
+ private:
+  double scale_, quantum_;
 };
 
 }  // namespace cutlearn

@@ -39,7 +39,7 @@ class Live final : public Engine {
     clips_ = !narrow_ && survey.clip();
     const double rest = survey.edges + survey.rest;
     // Clipped unaries add at most what the edges carry, once at each end.
-    quantise_.scale = narrow_ ? narrow : scale_for(clips_ ? 3 * rest : survey.total());
+    quantise_ = Quantiser(narrow_ ? narrow : scale_for(clips_ ? 3 * rest : survey.total()));
     Builder<Net> builder(net_, input, grid_, quantise_);
     builder.build(clips_);
     edge_arc_ = std::move(builder.edge_arc);
@@ -217,7 +217,7 @@ class Live final : public Engine {
   template <class Visit>
   void marginals(double* phi, int threads, Visit&& visit) {
     const Cap best = minimum();
-    const double least = energy(best), quantum = 1 / quantise_.scale;
+    const double least = energy(best), quantum = quantise_.quantum();
     for (Id i = 0; i < grid_.pixels(); ++i) {
       phi[2 * i + labels_[i]] = least;
       phi[2 * i + !labels_[i]] = std::numeric_limits<double>::infinity();
@@ -245,7 +245,7 @@ class Live final : public Engine {
   }
 
   double energy(Cap minimum) const {
-    return static_cast<double>(minimum) / quantise_.scale + clipped_;
+    return static_cast<double>(minimum) / quantise_.scale() + clipped_;
   }
 
   // Takes |before| from one of the survey's sums and adds |now|; false if the network can no longer
@@ -253,12 +253,12 @@ class Live final : public Engine {
   bool follows(double& sum, double before, double now) {
     const double rest = exact_sum(sum, -before, drift_);
     sum = exact_sum(rest, now, drift_);
-    const bool outgrows = (survey_.total() + survey_doubt()) * quantise_.scale >= 0x1p61;
+    const bool outgrows = (survey_.total() + survey_doubt()) * quantise_.scale() >= 0x1p61;
     stale_ = stale_ || clips_ || (!narrow_ && may_clip()) || outgrows;
     return !stale_;
   }
 
-  bool holds(double x) const { return !narrow_ || is_multiple(x, quantise_.scale); }
+  bool holds(double x) const { return !narrow_ || is_multiple(x, quantise_.scale()); }
 
   // The quantised number, no longer counted among the inexact ones.
   Cap forget(double x) {

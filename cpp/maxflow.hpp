@@ -119,8 +119,11 @@ class Maxflow {
     if (depth < 0) return false;
     if (depth == top_[side]) ++top_[side];
     scan_.swap(active_[side].at(depth));
+    if ((scans_ += scan_.size()) >= kScans) {
+      scans_ = 0;
+      allow_interrupt();
+    }
     for (const Id u : scan_) {
-      if ((++scans_ & 1023) == 0) allow_interrupt();
       if (level_[u] == sign<side> * depth && scan<side>(u, depth)) continue;
       // It sank while it waited or was scanned; at the top it waits already (T3).
       const Id at = level_[u] * sign<side>;
@@ -293,9 +296,11 @@ class Maxflow {
   template <Side side>
   bool find_parent(Id v, Id depth, Id& nearest) {
     if constexpr (D > 0) {
-      const bool deep = nearest >= kDeep;
-      if (deep ? find_deep_parent<side>(v, depth, nearest) : find_grid_parent<side>(v, depth, nearest))
+      if (nearest >= kDeep) [[unlikely]] {
+        if (find_deep_parent<side>(v, depth, nearest)) return true;
+      } else if (find_grid_parent<side>(v, depth, nearest)) {
         return true;
+      }
     }
     if constexpr (Net::has_arcs) {
       // Arcs before current_ were found useless for this depth: a node with very many arcs must
@@ -412,7 +417,8 @@ class Maxflow {
   std::vector<std::uint8_t> sunk_;
   std::uint8_t phase_ = 0;
   static constexpr Id kDeep = Id{1} << 26;  // times 32 directions fits into 31 bits
-  std::uint32_t scans_ = 0;
+  static constexpr std::size_t kScans = 4096;  // between two questions whether to go on
+  std::size_t scans_ = 0;
   bool track_ = false;  // the first solve touches everything: not worth listing
 };
 

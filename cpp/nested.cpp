@@ -57,7 +57,7 @@ class Nested final : public Engine {
     survey_ = survey;
     narrow_scale_ = narrow_scale(input, survey);
     anew();
-    quantise_.scale = engine_->scale();
+    quantise_ = Quantiser(engine_->scale());
   }
 
   void solve() override {

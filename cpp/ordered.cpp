@@ -222,8 +222,7 @@ class OrderedFlow final : public Ordered {
   }
 
   void add_unaries(std::span<const double> unary) {
-    Quantiser q;
-    q.scale = terms_.scale;
+    Quantiser q(terms_.scale);
     const double* u = unary.data();
     for_pixels([&](Id, Id slot) {
       q.inexact = 0;

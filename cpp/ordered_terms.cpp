@@ -207,8 +207,7 @@ void OrderedTerms::quantise(const OrderedInput& input) {
 }
 
 void OrderedTerms::quantise_table(const double* V, Cap* part, std::size_t count) {
-  Quantiser q;
-  q.scale = scale;
+  Quantiser q(scale);
   for (std::size_t i = 0; i < square(); ++i) part[i] = q(V[i]);
   const Cap clamped = take_apart(part, L);
   inexact += static_cast<std::int64_t>(count) * ((q.inexact ? 1 : 0) + clamped);
