@@ -118,8 +118,8 @@ def test_one_label_at_the_models_size_is_refused():
         ("shape", (32,), "rows, columns"),
         ("hidden", (500, 2), "at least 4"),
         ("epochs", (1, -1), ">= 0"),
-        ("cycles", -1, ">= 0"),
-        ("starts", 0, ">= 1"),
+        ("cycles", -1, "from 0 to"),
+        ("starts", 0, "from 1 to"),
         ("rate", 0, "finite number > 0"),
     ],
 )

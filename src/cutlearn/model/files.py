@@ -15,16 +15,17 @@ from sys import float_info
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cutlearn.errors import InputError, clean, quoted
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
-from cutlearn.learn.steps import LIKELIHOOD, rows_to_steps, steps_to_rows
+from cutlearn.learn.steps import LIKELIHOOD, Step, rows_to_steps, steps_to_rows
 from cutlearn.model import boltzmann_file
 from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.model.calibrate import Calibration, uncalibrated
-from cutlearn.model.card import check_card
+from cutlearn.model.card import MOST_TEXT, check_card
 from cutlearn.model.kinds import KINDS, labels_in
 from cutlearn.model.parameters import ENDLESS, check_parameters, fresh_copy, kind_of, plain_C
 from cutlearn.model.segmenter import Segmenter
@@ -178,7 +179,7 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
     if len(part) + len(steps) + 2 != len(arrays):
         raise ValueError("tensors that no model has")
     given = dict(header["parameters"])
-    featurizer = Featurizer.from_arrays(part, described, _jobs(given["n_jobs"]))
+    featurizer = Featurizer.from_arrays(part, described, given["n_jobs"])
     given["potentials"] = tuple(str(name) for name in given["potentials"])
     given["C"] = _strength(given["C"])
     if given["features"] is None:
@@ -186,7 +187,7 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
     model = Segmenter(**given)
     # A loss that was an object comes back as its description, which fit refuses.
     loss = given.pop("loss")
-    if not isinstance(loss, str):
+    if not isinstance(loss, str) or len(loss) > MOST_TEXT:
         raise ValueError("no loss")
     check_parameters(Segmenter(**given))
     _fill(model, header, arrays, featurizer)
@@ -202,7 +203,9 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
 
 def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, featurizer: Featurizer) -> None:
     """Put the checked attributes of a fitted model in place."""
-    w, names = arrays["w"], [str(name) for name in header["names"]]
+    w, names = arrays["w"], header["names"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("names that are none")
     n_labels = labels_in(names)
     if not 2 <= n_labels <= KINDS[model.labels].most:
         raise ValueError(f"{n_labels} labels")
@@ -214,7 +217,7 @@ def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, featurizer: 
     if not np.isfinite(w).all() or (w[edge] < 0).any():
         raise ValueError("weights that are not finite, or edge weights below zero")
     # Tables that no cut can minimise are refused by the four pixels of _build.
-    steps = rows_to_steps(arrays["steps"])
+    steps = _steps(arrays["steps"])
     fitted, card = header["fitted"], header["card"]
     C, gap = float(_strength(fitted["C"])), fitted["gap"]
     most = math.inf if model.learner in ENDLESS else float_info.max
@@ -236,10 +239,14 @@ def _strength(value: Any) -> Any:
     return math.inf if value == "inf" else value
 
 
-def _jobs(value: Any) -> int | None:
-    if value is not None and (type(value) is not int or value == 0):
-        raise ValueError("a wrong number of threads")
-    return value
+def _steps(rows: NDArray[Any]) -> list[Step]:
+    """Read back the steps; numbers that cannot be are refused."""
+    if rows.dtype != np.float64 or rows.ndim != 2:
+        raise ValueError("steps of another form")
+    steps = rows_to_steps(rows)
+    if any(not 0 <= n < 2**53 for s in steps for n in (s.number, s.calls, s.planes)):
+        raise ValueError("steps that cannot be counted")
+    return steps
 
 
 BUILDERS: dict[str, Callable[[dict[str, Any], Arrays], Segmenter | BoltzmannSegmenter]] = {
