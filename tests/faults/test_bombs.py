@@ -1,16 +1,24 @@
 """Small files that ask for much memory, time or screen are refused, shortly."""
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tifffile
 
 import cutlearn as cl
+from cutlearn.errors import InputError
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.images import read_image, read_values
 from features.worlds import world
+from hostile_images import bombs, scans
 from hostile_models import BOLTZMANN, SEGMENTER, changed, nested, parts
 
 TESTS = Path(__file__).parent.parent
@@ -78,3 +86,35 @@ def test_a_card_is_checked_before_it_is_written(models, tmp_path):
             model.save(tmp_path / "m")
     header, _ = parts(tmp_path / "m")
     assert header["card"]["intended_use"] == "by a person"
+
+
+SMALL_BOMBS = {name: data for name, data in bombs(64 * 2**20).items() if "scans" not in name}
+
+
+@pytest.mark.parametrize("name", SMALL_BOMBS)
+def test_an_image_that_inflates_is_read_in_little_memory(name):
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(InputError):
+            assert read_image(SMALL_BOMBS[name], "a.png").shape[:2] == (8, 8)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Texts of a PNG may take Pillow's own limit of 64 MiB, a few bytes at a time.
+    assert peak < (100 if name == "png texts" else 20) * 2**20
+
+
+def test_a_jpeg_of_very_many_scans_is_refused():
+    with pytest.raises(InputError, match=r"a JPEG of 20\d scans found; at most 100"):
+        read_image(scans(200, side=16), "a.jpg")
+    assert read_image(scans(5, side=16), "a.jpg").shape == (16, 16)
+    # What a telephone puts behind the picture is no scan of it.
+    assert read_image(scans(5, side=16) + b"\xff\xda\x00\x02" * 200, "a.jpg").shape == (16, 16)
+
+
+def test_sound_deflated_files_of_every_layout_are_read():
+    values = np.random.default_rng(0).integers(0, 2**16, (50, 70), np.uint16)
+    for options in ({}, {"rowsperstrip": 7}, {"tile": (32, 48)}, {"predictor": 2}):
+        file = io.BytesIO()
+        tifffile.imwrite(file, values, compression="zlib", **options)
+        assert np.array_equal(read_values(file.getvalue()), values), options
