@@ -6,6 +6,7 @@ may come from a hostile file or file name: it is cut to a readable length, and n
 move the cursor of a terminal.
 """
 
+import os
 import reprlib
 import unicodedata
 from typing import Any
@@ -57,6 +58,11 @@ def clean(text: str, most: int | None = None, joined: bool = True) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(map(_visible, text))
+
+
+def shown(path: Any) -> str:
+    """Write a path on one line, with nothing in it that is no text."""
+    return clean(os.fsdecode(path), joined=False)
 
 
 def quoted(value: Any) -> str:

@@ -11,9 +11,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import click
-
-from cutlearn.app.door import UNFINISHED
+from cutlearn.app.door import UNFINISHED, say
 from cutlearn.app.show import said_of_fit
 from cutlearn.app.watch import Watch
 from cutlearn.errors import ConvergenceWarning, InputError
@@ -57,7 +55,7 @@ def fit_command(
     part = target.with_name(f"{target.name}.part")
     resumed = part.is_dir() and any(part.iterdir())
     if resumed:
-        click.echo(f"going on with the unfinished run in {part}", err=True)
+        say(f"going on with the unfinished run in {part}", err=True)
     with Watch() as watch:
         pairs = [_pair(folder, i, min_side) for i in watch.count(range(len(folder)), len(folder),
                                                                  "reading")]  # fmt: skip
@@ -66,7 +64,7 @@ def fit_command(
     estimator.save(target)
     _clear(part)
     if stopped:
-        click.echo(f"cutlearn: {stopped}", err=True)
+        say(f"cutlearn: {stopped}", err=True)
     said = {
         "model": str(target),
         "images": len(folder),
@@ -83,14 +81,14 @@ def fit_command(
         "resumed": resumed,
         "seconds": round(time.monotonic() - begin, 2),
     }
-    click.echo(json.dumps(said) if as_json else _summary(said, estimator))
+    say(json.dumps(said) if as_json else _summary(said, estimator))
     return UNFINISHED if strict and not estimator.converged_ else 0
 
 
 def tell_notes(folder: Folder) -> None:
     """Say on stderr what of a folder was passed over."""
     for note in folder.notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
 
 
 def _target(model: str) -> Path:
@@ -125,7 +123,7 @@ def _train(estimator: Any, pairs: list[tuple[Any, Any]], part: Path, watch: Watc
     gaps = [w.message for w in caught if issubclass(w.category, ConvergenceWarning)]
     for warning in caught:
         if warning.message not in gaps:
-            click.echo(f"warning: {warning.message}", err=True)
+            say(f"warning: {warning.message}", err=True)
     # Of several runs (the choice of C) only the last one is the model's.
     return "" if estimator.converged_ or not gaps else str(gaps[-1])
 

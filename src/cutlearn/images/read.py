@@ -20,7 +20,7 @@ import numpy.typing as npt
 import tifffile
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from cutlearn.errors import InputError, clean
+from cutlearn.errors import InputError, clean, shown
 from cutlearn.images.limits import (
     check_inflated,
     check_pages,
@@ -226,7 +226,7 @@ def _content(
         name, size = where or "image", len(source)
     else:
         path = Path(source)
-        name = where or str(path)
+        name = where or shown(path)
         if not path.is_file():
             raise InputError(f"{name}: no such file; an image file was wanted. Check the path.")
         size = path.stat().st_size
