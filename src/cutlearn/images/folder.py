@@ -253,7 +253,8 @@ def _mask_values(
         if values.shape != wanted:
             problems.append(
                 f"{shown(path)}: {values.shape[0]} x {values.shape[1]} pixels found; the "
-                f"{wanted[0]} x {wanted[1]} of its image (turned as its tag says) were wanted. Export it again."
+                f"{wanted[0]} x {wanted[1]} of its image (turned as its tag says) were wanted. "
+                "Export it again."
             )
         for value in np.unique(values).tolist():
             seen.setdefault(value, path)
