@@ -145,6 +145,8 @@ def test_the_lock_is_for_one_and_leaves_nothing(tmp_path):
     with only_one(folder):
         pass
     assert listed(folder) == ["kept"]
+    with pytest.raises(InputError, match="a file found"), only_one(folder / "kept"):
+        pass
 
 
 def test_many_runs_take_the_lock_in_turn(tmp_path):

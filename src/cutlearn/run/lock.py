@@ -44,8 +44,14 @@ def only_one(folder: str | os.PathLike[str]) -> Iterator[None]:
 def _held(place: Path) -> int:
     """The open file of a lock that is ours."""
     while True:
-        place.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # the folder went away meanwhile
+        if place.exists() and not place.is_dir():
+            raise InputError(
+                f"{shown(place)}: a file found; a folder for the unfinished run was wanted. "
+                "Remove it, or name another model."
+            )
+        # Whoever held the folder may be removing it in this very moment.
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
+            place.mkdir(parents=True, exist_ok=True)
             handle = os.open(place / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
             if not _taken(handle):
                 owner = os.read(handle, 20).decode("ascii", "replace").strip()
