@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, quoted
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 MOST_NODES = 2**31 - 64  # the core counts in 32 bits
@@ -121,6 +121,26 @@ def edge_array(edges: ArrayLike | None, n: int) -> NDArray[np.int64]:
             "Add its cost to the unary."
         )
     return pairs
+
+
+def whole_number(name: str, value: Any, low: int, high: int) -> int:
+    """The value as an int, low <= value <= high; True and False are no numbers."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not low <= value <= high:
+        raise InputError(
+            f"{name}: {quoted(value)} found; a whole number from {low} to {high} wanted."
+        )
+    return int(value)
+
+
+def real_number(name: str, value: Any, low: float, high: float) -> float:
+    """The value as a float, low <= value <= high."""
+    real = isinstance(value, int | float | np.integer | np.floating) and type(value) is not bool
+    if not real or not low <= value <= high:
+        raise InputError(
+            f"{name}: {quoted(value)} found; a number from {low:g} to {high:g} wanted."
+        )
+    return float(value)
 
 
 def _ranged(name: str, labels: ArrayLike, lowest: int, highest: int) -> NDArray[Any]:

@@ -1,13 +1,89 @@
-"""The two things that the library says when it cannot just go on.
+"""What the library says when it cannot just go on, and how it quotes what others wrote.
 
 `InputError` is the user's: it tells what is wrong, where, what was wanted and what to do.
-Anything else that escapes is a bug of the library's and keeps its traceback.
+Anything else that escapes is a bug of the library's and keeps its traceback. What a message quotes
+may come from a hostile file or file name: it is cut to a readable length, and nothing of it can
+move the cursor of a terminal.
 """
+
+import os
+import reprlib
+import unicodedata
+from typing import Any
+
+# Characters of a line of a message; a sentence and two paths have room.
+MOST_LINE = 1200
+# Lines of a message: one a bad file of a folder.
+MOST_LINES = 2000
 
 
 class InputError(ValueError):
     """An input that cannot be used: what, where, what was wanted and what to do."""
 
+    def __init__(self, message: str = "") -> None:
+        lines = str(message).split("\n")
+        if len(lines) > MOST_LINES:
+            lines[MOST_LINES - 1 :] = [f"  ... and {len(lines) - MOST_LINES + 1} more"]
+        super().__init__("\n".join(clean(line, MOST_LINE, joined=False) for line in lines))
+
 
 class ConvergenceWarning(UserWarning):
     """Training stopped before its certified gap; the message tells the gap."""
+
+
+def clean(text: str, most: int | None = None, joined: bool = True) -> str:
+    r"""Make foreign text safe to show: no control characters, and not longer than `most`.
+
+    Control characters, marks that turn the direction of writing, and bytes of a file name that are
+    no text become \x1b, \u202e and the like. Of a long text the middle is left out.
+
+    Parameters
+    ----------
+    text : str
+    most : int, optional
+        Characters to keep.
+    joined : bool
+        Whether white space of any kind and length becomes one space.
+
+    Examples
+    --------
+    >>> clean("a\x1b[31m\nb"), clean("0123456789" * 9, 21)
+    ('a\\x1b[31m b', '01234567 ... 23456789')
+    """
+    if joined:
+        text = " ".join(text.split())
+    if most is not None and len(text) > most:
+        half = (most - 5) // 2
+        text = f"{text[:half]} ... {text[-half:]}"
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_visible, text))
+
+
+def shown(path: Any) -> str:
+    """Write a path on one line, with nothing in it that is no text."""
+    return clean(os.fsdecode(path), joined=False)
+
+
+def quoted(value: Any) -> str:
+    """Write a value for a message, in some sixty characters at most.
+
+    Examples
+    --------
+    >>> quoted("x" * 100)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'"
+    """
+    return clean(_SHORT.repr(value), 120)
+
+
+def _visible(sign: str) -> str:
+    if unicodedata.category(sign) not in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+        return sign
+    number = ord(sign)
+    if 0xDC80 <= number <= 0xDCFF:  # how Python keeps a byte of a file name that is no text
+        number -= 0xDC00
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 65

@@ -6,11 +6,16 @@ without the fsync of the folder the rename itself can be lost.
 """
 
 import contextlib
+import hashlib
 import os
+import re
 import secrets
 from pathlib import Path
 
 from cutlearn.errors import InputError
+
+# The name of a temporary file of ours; older ones do not tell whose they are.
+LEFT = re.compile(r"\.(cutlearn-[0-9a-f]{8}-)?[0-9a-f]{16}\.tmp")
 
 
 def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
@@ -32,7 +37,7 @@ def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
     InputError
         If the folder is missing, or the path is a folder.
     OSError
-        If the system refuses a step (disk full, no permission).
+        If the system refuses a step (disk full, no permission); it names the path.
 
     Examples
     --------
@@ -50,15 +55,35 @@ def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
     if target.is_dir():
         raise InputError(f"{path}: a folder found; the name of a file was wanted. Add a file name.")
     # Hidden, and named by chance: two writers of one path do not meet in the temporary file.
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f"{_start(target)}{secrets.token_hex(8)}.tmp")
     try:
         _fill(temporary, data)
         os.replace(temporary, target)  # noqa: PTH105 - the tests make this very call fail
-    except BaseException:
+        _sync_folder(target.parent)
+    except BaseException as error:
+        if isinstance(error, OSError):  # a full disk names no file, a rename the temporary one
+            error.filename, error.filename2 = os.fspath(path), None
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
+
+
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove the temporary files that killed writers left: of a file, or of all files of a folder.
+
+    Only for somebody who knows that nobody else is writing there.
+    """
+    target = Path(os.path.realpath(path))
+    folder = target if target.is_dir() else target.parent
+    start = "" if target.is_dir() else _start(target)
+    for found in folder.iterdir() if folder.is_dir() else ():
+        if LEFT.fullmatch(found.name) and found.name.startswith(start):
+            found.unlink(missing_ok=True)
+
+
+def _start(target: Path) -> str:
+    """How the names of a file's temporary files begin; short, whatever the length of its own."""
+    return f".cutlearn-{hashlib.blake2b(os.fsencode(target.name), digest_size=4).hexdigest()}-"
 
 
 def _fill(path: Path, data: bytes) -> None:

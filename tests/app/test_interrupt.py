@@ -7,15 +7,10 @@ import pty
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-import safetensors
 
-from cutlearn.learn.steps import Step
-from cutlearn.model.files import read_header
-from small_folders import make_folders
+from small_folders import PLAIN, content, make_folders, run
 
-PLAIN = "from cutlearn.app.cli import main; main()"
 # A real signal, at a step that is the same on every machine.
 PRESSED = """
 import os, signal
@@ -38,11 +33,6 @@ room.Featurizer.fit = fit
 """
 
 
-def run(code, *args):
-    command = [sys.executable, "-c", code, *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     root = tmp_path_factory.mktemp("world")
@@ -52,17 +42,6 @@ def world(tmp_path_factory):
     done = run(PLAIN, *args, whole)
     assert done.returncode == 0, done.stderr
     return root, args, whole
-
-
-def content(path):
-    """All of a model but the seconds that its steps took."""
-    header, _ = read_header(path)
-    with safetensors.safe_open(str(path), framework="numpy") as file:
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    names = list(Step.__dataclass_fields__)
-    timed = [names.index(name) for name in ("oracle_seconds", "master_seconds")]
-    arrays["steps"] = np.delete(arrays["steps"], timed, axis=1)
-    return header, {name: array.tobytes() for name, array in arrays.items()}
 
 
 # Step 2 falls into the choice of C, step 18 into a later run.

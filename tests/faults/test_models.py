@@ -13,6 +13,7 @@ import cutlearn as cl
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.model.files import KEY
+from cutlearn.sealed import sealed_bytes
 from features.worlds import world
 
 SMALL = Recipe(trees=2, rows=300, folds=2, min_leaf=5, leaves=4)
@@ -48,7 +49,7 @@ def rewritten(good, tmp_path, change):
     header, arrays = parts(good)
     change(header, arrays)
     path = tmp_path / "changed.cutlearn"
-    path.write_bytes(safetensors.numpy.save(arrays, metadata={KEY: json.dumps(header)}))
+    path.write_bytes(sealed_bytes(KEY, json.dumps(header), arrays))
     return path
 
 
@@ -100,7 +101,7 @@ def test_headers_that_are_no_model(tmp_path, text):
 
 
 def test_wrong_version(good, tmp_path):
-    for version in (3, 0, "1", None, [1]):
+    for version in (4, 0, "1", None, [1], True, 3.0):
         path = rewritten(good, tmp_path, lambda h, a, v=version: h.update(version=v))
         assert f"version {version!r}" in refused(path)
 
@@ -174,16 +175,35 @@ def test_tensors_that_lie(good, tmp_path, lie):
     refused(rewritten(good, tmp_path, lambda header, arrays: TENSOR_LIES[lie](arrays)))
 
 
-def test_flipped_bits_are_refused_or_harmless(good, tmp_path):
+def test_flipped_bits_are_refused_or_change_nothing(good, tmp_path):
     data = good.read_bytes()
     rng = np.random.default_rng(3)
     path = tmp_path / "flipped.cutlearn"
+    whole = answer_of(cl.load(good))
     for place in rng.integers(0, len(data), 150):
         changed = bytearray(data)
         changed[place] ^= 1 << int(rng.integers(8))
         path.write_bytes(bytes(changed))
         with contextlib.suppress(cl.InputError):
-            assert cl.load(path).predict(IMAGES[:1])[0].shape == MASKS[0].shape
+            assert answer_of(cl.load(path)) == whole, f"byte {place}"
+
+
+def test_a_seal_cannot_be_left_out(good, tmp_path):
+    header, arrays = parts(good)
+    path = tmp_path / "open.cutlearn"
+    path.write_bytes(safetensors.numpy.save(arrays, metadata={KEY: json.dumps(header)}))
+    assert "no digest" in refused(path)
+    # One bit makes a 3 a 2, which needs no digest; the one that is there must fit all the same.
+    data = good.read_bytes().replace(b'\\"version\\": 3', b'\\"version\\": 2')
+    assert data != good.read_bytes()
+    path.write_bytes(data)
+    assert "its digest does not fit" in refused(path)
+    path.write_bytes(good.read_bytes().replace(b'"digest":', b'"digesT":'))
+    assert "metadata that no such file has" in refused(path)
+
+
+def answer_of(model):
+    return model.predict(IMAGES[:1])[0].tobytes(), model.predict_proba(IMAGES[:1])[0].tobytes()
 
 
 def test_a_failed_save_leaves_the_old_file(good, tmp_path, monkeypatch):

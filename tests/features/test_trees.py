@@ -78,7 +78,25 @@ def test_lying_arrays_never_read_outside(name, value, broken):
     arrays[name] = arrays[name].copy()
     arrays[name][0] = value
     with pytest.raises(ValueError, match=f"{broken} broken"):
-        Trees.of_arrays(arrays).evaluate_rows(x)
+        Trees(**arrays).evaluate_rows(x)
+    if name != "feature":  # how many columns there are is known when trees are used
+        with pytest.raises(InputError, match="nodes that are no trees"):
+            Trees.of_arrays(arrays)
+
+
+@pytest.mark.parametrize("shared", ["a root twice", "a child in another tree", "no first root"])
+def test_trees_that_share_nodes_are_refused(shared):
+    arrays = Trees.of_sklearn(grown(max_iter=3)[0]).arrays()
+    assert Trees.of_arrays(arrays).roots.tolist() == arrays["roots"].tolist()
+    arrays = {key: array.copy() for key, array in arrays.items()}
+    if shared == "a root twice":
+        arrays["roots"][1] = 0
+    elif shared == "a child in another tree":
+        arrays["right"][0] = arrays["roots"][1]
+    else:
+        arrays["roots"][0] = 1
+    with pytest.raises(InputError, match="nodes that are no trees"):
+        Trees.of_arrays(arrays)
 
 
 def test_columns_outside_the_buffer_are_refused():

@@ -6,7 +6,6 @@ import json
 import numpy as np
 import pytest
 import safetensors
-import safetensors.numpy
 from click.testing import CliRunner
 from PIL import Image
 
@@ -18,6 +17,7 @@ from cutlearn.model.decide import expected_iou
 from cutlearn.model.files import KEY
 from cutlearn.model.prepare import read_samples
 from cutlearn.run.checkpoint import Interrupted
+from cutlearn.sealed import save_sealed
 from cutlearn.shape import journal
 
 SIZES = {"shape": (12, 16), "hidden": (16, 8), "words": (16, 8), "epochs": (40, 20), "n_jobs": 1,
@@ -118,8 +118,8 @@ def test_one_label_at_the_models_size_is_refused():
         ("shape", (32,), "rows, columns"),
         ("hidden", (500, 2), "at least 4"),
         ("epochs", (1, -1), ">= 0"),
-        ("cycles", -1, ">= 0"),
-        ("starts", 0, ">= 1"),
+        ("cycles", -1, "from 0 to"),
+        ("starts", 0, "from 1 to"),
         ("rate", 0, "finite number > 0"),
     ],
 )
@@ -228,7 +228,7 @@ def test_a_file_that_lies_is_refused(fitted, tmp_path, lie):
         header = json.loads(file.metadata()[KEY])
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     LIES[lie](header, arrays)
-    path.write_bytes(safetensors.numpy.save(arrays, metadata={KEY: json.dumps(header)}))
+    save_sealed(path, KEY, header, arrays)
     assert "damaged model" in refused(path)
 
 

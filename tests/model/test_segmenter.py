@@ -243,6 +243,7 @@ def test_there_is_a_kept_model_of_this_version():
     assert [p.name for p in sorted(MODELS.glob("*.cutlearn"))] == [
         "version1.cutlearn",
         "version2.cutlearn",
+        "version3.cutlearn",
     ]
 
 

@@ -49,3 +49,12 @@ def test_foreign_files_are_refused(tmp_path):
         (tmp_path / "c").write_bytes(foreign)
         with pytest.raises(InputError, match=r"Remove it to start anew"):
             load_checkpoint(tmp_path / "c", "train")
+
+
+def test_a_checkpoint_from_before_there_were_digests_starts_anew(tmp_path):
+    old = '{"kind": "train", "version": 1, "values": {}}'
+    for text in (old, old.replace("1", "2")):
+        data = safetensors.numpy.save({"x": np.zeros(2)}, metadata={"cutlearn": text})
+        (tmp_path / "c").write_bytes(data)
+        with pytest.raises(InputError, match=r"version 2 wanted\. Remove it to start anew"):
+            load_checkpoint(tmp_path / "c", "train")

@@ -163,7 +163,8 @@ def main(ctx: click.Context) -> None:
 def fit(**options: Any) -> int:
     """Learn a model from IMAGES and the MASKS of the same names.
 
-    An interrupted run leaves MODEL.part; the same command goes on from there.
+    A run that is interrupted (Ctrl-C, SIGTERM) or killed leaves MODEL.part; the same command goes
+    on from there.
     """
     from cutlearn.app.fit import fit_command
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cutlearn.app.fit import tell_notes
 from cutlearn.app.models import load_model, worked_at
-from cutlearn.app.tables import percent, percent_spread, text_table
+from cutlearn.app.tables import percent, percent_spread, text_cell, text_table
 from cutlearn.app.watch import Watch
 from cutlearn.errors import InputError
 from cutlearn.images.folder import Folder, read_folder, write_mask, write_probability
@@ -108,7 +108,8 @@ def _area_rows(estimator: Any, name: str, mask: Mask, belief: Belief) -> list[tu
 
 def _write_areas(path: str, rows: Sequence[tuple[Any, ...]]) -> None:
     table = io.StringIO()
-    csv.writer(table, lineterminator="\n").writerows([AREAS, *rows])
+    named = ((text_cell(name), *rest) for name, *rest in rows)
+    csv.writer(table, lineterminator="\n").writerows([AREAS, *named])
     atomic_write(path, table.getvalue().encode())
 
 

@@ -1,7 +1,8 @@
 """`cutlearn fit`: a folder of images and a folder of masks in, a model file out.
 
 The unfinished run lives in MODEL.part beside the model: features and every step of training. The
-same command finds it and goes on; it is removed when the model is written.
+same command finds it and goes on; it is removed when the model is written. A second run on the same
+model at the same time is refused.
 """
 
 import json
@@ -11,16 +12,19 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import click
-
-from cutlearn.app.door import UNFINISHED
+from cutlearn.app.door import UNFINISHED, say
 from cutlearn.app.show import said_of_fit
 from cutlearn.app.watch import Watch
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.images.folder import Folder, read_folder
 from cutlearn.images.resize import resize_image, resize_labels, side_shape
 from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.lock import only_one
 from cutlearn.run.progress import clock
+from cutlearn.store import remove_leftovers
+
+# The files of an unfinished run.
+KEPT = "*.safetensors"
 
 
 def fit_command(
@@ -55,18 +59,18 @@ def fit_command(
                           features=features, n_jobs=jobs, random_state=seed)  # fmt: skip
     check_parameters(estimator)
     part = target.with_name(f"{target.name}.part")
-    resumed = part.is_dir() and any(part.iterdir())
-    if resumed:
-        click.echo(f"going on with the unfinished run in {part}", err=True)
-    with Watch() as watch:
-        pairs = [_pair(folder, i, min_side) for i in watch.count(range(len(folder)), len(folder),
-                                                                 "reading")]  # fmt: skip
-        stopped = _train(estimator, pairs, part, watch)
-    estimator.card_["min_side"] = min_side
-    estimator.save(target)
-    _clear(part)
+    with only_one(part):
+        resumed = _found(part, target)
+        with Watch() as watch:
+            numbers = watch.count(range(len(folder)), len(folder), "reading")
+            pairs = [_pair(folder, i, min_side) for i in numbers]
+            stopped = _train(estimator, pairs, part, watch)
+        estimator.card_["min_side"] = min_side
+        estimator.save(target)
+        for file in part.glob(KEPT):  # its own files only; the folder goes if it is empty then
+            file.unlink()
     if stopped:
-        click.echo(f"cutlearn: {stopped}", err=True)
+        say(f"cutlearn: {stopped}", err=True)
     said = {
         "model": str(target),
         "images": len(folder),
@@ -83,14 +87,14 @@ def fit_command(
         "resumed": resumed,
         "seconds": round(time.monotonic() - begin, 2),
     }
-    click.echo(json.dumps(said) if as_json else _summary(said, estimator))
+    say(json.dumps(said) if as_json else _summary(said, estimator))
     return UNFINISHED if strict and not estimator.converged_ else 0
 
 
 def tell_notes(folder: Folder) -> None:
     """Say on stderr what of a folder was passed over."""
     for note in folder.notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
 
 
 def _target(model: str) -> Path:
@@ -125,28 +129,28 @@ def _train(estimator: Any, pairs: list[tuple[Any, Any]], part: Path, watch: Watc
     gaps = [w.message for w in caught if issubclass(w.category, ConvergenceWarning)]
     for warning in caught:
         if warning.message not in gaps:
-            click.echo(f"warning: {warning.message}", err=True)
+            say(f"warning: {warning.message}", err=True)
     # Of several runs (the choice of C) only the last one is the model's.
     return "" if estimator.converged_ or not gaps else str(gaps[-1])
 
 
+def _found(part: Path, target: Path) -> bool:
+    """Whether there is an unfinished run to go on with; what a kill left besides is removed."""
+    remove_leftovers(part)
+    remove_leftovers(target)
+    found = any(part.glob(KEPT))
+    if found:
+        say(f"going on with the unfinished run in {part}", err=True)
+    return found
+
+
 def _farewell(part: Path) -> str:
-    if part.is_dir() and any(part.iterdir()):
+    if any(part.glob(KEPT)):
         return (
             f"interrupted; what was done is kept in {part}. "
             "Run the same command again to go on from there."
         )
-    if part.is_dir():
-        part.rmdir()
     return "interrupted while computing features; nothing is kept. Run the same command again."
-
-
-def _clear(part: Path) -> None:
-    """Remove the unfinished run: its own files only, and the folder if nothing else is in it."""
-    for file in part.glob("*.safetensors"):
-        file.unlink()
-    if not any(part.iterdir()):
-        part.rmdir()
 
 
 def _summary(said: dict[str, Any], estimator: Any) -> str:

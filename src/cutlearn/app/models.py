@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, quoted
 from cutlearn.images.read import FloatImage
-from cutlearn.images.resize import resize_image, side_shape
+from cutlearn.images.resize import MOST_SIDE, resize_image, side_shape
 from cutlearn.run.workers import thread_count
-
-MOST_SIDE = 16_384
 
 
 def load_model(model: str, jobs: int | None) -> Any:
@@ -33,7 +31,7 @@ def _side_of(card: dict[str, Any]) -> int | None:
     side = card.get("min_side")
     if side is not None and (type(side) is not int or not 1 <= side <= MOST_SIDE):
         raise InputError(
-            f"model: min_side {side!r} found in its card; a number of pixels from 1 to "
+            f"model: min_side {quoted(side)} found in its card; a number of pixels from 1 to "
             f"{MOST_SIDE} was wanted. Name it with --min-side, or fit again."
         )
     return side

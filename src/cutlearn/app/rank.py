@@ -4,8 +4,7 @@ import json
 import time
 from typing import Any
 
-import click
-
+from cutlearn.app.door import say
 from cutlearn.app.fit import tell_notes
 from cutlearn.app.models import load_model, worked_at
 from cutlearn.app.tables import percent, text_table
@@ -49,15 +48,15 @@ def rank_command(
             _row(folder.names[r.image], r, folder.image(r.image).shape, pictures[r.image].shape)
             for r in order
         ]
-        click.echo(json.dumps({**said, "images": rows}))
+        say(json.dumps({**said, "images": rows}))
         return 0
     table = [
         [folder.names[r.image], str(k), percent(r.score)]
         for k, r in enumerate(order[:PRINTED], 1)
     ]  # fmt: skip
-    click.echo(text_table(["image", "rank", "settles"], table))
+    say(text_table(["image", "rank", "settles"], table))
     look = "" if output is None else f", look at {output}"
-    click.echo(f"{images}: {len(folder)} images ranked, {clock(seconds)}{look}")
+    say(f"{images}: {len(folder)} images ranked, {clock(seconds)}{look}")
     return 0
 
 

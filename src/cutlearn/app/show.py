@@ -5,9 +5,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from cutlearn.app.door import say
 from cutlearn.app.tables import percent, text_table
+from cutlearn.errors import clean
 
 if TYPE_CHECKING:
     from cutlearn.model.boltzmann import BoltzmannSegmenter
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Parts = tuple[dict[str, Any], dict[str, float], list[dict[str, Any]], str]
 # Steps of a long run that are shown: the first ones, then evenly.
 MOST_ROWS = 20
+# Characters of a value that are shown; --json has all of them.
+MOST_SHOWN = 500
 
 
 def show_command(model: str, as_json: bool) -> int:
@@ -37,7 +39,7 @@ def show_command(model: str, as_json: bool) -> int:
     if as_json:
         said = {"model": model, "settings": settings, "fitted": fitted, "weights": weights,
                 "card": estimator.card_, "curve": curve}  # fmt: skip
-        click.echo(json.dumps(said))
+        say(json.dumps(said))
         return 0
     for title, text in (
         (f"model {model}", _lines({**settings, **fitted})),
@@ -45,8 +47,8 @@ def show_command(model: str, as_json: bool) -> int:
         ("weights", text_table(["name", "weight"], [[n, f"{v:+.4g}"] for n, v in weights.items()])),
         ("training curve", _curve(curve)),
     ):
-        click.echo(f"{title}\n{'=' * len(title)}\n{text}\n")
-    click.echo(summary)
+        say(f"{title}\n{'=' * len(title)}\n{text}\n")
+    say(summary)
     return 0
 
 
@@ -106,7 +108,7 @@ def _lines(values: Mapping[str, Any], indent: str = "") -> str:
     """Write nested values as lines, one a value."""
     lines = []
     for name, value in values.items():
-        word = name.replace("_", " ")
+        word = clean(name.replace("_", " "), MOST_SHOWN)
         if isinstance(value, Mapping) and value:
             lines += [f"{indent}{word}:", _lines(value, indent + "  ")]
         elif isinstance(value, list) and value and isinstance(value[0], Mapping):
@@ -119,7 +121,8 @@ def _lines(values: Mapping[str, Any], indent: str = "") -> str:
 
 
 def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    """A value on one line of readable length; what a file says of itself may be anything."""
+    return f"{value:.4g}" if isinstance(value, float) else clean(str(value), MOST_SHOWN)
 
 
 def _curve(steps: Sequence[Mapping[str, Any]]) -> str:

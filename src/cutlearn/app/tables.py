@@ -2,7 +2,11 @@
 
 from collections.abc import Sequence
 
+from cutlearn.errors import clean
 from cutlearn.metrics import Spread
+
+# How a cell begins that a spreadsheet takes for a formula; the apostrophe is the mark itself.
+RUN = ("=", "+", "-", "@", "'")
 
 
 def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -23,6 +27,7 @@ def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]], left: int =
     a           0.9
     long name  0.75
     """
+    rows = [[clean(cell, joined=False) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(titles, *rows)]
     lines = [titles, ["-" * width for width in widths], *rows]
 
@@ -57,3 +62,19 @@ def percent_spread(spread: Spread) -> str:
     """
     low, high = (percent(end).removesuffix(" %") for end in (spread.low, spread.high))
     return f"{percent(spread.value)} [{low} .. {high}]"
+
+
+def text_cell(text: str) -> str:
+    r"""Write a text, such as a file name, as a cell of a CSV table that is text to everybody.
+
+    A spreadsheet would run a cell that begins with =, +, - or @: such a cell gets an apostrophe in
+    front. Bytes that are no text, and control characters, become \x1b and the like; a backslash is
+    doubled, so that nothing is lost.
+
+    Examples
+    --------
+    >>> text_cell("=1+1"), text_cell("cell 7")
+    ("'=1+1", 'cell 7')
+    """
+    told = clean(text.replace("\\", "\\\\"), joined=False)
+    return f"'{told}" if told.startswith(RUN) else told

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.checks import real_number, whole_number
 from cutlearn.features.context import add_context
 from cutlearn.features.describe import Bank, Image, Stack
 from cutlearn.features.filters import Float32, enlarge, reduce
@@ -26,6 +27,12 @@ Labels = npt.NDArray[np.uint8]
 # Logits by question, then by stage.
 Answers = list[list[Float32]]
 T = TypeVar("T")
+# What a recipe may ask for; a model file may say anything.
+RECIPE_COUNTS = {
+    "trees": (1, 100_000), "leaves": (2, 65_536), "min_leaf": (1, 10**9), "rows": (2, 10**9),
+    "folds": (2, 1000), "stages": (1, 8), "copies": (0, 64), "step": (1, 256),
+}  # fmt: skip
+RECIPE_NUMBERS = {"rate": (1e-9, 1e3), "l2": (0.0, 1e12), "share": (1e-9, 1.0)}
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,12 @@ class Recipe:
     stages: int = 2
     copies: int = 0
     step: int = 1
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in RECIPE_COUNTS.items():
+            whole_number(f"recipe: {name}", getattr(self, name), low, high)
+        for name, (least, most) in RECIPE_NUMBERS.items():
+            real_number(f"recipe: {name}", getattr(self, name), least, most)
 
 
 def default_recipe(bank: Bank) -> Recipe:
@@ -155,16 +168,18 @@ def read_questions(
     count = int(described["stages"])
     # Files from before there were several questions do not tell.
     questions = int(described.get("questions", min(count, 1)))
-    stages = []
-    for k in range(count):
-        start = f"stage{k}."
-        part = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
-        stages.append(Trees.of_arrays(part, f"features stage {k}"))
+    parts: dict[str, dict[str, npt.NDArray[Any]]] = {}
+    for name, array in arrays.items():
+        stage, _, part = name.partition(".")
+        parts.setdefault(stage, {})[part] = array
+    stages = [
+        Trees.of_arrays(parts.get(f"stage{k}", {}), f"features stage {k}") for k in range(count)
+    ]
     if questions < 0 or count % max(questions, 1) or (questions > 0) != (count > 0):
         raise ValueError(f"{count} stages for {questions} questions")
     each = count // max(questions, 1)
-    parts = [tuple(stages[t * each : (t + 1) * each]) for t in range(questions)]
-    return tuple(Boosted(bank, step, part) for part in parts)
+    asked = [tuple(stages[t * each : (t + 1) * each]) for t in range(questions)]
+    return tuple(Boosted(bank, step, part) for part in asked)
 
 
 @overload

@@ -5,7 +5,6 @@ channels, or a linear filter bank, and arrays that the user brings; all but the 
 standardised with the training images' mean and deviation. Edge features lie in [0, 1] (`edges`).
 """
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -14,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.errors import InputError
+from cutlearn.checks import whole_number
+from cutlearn.errors import InputError, quoted
 from cutlearn.features.boosted import (
     Answers,
     Boosted,
@@ -31,9 +31,12 @@ from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import VOID, read_image, read_training
 from cutlearn.features.regions import SIZE, checked_families, superpixels
 from cutlearn.features.windows import window_means
+from cutlearn.run.workers import thread_count
 
 MODES = ("boosted", "linear", "given")
 FORMAT = 1
+# A scale of 154 serves the largest image that can be solved. Names are short words.
+MOST_SCALE, MOST_NAME = 256, 200
 
 
 @dataclass(frozen=True)
@@ -274,11 +277,12 @@ class Featurizer:
         try:
             if described["format"] != FORMAT:
                 raise InputError(
-                    f"features: format {described['format']!r} found; {FORMAT} was wanted. "
+                    f"features: format {quoted(described['format'])} found; {FORMAT} was wanted. "
                     "Read it with the version of cutlearn that wrote it."
                 )
             bank = described["bank"]
-            bank = Bank(str(bank["kind"]), bool(bank["position"]), int(bank["scale"]))
+            scale = whole_number("features: scale", bank["scale"], 1, MOST_SCALE)
+            bank = Bank(str(bank["kind"]), bool(bank["position"]), scale)
             recipe = Recipe(**described["recipe"])
             made = cls(
                 str(described["features"]),
@@ -287,24 +291,24 @@ class Featurizer:
                 recipe,
                 int(described["connectivity"]),
                 bool(described["per_direction"]),
-                int(described["random_state"]),
+                whole_number("features: random_state", described["random_state"], 0, 2**64 - 1),
                 n_jobs,
                 # Older files tell neither the families of regions nor the centers.
-                [tuple(family) for family in described.get("superpixels", [("slic", SIZE)])],
+                checked_families(described.get("superpixels", [("slic", SIZE)])),
             )
             boosted = read_questions(arrays, described, bank, recipe.step)
+            mean, scales = arrays["mean"], arrays["scale"]
             made._fitted = _Fitted(
                 bank,
                 boosted,
-                int(described["n_extra"]),
-                [str(name) for name in described["names"]],
-                np.array(arrays["mean"], np.float64),
-                np.array(arrays["scale"], np.float64),
-                np.array(arrays.get("centers", np.empty((0, len(arrays["mean"])))), np.float64),
+                # No more than the features themselves, so that no file asks for more than it holds.
+                whole_number("features: n_extra", described["n_extra"], 0, mean.size - 1),
+                _checked_names(described["names"], mean.size),
+                mean,
+                scales,
+                arrays.get("centers", np.empty((0, mean.size))),
             )
-            numbers = np.vstack([made._fitted.mean, made._fitted.centers])
-            if not (np.isfinite(numbers).all() and (made._fitted.scale > 0).all()):
-                raise InputError("features: a damaged scale of the node features found. Refit.")
+            _check_moments(mean, scales, made._fitted.centers)
             made._probe()
         except InputError:
             raise
@@ -322,9 +326,9 @@ class Featurizer:
             raise InputError("features: a damaged list of names found. Refit.")
 
     def _mode(self) -> str:
-        mode = "boosted" if self.features == "auto" else self.features
+        mode = "boosted" if str(self.features) == "auto" else str(self.features)
         if mode not in MODES:
-            raise InputError(f"features: {self.features!r} found; 'auto' or one of {MODES} wanted.")
+            raise InputError(f"features: {quoted(mode)} found; 'auto' or one of {MODES} wanted.")
         return mode
 
     def _seed(self) -> int:
@@ -384,6 +388,22 @@ def _moments(
     return mean, scale
 
 
+def _checked_names(names: Any, count: int) -> list[str]:
+    good = isinstance(names, list) and len(names) == count
+    if not good or not all(isinstance(name, str) and len(name) <= MOST_NAME for name in names):
+        raise InputError("features: a damaged list of names found. Refit.")
+    return list(names)
+
+
+def _check_moments(*arrays: npt.NDArray[Any]) -> None:
+    """Refuse means, scales and centers that cannot be those of node features."""
+    mean, scale, centers = arrays
+    good = mean.ndim == 1 and scale.shape == mean.shape and centers.shape[1:] == mean.shape
+    good &= all(a.dtype == np.float64 and bool(np.isfinite(a).all()) for a in arrays)
+    if not good or not (scale > 0).all():
+        raise InputError("features: a damaged scale of the node features found. Refit.")
+
+
 def _standardise(
     rows: Float32, mean: npt.NDArray[np.float64], scale: npt.NDArray[np.float64]
 ) -> Float32:
@@ -391,8 +411,4 @@ def _standardise(
 
 
 def _threads(n_jobs: int | None) -> int:
-    if n_jobs is None or n_jobs == -1:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    if n_jobs < 1:
-        raise InputError(f"n_jobs: {n_jobs} found; a positive number, -1 or None was wanted.")
-    return n_jobs
+    return thread_count(-1 if n_jobs is None else n_jobs)

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.errors import InputError
+from cutlearn.checks import real_number
+from cutlearn.errors import InputError, quoted
 
 KINDS = ("slic", "felzenszwalb")
 # Mean number of pixels of a superpixel: about 1200 regions on 640 x 480, as gould2011 used.
 SIZE = 256
+MOST_SIZE, MOST_FAMILIES = 1e9, 16
 # Felzenszwalb's scale for a wanted mean size depends on the image: it is looked for between these
 # multiples of the size, in so many steps, to within this factor.
 SCALES = (1e-3, 4.0)
@@ -137,17 +139,20 @@ def _felzenszwalb(picture: NDArray[np.float32], size: float) -> NDArray[Any]:
 
 def checked_families(families: Sequence[Any]) -> list[tuple[str, float]]:
     """Check pairs of a kind and a size of superpixels."""
+    if not isinstance(families, list | tuple) or len(families) > MOST_FAMILIES:
+        raise InputError(
+            f"superpixels: {quoted(families)} found; a list of at most {MOST_FAMILIES} pairs of a "
+            f"kind and a size wanted, such as [('slic', {SIZE})]."
+        )
     for family in families:
-        kind, size = family if len(family) == 2 else (None, None)
-        if kind not in KINDS:
+        paired = isinstance(family, list | tuple) and len(family) == 2
+        kind, size = family if paired else (None, None)
+        if not isinstance(kind, str) or kind not in KINDS:
             raise InputError(
-                f"superpixels: {family!r} found; a pair of a kind among {KINDS} and a size wanted, "
-                f"such as ('slic', {SIZE})."
+                f"superpixels: {quoted(family)} found; a pair of a kind among {KINDS} and a size "
+                f"wanted, such as ('slic', {SIZE})."
             )
-        if isinstance(size, bool) or not isinstance(size, int | float | np.number) or not size >= 1:
-            raise InputError(
-                f"superpixels: size {size!r} found; a number of pixels >= 1 wanted. Use {SIZE}."
-            )
+        real_number("superpixels: size", size, 1, MOST_SIZE)
     return [(kind, size) for kind, size in families]
 
 

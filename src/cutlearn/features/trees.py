@@ -95,6 +95,7 @@ class Trees:
             raise InputError(f"{where}: arrays of a wrong shape found; flat ones were wanted.")
         if not all(np.isfinite(made[name]).all() for name in ("threshold", "value", "baseline")):
             raise InputError(f"{where}: a number that is not finite was found. Refit the model.")
+        _check_walks(made, where)
         return Trees(**made)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -141,4 +142,24 @@ class Trees:
             stride,
             step,
             out,
+        )
+
+
+def _check_walks(made: dict[str, npt.NDArray[Any]], where: str) -> None:
+    """Refuse trees that share nodes or turn back: no row visits more nodes than there are."""
+    roots, size = made["roots"].astype(np.int64), len(made["feature"])
+    begins = np.concatenate([[0] if size else [], roots[1:], [size]]).astype(np.int64)
+    good = all(len(made[name]) == size for name in ("threshold", "left", "right", "value"))
+    good &= len(roots) == len(begins) - 1 and bool((np.diff(begins) > 0).all())
+    if good and size:
+        good = bool(roots[0] == 0)
+        inner = np.flatnonzero(made["feature"] >= 0)
+        end = np.repeat(begins[1:], np.diff(begins))[inner]
+        for name in ("left", "right"):
+            child = made[name][inner]
+            good &= bool(((inner < child) & (child < end)).all())
+    if not good:
+        raise InputError(
+            f"{where}: nodes that are no trees found; each with its own, children after their "
+            "parent, wanted. Refit the model."
         )

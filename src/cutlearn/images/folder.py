@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, shown
 from cutlearn.images.read import MAX_BYTES, MAX_PIXELS, FloatImage, read_image, read_values
 from cutlearn.metrics import VOID
 from cutlearn.store import atomic_write
@@ -186,7 +186,7 @@ def read_folder(
     for name in sorted(found.keys() ^ matched.keys()):
         path, other = (found[name], "mask") if name in found else (matched[name], "image")
         folder = masks if other == "mask" else images
-        problems.append(f"{path}: no {other} of that stem in {folder}; one was wanted. "
+        problems.append(f"{shown(path)}: no {other} of that stem in {folder}; one was wanted. "
                         "Add it, or remove this file.")  # fmt: skip
     seen = _mask_values(matched, shapes, limits, problems)
     coding = _decide(Path(masks), seen, object_value, void_value, n_labels, problems)
@@ -204,11 +204,11 @@ def _list(folder: Path, problems: list[str], notes: list[str]) -> dict[str, Path
     for path in sorted(folder.iterdir()):
         hidden = path.name.startswith(".")
         if hidden or path.suffix.lower() not in ENDINGS or not path.is_file():
-            notes.append(f"{path}: passed over; it is no PNG, JPEG or TIFF file.")
+            notes.append(f"{shown(path)}: passed over; it is no PNG, JPEG or TIFF file.")
         elif path.stem in found:
             problems.append(
-                f"{path}: a second file of the stem '{path.stem}', beside "
-                f"{found[path.stem].name}; one was wanted. Rename or remove one of them."
+                f"{shown(path)}: a second file of the stem '{shown(path.stem)}', beside "
+                f"{shown(found[path.stem].name)}; one was wanted. Rename or remove one of them."
             )
         else:
             found[path.stem] = path
@@ -252,8 +252,9 @@ def _mask_values(
         wanted = shapes.get(name, values.shape)
         if values.shape != wanted:
             problems.append(
-                f"{path}: {values.shape[0]} x {values.shape[1]} pixels found; the {wanted[0]} x "
-                f"{wanted[1]} of its image (turned as its tag says) were wanted. Export it again."
+                f"{shown(path)}: {values.shape[0]} x {values.shape[1]} pixels found; the "
+                f"{wanted[0]} x {wanted[1]} of its image (turned as its tag says) were wanted. "
+                "Export it again."
             )
         for value in np.unique(values).tolist():
             seen.setdefault(value, path)
@@ -287,7 +288,7 @@ def _decide(
     top = max(ids, default=0)
     whole = len(ids) == top + 1 <= MOST_LABELS if n_labels is None else top < n_labels
     if not whole or top >= VOID:
-        strange = f" ({top} first in {seen[top].name})" if ids else ""
+        strange = f" ({top} first in {shown(seen[top].name)})" if ids else ""
         span = f"0 to {n_labels - 1}" if n_labels else "0, 1, ... without a hole"
         problems.append(
             f"{folder}: values {_few(seen)} found over all masks{strange}; 0 and 255, or label "

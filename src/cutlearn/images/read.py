@@ -20,11 +20,20 @@ import numpy.typing as npt
 import tifffile
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, clean, shown
+from cutlearn.images.limits import (
+    check_inflated,
+    check_pages,
+    check_scans,
+    check_size,
+    check_tiles,
+    too_many,
+)
 
 MAX_BYTES = 512 * 2**20
 MAX_PIXELS = 64_000_000
 FORMATS = ("PNG", "JPEG", "TIFF")
+JPEG = b"\xff\xd8\xff"
 # What tifffile remarks on damaged files is for those who ask for logs; the user gets one sentence.
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
 
@@ -176,7 +185,7 @@ def read_values(
     [[0, 7]]
     """
     data, name = _content(source, where, max_bytes)
-    if data[:3] == b"\xff\xd8\xff":
+    if data[: len(JPEG)] == JPEG:
         raise InputError(
             f"{name}: a JPEG found; a mask in PNG or TIFF was wanted, because JPEG changes values. "
             "Export the mask again as PNG."
@@ -217,7 +226,7 @@ def _content(
         name, size = where or "image", len(source)
     else:
         path = Path(source)
-        name = where or str(path)
+        name = where or shown(path)
         if not path.is_file():
             raise InputError(f"{name}: no such file; an image file was wanted. Check the path.")
         size = path.stat().st_size
@@ -246,7 +255,7 @@ def _decoding(name: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:  # decoders raise nearly every type there is
-        reason = " ".join(str(error).split())[:120].rstrip(".") or type(error).__name__
+        reason = clean(str(error), 120).rstrip(".") or type(error).__name__
         raise InputError(
             f"{name}: it could not be decoded ({reason}); a whole PNG, JPEG or TIFF image was "
             "wanted. Open it in an image viewer, and export it again."
@@ -259,18 +268,20 @@ def _decode(data: bytes, name: str, max_pixels: int, colors: bool) -> Array:
         found = _decode_deep_tiff(data, name, max_pixels)
         if found is not None:
             return found
+    if data[: len(JPEG)] == JPEG:
+        check_scans(name, data)
     try:
         picture = Image.open(io.BytesIO(data), formats=FORMATS)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise _too_many(name, str(error), max_pixels) from error
+        raise too_many(name, str(error), max_pixels) from error
     except UnidentifiedImageError as error:
         raise InputError(
             f"{name}: no image found; a PNG, JPEG or TIFF was wanted. Convert it to PNG."
         ) from error
     with picture:
-        _check_size(name, picture.height, picture.width, max_pixels)
+        check_size(name, picture.height, picture.width, max_pixels)
         if picture.format == "TIFF":
-            _check_pages(name, getattr(picture, "n_frames", 1))
+            check_pages(name, getattr(picture, "n_frames", 1))
         turned = ImageOps.exif_transpose(picture)
         array = np.asarray(_plain(turned) if colors else turned)
     if picture.format == "PNG" and array.dtype == np.int32:
@@ -307,9 +318,8 @@ def _decode_deep_tiff(data: bytes, name: str, max_pixels: int) -> Array | None:
     """
     with tifffile.TiffFile(io.BytesIO(data)) as file:
         page = file.pages[0]
-        _check_pages(name, len(file.pages))
-        _check_size(name, page.imagelength, page.imagewidth, max_pixels)
-        _check_size(name, page.tilelength, page.tilewidth, max_pixels)
+        check_pages(name, len(file.pages))
+        check_tiles(name, page, max_pixels)
         if page.bitspersample <= 8 or page.compression not in (1, 8, 32946):
             return None
         known = page.axes in ("YX", "YXS", "SYX") and page.photometric in (0, 1, 2)
@@ -320,7 +330,9 @@ def _decode_deep_tiff(data: bytes, name: str, max_pixels: int) -> Array | None:
                 "Save a single slice, as PNG or TIFF."
             )
         if page.axes == "SYX" and page.photometric != 2:
-            _check_pages(name, page.shape[0])
+            check_pages(name, page.shape[0])
+        if page.compression != 1:
+            check_inflated(name, data, page)
         array: Array = page.asarray()
         if page.axes == "SYX":
             array = np.moveaxis(array, 0, 2)
@@ -339,22 +351,3 @@ def _turn(array: Array, orientation: int) -> Array:
     if orientation in (2, 3, 6, 7):
         array = array[:, ::-1]
     return array
-
-
-def _check_size(name: str, height: int, width: int, max_pixels: int) -> None:
-    if height * width > max_pixels:
-        raise _too_many(name, f"{height} x {width} pixels", max_pixels)
-
-
-def _too_many(name: str, found: str, max_pixels: int) -> InputError:
-    return InputError(
-        f"{name}: {found} found; at most {max_pixels} pixels were wanted. "
-        "Make the image smaller or cut it into tiles, or raise max_pixels."
-    )
-
-
-def _check_pages(name: str, pages: int) -> None:
-    if pages != 1:
-        raise InputError(
-            f"{name}: {pages} pages found; one was wanted. Save each slice as its own file."
-        )

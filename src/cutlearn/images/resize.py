@@ -11,9 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, quoted
+from cutlearn.images.read import MAX_PIXELS
 
 Shape = tuple[int, int]
+# The smaller side of a square with a quarter of the pixels that an image may have.
+MOST_SIDE = 4096
 
 
 def side_shape(shape: Shape, min_side: int) -> Shape:
@@ -24,7 +27,7 @@ def side_shape(shape: Shape, min_side: int) -> Shape:
     shape : (int, int)
         Rows and columns, pixels.
     min_side : int
-        Wanted length of the smaller side, at least 1 pixel.
+        Wanted length of the smaller side, 1 to 4096 pixels.
 
     Examples
     --------
@@ -32,13 +35,20 @@ def side_shape(shape: Shape, min_side: int) -> Shape:
     >>> side_shape((480, 640), 240)
     (240, 320)
     """
-    if min_side < 1:
+    if type(min_side) is not int or not 1 <= min_side <= MOST_SIDE:
         raise InputError(
-            f"min_side: {min_side} found; a number of pixels of at least 1 was wanted. "
-            "Use a number such as 240."
+            f"min_side: {quoted(min_side)} found; a whole number of pixels from 1 to {MOST_SIDE} "
+            "was wanted. Use a number such as 240."
         )
     factor = min_side / min(shape)
-    return max(1, round(shape[0] * factor)), max(1, round(shape[1] * factor))
+    rows, columns = max(1, round(shape[0] * factor)), max(1, round(shape[1] * factor))
+    if rows * columns > MAX_PIXELS:
+        raise InputError(
+            f"min_side: {min_side} found for an image of {shape[0]} x {shape[1]} pixels, which "
+            f"would get {rows} x {columns}; at most {MAX_PIXELS} pixels were wanted. "
+            "Use a smaller number."
+        )
+    return rows, columns
 
 
 def resize_image(image: npt.NDArray[np.float32], shape: Shape) -> npt.NDArray[np.float32]:

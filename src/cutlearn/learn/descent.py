@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.linear import Layout
 from cutlearn.energy.surrogate import SurrogateLayout
-from cutlearn.run.checkpoint import Arrays
+from cutlearn.sealed import Arrays
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -76,6 +76,8 @@ def unpack(header: dict[str, Any], arrays: Arrays) -> BoltzmannSegmenter:
     model.violated_ = [float(v) for v in fitted["violated"]]
     if not all(map(math.isfinite, [model.strength_, *model.violated_])) or model.strength_ < 0:
         raise ValueError("figures of the fit that are not finite")
+    if len(model.violated_) > model.cycles:
+        raise ValueError("more cycles than the settings say")
     if not isinstance(card, dict):
         raise ValueError("no card")
     model.card_, model.judged_ = card, dict(card["metrics"])
@@ -94,7 +96,10 @@ def _check_shapes(model: BoltzmannSegmenter) -> None:
     for name, shape in wanted.items():
         if getattr(model.describer_, name).shape != shape:
             raise ValueError(f"{name} of another shape than {shape}")
-    view = model.describer_.view(blank)
+    # How wide a view is does not depend on the size of the picture: a small one tells.
+    small, books = Patches.whole((4, 4)), (model.describer_.words, model.describer_.colors)
+    none = np.zeros(1, np.float32)
+    view = Describer(small, *books, none, none).view(blank[: 4 * SCALE, : 4 * SCALE])
     units = int(model.hidden[0]) // len(patches.corners) if model.layers else 0
     m, m2 = units * len(patches.corners), int(model.hidden[1]) if model.layers == 2 else 0
     wanted = {
@@ -104,8 +109,8 @@ def _check_shapes(model: BoltzmannSegmenter) -> None:
         "W2": (m, m2),
         "c2": (m2,),
         "V0": (view.x0.shape[1],),
-        "V1": (units, view.x1.shape[1] * seen),
-        "V2": (m2, view.x2.size * seen),
+        "V1": (units, model.describer_.mean1.shape[1] * seen),
+        "V2": (m2, model.describer_.mean2.size * seen),
         "v": (view.edges.shape[1] * bool(model.pairwise),),
     }
     for name, shape in wanted.items():

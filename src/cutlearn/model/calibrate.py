@@ -135,7 +135,7 @@ class Calibration:
         scale, offsets, spread = (np.array(plain[name]) for name in ("scale", "offsets", "spread"))
         steps = tuple(arrays[str(k)] for k in range(len(arrays)))
         good = kind in CALIBRATIONS and type(n_images) is type(n_groups) is int
-        good = good and 0 <= n_groups <= n_images and (n_groups > 0) == (n_images > 0)
+        good = good and 0 <= n_groups <= n_images < 2**53 and (n_groups > 0) == (n_images > 0)
         good &= {scale.dtype, offsets.dtype, spread.dtype} == {np.dtype(np.float64)}
         good &= type(held_out) is bool and scale.shape == () and bool(0 < scale < math.inf)
         good &= offsets.shape == spread.shape == (n_labels,) and bool((spread >= 0).all())

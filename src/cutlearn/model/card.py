@@ -4,6 +4,7 @@ What only a person can know (intended use, where the images came from, known fai
 a blank that says so.
 """
 
+import math
 import platform
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -12,8 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.errors import InputError, quoted
+
 BLANK = "[to be written by a person]"
 PARTS = ("numpy", "scipy", "scikit-learn", "scikit-image")
+# What a card may hold: enough for a person's words, too little to fill memory or a terminal.
+MOST_VALUES, MOST_DEPTH, MOST_TEXT = 10_000, 8, 20_000
 
 
 def card_of(model: Any, masks: Sequence[NDArray[np.uint8]]) -> dict[str, Any]:
@@ -42,3 +47,37 @@ def card_of(model: Any, masks: Sequence[NDArray[np.uint8]]) -> dict[str, Any]:
         "known_failures": BLANK,
         "licence": BLANK,
     }
+
+
+def check_card(card: Any) -> None:
+    """Refuse a card that cannot be shown: not plain values, or too many, too long or too deep."""
+    if not isinstance(card, dict):
+        raise InputError("card: no table of names and values found; one was wanted.")
+    room = [MOST_VALUES]
+    _check(card, 0, room)
+
+
+def _check(value: Any, depth: int, room: list[int]) -> None:
+    room[0] -= 1
+    if depth > MOST_DEPTH or room[0] < 0:
+        raise InputError(
+            f"card: more than {MOST_VALUES} values, or more than {MOST_DEPTH} within each other, "
+            "found. Keep it short."
+        )
+    if isinstance(value, dict | list | tuple):
+        for name in value if isinstance(value, dict) else ():
+            _check_plain(name if isinstance(name, str) else None)
+        for part in value.values() if isinstance(value, dict) else value:
+            _check(part, depth + 1, room)
+    elif value is not None:
+        _check_plain(value)
+
+
+def _check_plain(value: Any) -> None:
+    whole = isinstance(value, int) and abs(value) < 2**63
+    text = isinstance(value, str) and len(value) <= MOST_TEXT
+    if not (whole or text or (isinstance(value, float) and math.isfinite(value))):
+        raise InputError(
+            f"card: {quoted(value)} found; text of at most {MOST_TEXT} characters, finite numbers, "
+            "and tables and lists of these wanted."
+        )

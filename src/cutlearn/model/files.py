@@ -1,12 +1,11 @@
-"""Model files: tensors in safetensors, everything else as checked JSON in its header.
+"""Model files: sealed files of tensors, with everything else as checked JSON beside them.
 
-In the metadata under "cutlearn-model": format, version, parameters, names, figures of the fit, the
-calibration, the description of the features, and the model card. Loading executes nothing, trusts
-nothing and gives a damaged, lying or foreign file one sentence. Version 1, which had no
-calibration, will be read for ever.
+Under "cutlearn-model": format, version, parameters, names, figures of the fit, the calibration,
+the description of the features, and the model card. Loading executes nothing, trusts nothing and
+gives a damaged, lying or foreign file one sentence; every number is bounded before it is used.
+Version 1, which had no calibration, and version 2, which had no digest, will be read for ever.
 """
 
-import json
 import math
 import os
 import re
@@ -16,30 +15,28 @@ from sys import float_info
 from typing import Any
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 from numpy.typing import NDArray
 
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, clean, quoted
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
-from cutlearn.learn.steps import LIKELIHOOD, rows_to_steps, steps_to_rows
+from cutlearn.learn.steps import LIKELIHOOD, Step, rows_to_steps, steps_to_rows
 from cutlearn.model import boltzmann_file
 from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.model.calibrate import Calibration, uncalibrated
+from cutlearn.model.card import MOST_TEXT, check_card
 from cutlearn.model.kinds import KINDS, labels_in
 from cutlearn.model.parameters import ENDLESS, check_parameters, fresh_copy, kind_of, plain_C
 from cutlearn.model.segmenter import Segmenter
-from cutlearn.store import atomic_write
+from cutlearn.sealed import Arrays, ForeignError, load_sealed, save_sealed
 
 KEY = "cutlearn-model"
 FORMAT = "cutlearn model"
-VERSION = 2
+VERSION = 3
 VERSIONS = range(1, VERSION + 1)
+SEALED = 3  # the first version with a digest
 FEATURES, CALIBRATION = "features.", "calibration."
-
-Arrays = dict[str, NDArray[Any]]
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -56,10 +53,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     else:
         packed, tensors = _pack(model)
     header = {"format": FORMAT, "version": VERSION, "estimator": type(model).__name__, **packed}
-    # safetensors ignores strides: a transposed array would come back scrambled.
-    whole = {name: np.ascontiguousarray(array) for name, array in sorted(tensors.items())}
-    text = json.dumps(header, allow_nan=False, sort_keys=True)
-    atomic_write(path, safetensors.numpy.save(whole, metadata={KEY: text}))
+    check_card(header["card"])
+    save_sealed(path, KEY, header, tensors)
 
 
 def _pack(model: Segmenter) -> tuple[dict[str, Any], Arrays]:
@@ -102,11 +97,14 @@ def load(path: str | os.PathLike[str]) -> Segmenter | BoltzmannSegmenter:
     """
     header, arrays = read_header(path, tensors=True)
     try:
+        check_card(header["card"])
         return BUILDERS[header["estimator"]](header, arrays)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+    except (
+        KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError
+    ) as error:  # fmt: skip
         said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         raise InputError(
-            f"{path}: a damaged model found ({' '.join(said.split())}); one written by save was "
+            f"{path}: a damaged model found ({clean(said, 300)}); one written by save was "
             "wanted. Restore the file from a copy, or fit again."
         ) from error
 
@@ -114,7 +112,7 @@ def load(path: str | os.PathLike[str]) -> Segmenter | BoltzmannSegmenter:
 def read_header(
     path: str | os.PathLike[str], tensors: bool = False
 ) -> tuple[dict[str, Any], Arrays]:
-    """Read the header of a model file, and its tensors if asked; the door for `show`.
+    """Read the header of a model file, and its tensors if asked.
 
     Returns
     -------
@@ -125,32 +123,33 @@ def read_header(
     if not Path(path).is_file():
         raise InputError(f"{path}: no such file; a model was wanted. Check the name.")
     try:
-        with safetensors.safe_open(os.fspath(path), framework="numpy") as file:
-            text = (file.metadata() or {}).get(KEY)
-            names = list(file.keys()) if tensors and text is not None else []
-            arrays = {name: file.get_tensor(name) for name in names}
-        header = None if text is None else json.loads(text, parse_constant=_no_constant)
-    except (safetensors.SafetensorError, TypeError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path}: not a model file, or damaged ({' '.join(str(error).split())}); a file "
-            "written by save was wanted. Restore it from a copy, or fit again."
-        ) from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        header, arrays, sealed = load_sealed(path, KEY)
+        if header.get("format") != FORMAT:
+            raise ForeignError
+    except ForeignError as error:
         raise InputError(
             f"{path}: a safetensors file of something else found; a model of cutlearn was wanted. "
             "Check the name."
-        )
-    if header.get("version") not in VERSIONS or header.get("estimator") not in tuple(BUILDERS):
+        ) from error
+    except ValueError as error:
         raise InputError(
-            f"{path}: a model of version {header.get('version')!r} ({header.get('estimator')!r}) "
+            f"{path}: not a model file, or damaged ({clean(str(error), 300)}); a file "
+            "written by save was wanted. Restore it from a copy, or fit again."
+        ) from error
+    version: Any = header.get("version")
+    estimator: Any = header.get("estimator")
+    if type(version) is not int or version not in VERSIONS or estimator not in tuple(BUILDERS):
+        raise InputError(
+            f"{path}: a model of version {quoted(version)} ({quoted(estimator)}) "
             f"found; version {VERSIONS[0]} to {VERSION} of {' or '.join(BUILDERS)} was wanted. "
             "Use a newer cutlearn to read it."
         )
-    return header, arrays
-
-
-def _no_constant(text: str) -> Any:
-    raise ValueError(f"{text} in the header")
+    if version >= SEALED and not sealed:
+        raise InputError(
+            f"{path}: a damaged model found (no digest); one written by save was wanted. "
+            "Restore the file from a copy, or fit again."
+        )
+    return header, arrays if tensors else {}
 
 
 def _plain_parameters(model: Segmenter) -> dict[str, Any]:
@@ -180,7 +179,7 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
     if len(part) + len(steps) + 2 != len(arrays):
         raise ValueError("tensors that no model has")
     given = dict(header["parameters"])
-    featurizer = Featurizer.from_arrays(part, described, _jobs(given["n_jobs"]))
+    featurizer = Featurizer.from_arrays(part, described, given["n_jobs"])
     given["potentials"] = tuple(str(name) for name in given["potentials"])
     given["C"] = _strength(given["C"])
     if given["features"] is None:
@@ -188,7 +187,7 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
     model = Segmenter(**given)
     # A loss that was an object comes back as its description, which fit refuses.
     loss = given.pop("loss")
-    if not isinstance(loss, str):
+    if not isinstance(loss, str) or len(loss) > MOST_TEXT:
         raise ValueError("no loss")
     check_parameters(Segmenter(**given))
     _fill(model, header, arrays, featurizer)
@@ -204,7 +203,9 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
 
 def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, featurizer: Featurizer) -> None:
     """Put the checked attributes of a fitted model in place."""
-    w, names = arrays["w"], [str(name) for name in header["names"]]
+    w, names = arrays["w"], header["names"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("names that are none")
     n_labels = labels_in(names)
     if not 2 <= n_labels <= KINDS[model.labels].most:
         raise ValueError(f"{n_labels} labels")
@@ -216,7 +217,7 @@ def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, featurizer: 
     if not np.isfinite(w).all() or (w[edge] < 0).any():
         raise ValueError("weights that are not finite, or edge weights below zero")
     # Tables that no cut can minimise are refused by the four pixels of _build.
-    steps = rows_to_steps(arrays["steps"])
+    steps = _steps(arrays["steps"])
     fitted, card = header["fitted"], header["card"]
     C, gap = float(_strength(fitted["C"])), fitted["gap"]
     most = math.inf if model.learner in ENDLESS else float_info.max
@@ -238,10 +239,14 @@ def _strength(value: Any) -> Any:
     return math.inf if value == "inf" else value
 
 
-def _jobs(value: Any) -> int | None:
-    if value is not None and (type(value) is not int or value == 0):
-        raise ValueError("a wrong number of threads")
-    return value
+def _steps(rows: NDArray[Any]) -> list[Step]:
+    """Read back the steps; numbers that cannot be are refused."""
+    if rows.dtype != np.float64 or rows.ndim != 2:
+        raise ValueError("steps of another form")
+    steps = rows_to_steps(rows)
+    if any(not 0 <= n < 2**53 for s in steps for n in (s.number, s.calls, s.planes)):
+        raise ValueError("steps that cannot be counted")
+    return steps
 
 
 BUILDERS: dict[str, Callable[[dict[str, Any], Arrays], Segmenter | BoltzmannSegmenter]] = {

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, quoted
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.losses import NAMED, loss_of
 from cutlearn.learn.steps import LIKELIHOOD
 from cutlearn.model.calibrate import CALIBRATIONS
 from cutlearn.model.kinds import BINARY, KINDS, Kind
+from cutlearn.run.workers import MOST_THREADS
 from cutlearn.shape.cccp import MARGINS
 
 POTENTIALS = (
@@ -32,6 +33,10 @@ FEATURES = ("auto", "linear")
 CHOICES = BINARY.learners
 # Learners that need no regulariser.
 ENDLESS = tuple(name for name in CHOICES if name not in ("bundle", "nslack"))
+# The most that a Boltzmann machine may ask for; its masks have at most so many labels.
+MOST = {"shape": 16_384, "hidden": 10**6, "words": 10**5, "epochs": 10**7, "cycles": 10**6,
+        "starts": 256}  # fmt: skip
+MOST_LABELS = 2**16
 
 
 def check_parameters(model: Any) -> None:
@@ -69,10 +74,14 @@ def check_boltzmann(model: Any) -> None:
     ):
         pair = getattr(model, name)
         listed = isinstance(pair, list | tuple) and len(pair) == 2
-        _need(model, name, listed and all(_whole(k) and k >= least for k in pair), wanted)
+        known = listed and all(_whole(k) and least <= k <= MOST[name] for k in pair)
+        _need(model, name, known, f"{wanted}, and at most {MOST[name]}")
+    area = int(model.shape[0]) * int(model.shape[1])
+    _need(model, "shape", area <= MOST_LABELS, f"of at most {MOST_LABELS} labels")
     for name, least in (("cycles", 0), ("starts", 1)):
         value = getattr(model, name)
-        _need(model, name, _whole(value) and value >= least, f"a whole number >= {least}")
+        known = _whole(value) and least <= value <= MOST[name]
+        _need(model, name, known, f"a whole number from {least} to {MOST[name]}")
     for name in ("rate", "gamma", "hidden_weight"):
         _need(model, name, _positive(getattr(model, name)), "a finite number > 0")
     _check_run(model)
@@ -81,10 +90,10 @@ def check_boltzmann(model: Any) -> None:
 def _check_run(model: Any) -> None:
     known = model.calibration is None or _is(model.calibration, *CALIBRATIONS[:2])
     _need(model, "calibration", known, f"one of {CALIBRATIONS}")
-    jobs = model.n_jobs is None or (_whole(model.n_jobs) and model.n_jobs != 0)
-    _need(model, "n_jobs", jobs, "None or a whole number other than 0")
+    jobs = model.n_jobs is None or (_whole(model.n_jobs) and 0 < abs(model.n_jobs) <= MOST_THREADS)
+    _need(model, "n_jobs", jobs, f"None or a whole number other than 0, up to {MOST_THREADS}")
     state = model.random_state
-    seed = state is None or (_whole(state) and state >= 0)
+    seed = state is None or (_whole(state) and 0 <= state < 2**64)
     drawn = seed or isinstance(state, np.random.RandomState)
     _need(model, "random_state", drawn, "None, a whole number >= 0 or a RandomState")
 
@@ -153,7 +162,7 @@ def _need(model: Any, name: str, good: bool, wanted: str) -> None:
     if not good:
         raise InputError(
             f"The {name!r} parameter of {type(model).__name__} must be {wanted}. "
-            f"Got {getattr(model, name)!r} instead."
+            f"Got {quoted(getattr(model, name))} instead."
         )
 
 

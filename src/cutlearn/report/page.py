@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.errors import clean
 from cutlearn.metrics import VOID, Spread, confusion
 from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.report.displays import (
@@ -131,11 +132,17 @@ def render(template: str, **values: Any) -> str:
     pages = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "pages"),
         autoescape=True,
+        finalize=_visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     return pages.get_template(template).render(ramps=ramps(), **values)
+
+
+def _visible(value: Any) -> Any:
+    """Give text that is no markup without control characters and bytes that are no text."""
+    return clean(value, joined=False) if type(value) is str else value
 
 
 def headlines(figures: Evaluation, believed: Sequence[Beliefs]) -> list[tuple[str, str, str]]:

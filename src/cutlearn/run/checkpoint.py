@@ -1,27 +1,23 @@
 """The state of a long run on disk: arrays and plain values, written whole or not at all.
 
-A checkpoint is a safetensors file whose metadata holds one JSON text: kind, version and values.
-Loading executes nothing; a damaged or foreign file gets one sentence.
+A checkpoint is a sealed file of kind, version and values beside the arrays. Loading executes
+nothing; a damaged or foreign file, or one of an older version, gets one sentence.
 """
 
 import hashlib
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 from numpy.typing import NDArray
 
-from cutlearn.errors import InputError
-from cutlearn.store import atomic_write
+from cutlearn.errors import InputError, quoted
+from cutlearn.sealed import Arrays, load_sealed, save_sealed
 
-VERSION = 1
+# Version 1 had no digest. An unfinished run is not worth reading without one: it starts anew.
+VERSION = 2
 KEY = "cutlearn"
-
-Arrays = dict[str, NDArray[Any]]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -69,27 +65,22 @@ def save_checkpoint(path: str | Path, kind: str, values: dict[str, Any], arrays:
         What JSON can hold.
     arrays : dict of arrays
     """
-    header = json.dumps({"kind": kind, "version": VERSION, "values": values}, allow_nan=True)
-    # safetensors ignores strides: a transposed array would come back scrambled.
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    atomic_write(Path(path), safetensors.numpy.save(whole, metadata={KEY: header}))
+    save_sealed(path, KEY, {"kind": kind, "version": VERSION, "values": values}, arrays)
 
 
 def load_checkpoint(path: str | Path, kind: str) -> tuple[dict[str, Any], Arrays]:
     """Read a checkpoint of a kind; gives its values and arrays."""
     try:
-        with safetensors.safe_open(str(path), framework="numpy") as file:
-            header = json.loads((file.metadata() or {})[KEY])
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        header, arrays, sealed = load_sealed(path, KEY)
         found, version, values = header["kind"], header["version"], header["values"]
-    except (safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, ValueError) as error:
         raise InputError(
             f"{path}: not a checkpoint of cutlearn, or damaged ({error}); one written by an "
             "unfinished run wanted. Remove it to start anew."
         ) from error
-    if found != kind or version != VERSION or not isinstance(values, dict):
+    if found != kind or version != VERSION or not sealed or not isinstance(values, dict):
         raise InputError(
-            f"{path}: a checkpoint of kind {found!r}, version {version!r} found; kind {kind!r}, "
-            f"version {VERSION} wanted. Remove it to start anew."
+            f"{path}: a checkpoint of kind {quoted(found)}, version {quoted(version)} found; kind "
+            f"{kind!r}, version {VERSION} wanted. Remove it to start anew."
         )
     return values, arrays

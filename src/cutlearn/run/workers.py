@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, quoted
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+MOST_THREADS = 4096
 
 
 def thread_count(n_jobs: int | None) -> int:
@@ -25,10 +26,10 @@ def thread_count(n_jobs: int | None) -> int:
     """
     if n_jobs is None:
         return 1
-    if type(n_jobs) is not int or n_jobs == 0:
+    if type(n_jobs) is not int or not 1 <= abs(n_jobs) <= MOST_THREADS:
         raise InputError(
-            f"The 'n_jobs' parameter must be None, a positive integer, or -1 for all processors. "
-            f"Got {n_jobs!r} instead."
+            f"The 'n_jobs' parameter must be None, a positive integer up to {MOST_THREADS}, or -1 "
+            f"for all processors. Got {quoted(n_jobs)} instead."
         )
     if n_jobs > 0:
         return n_jobs
