@@ -160,7 +160,7 @@ def test_fit_calibrates_on_images_held_out(tmp_path):
         machine.fit(IMAGES[1 - first :: 2], MASKS[1 - first :: 2])
         machine.strength_ = model.strength_
         for i in range(first, len(IMAGES), 2):
-            (least,) = machine._least(read_samples([IMAGES[i]]), lambda found: found)
+            (least,) = machine._leasts(read_samples([IMAGES[i]]))
             rows[i] = drawn(least, MASKS[i])
     wanted = calibrate([rows[i] for i in range(len(IMAGES))], "temperature", True)
     assert model.calibration_.scale == wanted.scale

@@ -1,7 +1,6 @@
 """`cutlearn predict` and `cutlearn evaluate`: a model and folders in, masks or figures out.
 
 Images go through one at a time per thread, so a folder of any length needs the memory of a few.
-A model that was fitted on resized images resizes new ones too, and its masks are painted back.
 """
 
 import csv
@@ -17,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.app.fit import tell_notes
-from cutlearn.app.models import load_model, worked_at
+from cutlearn.app.models import load_model
 from cutlearn.app.tables import percent, percent_spread, text_table
 from cutlearn.app.watch import Watch
 from cutlearn.errors import InputError
 from cutlearn.images.folder import Folder, read_folder, write_mask, write_probability
-from cutlearn.images.resize import resize_image, resize_labels
 from cutlearn.metrics import confusion, total
 from cutlearn.report.evaluate import Evaluation, evaluation_of
 from cutlearn.report.page import Shown, against_the_rest, page, worth_a_look
@@ -51,7 +49,7 @@ def predict_command(
 ) -> int:
     """Write a mask for every image of a folder; gives the exit code."""
     begin = time.monotonic()
-    estimator = load_model(model, jobs)
+    estimator = load_model(model, jobs, min_side)
     folder, out = read_folder(images), Path(output)
     if out.resolve() == Path(images).resolve():
         raise InputError(
@@ -69,13 +67,14 @@ def predict_command(
     shares, rows = [], []
     asks_belief = probability or areas is not None
     with Watch() as watch:
-        found = _found(estimator, folder, range(len(folder)), min_side, asks_belief)
-        for i, (mask, belief) in enumerate(watch.count(found, len(folder), "predicting")):
+        level = None if areas is None else AREA_LEVEL
+        found = _found(estimator, folder, range(len(folder)), asks_belief, level)
+        for i, (mask, belief, told) in enumerate(watch.count(found, len(folder), "predicting")):
             write_mask(out / f"{folder.names[i]}.png", mask, None if several else object_value)
             if belief is not None and probability:
                 _write_belief(out / "probability", folder.names[i], belief)
-            if belief is not None and areas is not None:
-                rows += _area_rows(estimator, folder.names[i], mask, belief)
+            if told is not None:
+                rows += _area_rows(folder.names[i], mask, told)
             shares.append(float((mask > 0).mean()))
     if areas is not None:
         _write_areas(areas, rows)
@@ -97,13 +96,12 @@ def predict_command(
     return 0
 
 
-def _area_rows(estimator: Any, name: str, mask: Mask, belief: Belief) -> list[tuple[Any, ...]]:
+def _area_rows(name: str, mask: Mask, areas: NDArray[np.float64]) -> list[tuple[Any, ...]]:
     """A row of the table of areas for each label above 0."""
-    rows = []
-    for label in range(1, belief.shape[-1]):
-        expected = estimator.calibration_.area(belief, label, AREA_LEVEL)
-        rows.append((name, label, int((mask == label).sum()), *(f"{v:.1f}" for v in expected)))
-    return rows
+    return [
+        (name, label, int((mask == label).sum()), *(f"{v:.1f}" for v in areas[label]))
+        for label in range(1, len(areas))
+    ]
 
 
 def _write_areas(path: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -135,7 +133,7 @@ def evaluate_command(
 ) -> int:
     """Compare predicted with true masks; gives the exit code."""
     begin = time.monotonic()
-    estimator = load_model(model, jobs)
+    estimator = load_model(model, jobs, min_side)
     n_labels = len(estimator.classes_)
     if label >= n_labels:
         raise InputError(
@@ -146,11 +144,10 @@ def evaluate_command(
                          n_labels=n_labels)  # fmt: skip
     tell_notes(folder)
     # Models of old files have no probabilities; their masks are compared all the same.
-    settings = min_side, estimator.believes
     tables, believed = [], []
     with Watch() as watch:
-        whole = _found(estimator, folder, range(len(folder)), *settings)
-        for i, (mask, belief) in enumerate(watch.count(whole, len(folder), "predicting")):
+        whole = _found(estimator, folder, range(len(folder)), estimator.believes)
+        for i, (mask, belief, _) in enumerate(watch.count(whole, len(folder), "predicting")):
             truth = folder.labels(i)
             tables.append(confusion(truth, mask, n_labels))
             if belief is not None:
@@ -160,7 +157,7 @@ def evaluate_command(
         title = f"{Path(model).name} on {len(folder)} images"
         shown = [
             against_the_rest(part, label)
-            for part in _shown(estimator, folder, worth_a_look(figures), *settings)
+            for part in _shown(estimator, folder, worth_a_look(figures))
         ]
         atomic_write(report, page(title, estimator, figures, shown, believed).encode())
     seconds = time.monotonic() - begin
@@ -180,14 +177,12 @@ def evaluate_command(
     return 0
 
 
-def _shown(
-    estimator: Any, folder: Folder, chosen: Sequence[int], min_side: int | None, probability: bool
-) -> list[Shown]:
+def _shown(estimator: Any, folder: Folder, chosen: Sequence[int]) -> list[Shown]:
     """Images of the report. They are predicted again: keeping all would need too much memory."""
-    found = _found(estimator, folder, chosen, min_side, probability)
+    found = _found(estimator, folder, chosen, estimator.believes)
     return [
         Shown(folder.names[i], folder.image(i), folder.labels(i), mask, belief)
-        for i, (mask, belief) in zip(chosen, found)
+        for i, (mask, belief, _) in zip(chosen, found)
     ]
 
 
@@ -219,17 +214,18 @@ def evaluation_text(figures: Evaluation) -> str:
 
 
 def _found(
-    estimator: Any, folder: Folder, chosen: Sequence[int], min_side: int | None, probability: bool
-) -> Iterator[tuple[Mask, Belief | None]]:
-    """Masks and, if asked for, probabilities of some images at full size, a few at a time."""
+    estimator: Any,
+    folder: Folder,
+    chosen: Sequence[int],
+    probability: bool,
+    level: float | None = None,
+) -> Iterator[tuple[Mask, Belief | None, NDArray[np.float64] | None]]:
+    """Masks and, if asked for, probabilities and areas of some images, a few at a time."""
     threads = thread_count(-1 if estimator.n_jobs is None else estimator.n_jobs)
     for first in range(0, len(chosen), threads):
         images = [folder.image(i) for i in chosen[first : first + threads]]
-        shapes = [image.shape[:2] for image in images]
-        images = [worked_at(image, estimator, min_side) for image in images]
         if probability:
-            for (mask, q), shape in zip(estimator.answer(images), shapes):
-                yield resize_labels(mask, shape), resize_image(q, shape)
+            for mask, belief, *areas in estimator.answer(images, level):
+                yield mask, belief, areas[0] if areas else None
         else:
-            for mask, shape in zip(estimator.predict(images), shapes):
-                yield resize_labels(mask, shape), None
+            yield from ((mask, None, None) for mask in estimator.predict(images))

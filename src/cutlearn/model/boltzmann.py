@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,11 @@ from cutlearn.images.sample import Sample
 from cutlearn.model.believe import Believing
 from cutlearn.model.calibrate import Rows, calibrate, drawn, uncalibrated
 from cutlearn.model.card import card_of
-from cutlearn.model.decide import check_decision
 from cutlearn.model.parameters import check_boltzmann, seed_of
 from cutlearn.model.prepare import (
     checkpoint_folder,
     farewell,
     held_out_parts,
-    read_samples,
-    read_training,
 )
 from cutlearn.run.checkpoint import Interrupted, fingerprint
 from cutlearn.run.progress import Phases
@@ -47,7 +44,6 @@ from cutlearn.shape.training import Plan, fit_conditional, need_both_labels
 Mask = NDArray[np.uint8]
 Float32 = NDArray[np.float32]
 Floats = NDArray[np.float64]
-T = TypeVar("T")
 # Training images on which the strength of the refinement is chosen.
 JUDGED = 40
 
@@ -56,7 +52,7 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
     """Learns shapes and what images say of them; segments one object an image.
 
     Images of any size are padded with their mirror image to the proportions of `shape`, worked at
-    that size, painted back, and refined at full size.
+    that size, painted back, and refined at full size (or at that of `min_side`).
 
     Parameters
     ----------
@@ -91,6 +87,9 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         How min-marginals become probabilities, fitted on held-out images inside of fit: two more
         machines learn from half of the images each. None: a plain softmax, without these, and
         often too sure.
+    min_side : int, optional
+        Images are padded, and refined by the cut, at a size with so many pixels on their smaller
+        side; masks, probabilities and areas come back at the size of the image. None: as they are.
     n_jobs : int, optional
         Threads; None: all usable cores. The results do not depend on it.
     random_state : int, RandomState or None
@@ -143,6 +142,7 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         words: Sequence[int] = (512, 128),
         sees_image: bool = True,
         calibration: str | None = "temperature",
+        min_side: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
@@ -162,6 +162,7 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         self.words = words
         self.sees_image = sees_image
         self.calibration = calibration
+        self.min_side = min_side
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -189,7 +190,7 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         progress : callable (done, total, what), optional
         """
         self._check_parameters()
-        samples, truth = read_training(images, masks, groups)
+        samples, truth = self._read_training(images, masks, groups)
         labels = [self._frame(s).labels(m) for s, m in zip(samples, truth)]
         need_both_labels(labels)
         seed = seed_of(self.random_state)
@@ -294,45 +295,18 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         for out, machine in halves or [(list(range(len(samples))), self)]:
             # What is calibrated is refined as strongly as what will be predicted.
             machine.strength_ = self.strength_
-            least = machine._least([samples[i] for i in out], lambda found: found)
+            least = machine._leasts([samples[i] for i in out])
             rows |= {i: drawn(found, truth[i]) for i, found in zip(out, least)}
         found = [rows[i] for i in range(len(samples))]
         self.calibration_ = calibrate(found, self.calibration, bool(halves), groups)
 
     # -- prediction ------------------------------------------------------------------------------
 
-    def predict(self, images: Sequence[Any], decision: str = "map") -> list[Mask]:
-        """Give the mask of every image.
+    def _mask(self, sample: Sample) -> Mask:
+        return self._refined(sample).minimize(sample.fixed()).labels.astype(np.uint8)
 
-        Parameters
-        ----------
-        images : images or samples
-            The box and the seeds of a sample hold: its pixels outside of the box are 0, its seeds
-            have their labels.
-        decision : "map", "iou" or "count"
-            The labels of the refining cut; or of the largest expected IoU (the mean over both
-            labels within an image) or with the expected areas, by the probabilities.
-
-        Returns
-        -------
-        list of (h, w) uint8 arrays of 0 and 1
-        """
-        self._check_fitted()
-        check_decision(decision)
-        samples = read_samples(images)
-        if decision != "map":
-            return self._decide(samples, decision)
-
-        def one(sample: Sample) -> Mask:
-            return self._refined(sample).minimize(sample.fixed()).labels.astype(np.uint8)
-
-        return self._each(samples, one)
-
-    def _least(self, samples: Sequence[Sample], then: Callable[[Floats], T]) -> list[T]:
-        """then(min-marginals) of every sample, in order."""
-        return self._each(
-            samples, lambda sample: then(self._refined(sample).min_marginals(sample.fixed()))
-        )
+    def _least(self, sample: Sample) -> Floats:
+        return self._refined(sample).min_marginals(sample.fixed())
 
     def _refined(self, sample: Sample) -> Energy:
         view = self.describer_.view(self._frame(sample).picture(sample.image))
@@ -353,10 +327,6 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
     def _painted(self, sample: Sample, view: View) -> Float32:
         model = Conditional(self.describer_.patches, self.w_)
         return self._frame(sample).paint(model.log_odds(view, int(self.starts)))
-
-    def _each(self, samples: Sequence[Sample], one: Callable[[Sample], T]) -> list[T]:
-        with Workers(self._threads()) as workers:
-            return workers.map(one, samples)
 
     def _check_parameters(self) -> None:
         check_boltzmann(self)

@@ -28,6 +28,7 @@ def pack(model: BoltzmannSegmenter) -> tuple[dict[str, Any], Arrays]:
         given[name] = int(given[name])
     for name in ("rate", "gamma", "hidden_weight"):
         given[name] = float(given[name])
+    given["min_side"] = None if model.min_side is None else int(model.min_side)
     for name in ("refine", "pairwise", "sees_image", "verbose"):
         given[name] = bool(given[name])
     if given["random_state"] is not None:
@@ -46,7 +47,7 @@ def pack(model: BoltzmannSegmenter) -> tuple[dict[str, Any], Arrays]:
 
 def unpack(header: dict[str, Any], arrays: Arrays) -> BoltzmannSegmenter:
     """The inverse of `pack`; whatever does not fit raises ValueError, KeyError or TypeError."""
-    given = dict(header["parameters"])
+    given = {"min_side": header["card"].get("min_side")} | header["parameters"]
     for name in ("shape", "hidden", "epochs", "words"):
         given[name] = tuple(given[name])
     model = BoltzmannSegmenter(**given)

@@ -165,6 +165,7 @@ def _plain_parameters(model: Segmenter) -> dict[str, Any]:
         given["random_state"] = model.featurizer_.random_state
     given["C"] = plain_C(given["C"])
     given["tol"] = float(given["tol"])
+    given["min_side"] = None if model.min_side is None else int(model.min_side)
     given["verbose"] = bool(given["verbose"])
     return given
 
@@ -179,7 +180,8 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
     )
     if len(part) + len(steps) + 2 != len(arrays):
         raise ValueError("tensors that no model has")
-    given = dict(header["parameters"])
+    # The command line used to keep it in the card.
+    given = {"min_side": header["card"].get("min_side")} | header["parameters"]
     featurizer = Featurizer.from_arrays(part, described, _jobs(given["n_jobs"]))
     given["potentials"] = tuple(str(name) for name in given["potentials"])
     given["C"] = _strength(given["C"])
@@ -198,7 +200,7 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
         model.calibration_ = Calibration.from_header(header["calibration"], steps, n_labels)
     # Four pixels go all the way to a mask, so that settings which do not fit each other show now.
     extra = np.zeros((2, 2, int(described["n_extra"]))) if described["n_extra"] else None
-    model.predict([Sample(np.zeros((2, 2, 3)), extra=extra)])
+    model._mask(Sample(np.zeros((2, 2, 3)), extra=extra))
     return model
 
 

@@ -18,6 +18,7 @@ from cutlearn.learn.losses import NAMED, loss_of
 from cutlearn.learn.steps import LIKELIHOOD
 from cutlearn.model.calibrate import CALIBRATIONS
 from cutlearn.model.kinds import BINARY, KINDS, Kind
+from cutlearn.model.size import MOST_SIDE
 from cutlearn.shape.cccp import MARGINS
 
 POTENTIALS = (
@@ -79,6 +80,7 @@ def check_boltzmann(model: Any) -> None:
 
 
 def _check_run(model: Any) -> None:
+    check_side(model)
     known = model.calibration is None or _is(model.calibration, *CALIBRATIONS[:2])
     _need(model, "calibration", known, f"one of {CALIBRATIONS}")
     jobs = model.n_jobs is None or (_whole(model.n_jobs) and model.n_jobs != 0)
@@ -87,6 +89,13 @@ def _check_run(model: Any) -> None:
     seed = state is None or (_whole(state) and state >= 0)
     drawn = seed or isinstance(state, np.random.RandomState)
     _need(model, "random_state", drawn, "None, a whole number >= 0 or a RandomState")
+
+
+def check_side(model: Any) -> None:
+    """Refuse a size that no image can have; asked whenever images come in."""
+    side = model.min_side
+    able = side is None or (_whole(side) and 1 <= side <= MOST_SIDE)
+    _need(model, "min_side", able, f"None or a whole number of pixels from 1 to {MOST_SIDE}")
 
 
 def _check_labels(model: Any) -> None:
