@@ -89,13 +89,23 @@ class Believing:
     def _read(self, images: Sequence[Any]) -> list[Sample]:
         """Check that the model is fitted, and the images."""
         self._check_fitted()
-        return read_samples(images)
+        samples = read_samples(images)
+        self._check_samples(samples)
+        return samples
+
+    def _check_samples(self, samples: Sequence[Sample]) -> None:
+        """Refuse what the model cannot use."""
+
+    def _become(self, made: Self) -> None:
+        """Take all that a copy has learned, at once, after everything went well."""
+        vars(self).update(vars(made))
 
     def _read_training(
         self, images: Any, masks: Any, groups: Any, most_labels: int = 2
     ) -> tuple[list[Sample], list[NDArray[np.uint8]]]:
         """Check what fit or calibrate was given; give it at the size at which the model works."""
         samples, truth = read_training(images, masks, groups, most_labels)
+        self._check_samples(samples)
         side = self.min_side
         return [at_side(s, side) for s in samples], [mask_at_side(m, side) for m in truth]
 

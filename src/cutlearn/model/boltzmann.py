@@ -6,6 +6,7 @@ predict: view -> iterated modes -> log-odds of labels, painted back -> one cut a
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -204,12 +205,15 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
                 describer, views = self._views(samples, seed)
                 model, violated = fit_conditional(views, labels, self._plan(), journal)
                 halves = self._halves(samples, truth, groups, folder, told)
+            # A copy learns the rest, so that an interrupt leaves this one as it was.
+            made = copy.copy(self)
+            made._begin(describer, model, violated)
+            made._choose_strength(samples, truth, views)
+            made._calibrate(halves, samples, truth, groups)
+            made.card_ = card_of(made, truth)
         except KeyboardInterrupt:
             raise Interrupted(farewell(folder)) from None
-        self._keep(describer, model, violated)
-        self._choose_strength(samples, truth, views)
-        self._calibrate(halves, samples, truth, groups)
-        self.card_ = card_of(self, truth)
+        self._become(made)
         return self
 
     def _plan(self) -> Plan:
@@ -222,6 +226,15 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
             hidden[: self.layers], epochs[: self.layers], int(self.cycles), learning,
             bool(self.sees_image), bool(self.pairwise),
         )  # fmt: skip
+
+    def _check_samples(self, samples: Sequence[Sample]) -> None:
+        """Refuse channels that would not be looked at."""
+        for i, sample in enumerate(samples):
+            if sample.extra is not None:
+                raise InputError(
+                    f"image {i}: extra channels found; none were wanted, as a BoltzmannSegmenter "
+                    "sees the image only. Leave out extra, or use a Segmenter."
+                )
 
     def _frame(self, sample: Sample) -> Frame:
         return Frame((int(self.shape[0]), int(self.shape[1])), sample.shape)
@@ -259,8 +272,8 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
             halves.append((out, other))
         return halves
 
-    def _keep(self, describer: Describer, model: Conditional, violated: list[float]) -> None:
-        """Put all that was learned in place at once, after everything went well."""
+    def _begin(self, describer: Describer, model: Conditional, violated: list[float]) -> None:
+        """Take what was trained; strength and calibration are still to come."""
         self.describer_ = describer
         self.w_ = model.w
         self.violated_ = violated

@@ -8,6 +8,7 @@ scikit-learn's, on lists of images of any sizes.
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -190,12 +191,15 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
                     ("logistic",) if self.learner == "likelihood" else (),
                 )  # fmt: skip
                 chosen = choose(problems, truth, plan, groups)
+            # A copy takes what was learned, so that an interrupt leaves this one as it was.
+            made = copy.copy(self)
+            made._keep(featurizer, chosen, kind)
+            made.card_ = card_of(made, truth)
         except Interrupted:
             raise  # training has said what it leaves
         except KeyboardInterrupt:
             raise Interrupted(farewell(folder)) from None
-        self._keep(featurizer, chosen, kind)
-        self.card_ = card_of(self, truth)
+        self._become(made)
         return self
 
     def _problems(
@@ -215,7 +219,7 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
             )
 
     def _keep(self, featurizer: Featurizer, chosen: Chosen, kind: Kind) -> None:
-        """Put all that was learned in place at once, after everything went well."""
+        """Put all that was learned in place."""
         result = chosen.result
         self._kind = kind
         self.featurizer_ = featurizer
