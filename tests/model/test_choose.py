@@ -7,6 +7,7 @@ import cutlearn as cl
 import cutlearn.images
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.features.problem import Problem
+from cutlearn.learn import pool
 from cutlearn.learn.losses import Count, Hamming
 from cutlearn.metrics import confusions, pooled_iou
 from cutlearn.model.choose import (
@@ -168,6 +169,21 @@ def test_the_steps_of_every_training_are_told():
     starts = [step for step in told if step.number == 1]
     assert len(starts) == 2 * len(PATH) + 1
     assert tuple(told[-len(chosen.result.steps) :]) == chosen.result.steps
+
+
+def test_images_are_prepared_on_the_threads_of_the_plan(monkeypatch):
+    seen = []
+
+    class Seen(pool.Workers):
+        def __init__(self, n_jobs=None):
+            seen.append(n_jobs)
+            super().__init__(n_jobs)
+
+    monkeypatch.setattr(pool, "WORTH_THREADS", 0)
+    monkeypatch.setattr(pool, "Workers", Seen)
+    problems, masks = rare(4)
+    choose(problems, masks, plan(threads=2))
+    assert seen == [2]
 
 
 def test_segmenter_tells_how_it_was_judged():

@@ -138,7 +138,7 @@ class _Training:
         self.pool: Pool | None = None
         if plan.learner not in LIKELIHOOD:
             self.loss = loss_of(plan.loss)
-            self.pool = Pool(problems, labels, self.loss, **self.kind)
+            self.pool = Pool(problems, labels, self.loss, n_jobs=plan.threads, **self.kind)
         self.judge = plan.judge(problems, labels)
         # Weights by setting and held-out part.
         self.held_out: dict[tuple[Setting, int], Vector] = {}
