@@ -18,7 +18,6 @@ from cutlearn.app.cli import main
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images import Sample
-from cutlearn.learn.losses import Hamming
 from cutlearn.model.files import KEY, read_header
 from cutlearn.run.checkpoint import Interrupted
 from features.worlds import world
@@ -179,16 +178,6 @@ def test_edges_smooth_the_masks():
     )
     assert borders(joined.predict(IMAGES[4:])) < borders(plain.predict(IMAGES[4:]))
     assert joined.score(IMAGES[4:], MASKS[4:]) > plain.score(IMAGES[4:], MASKS[4:])
-
-
-def test_a_loss_object_comes_back_as_its_description(tmp_path):
-    model = cl.Segmenter(features="linear", loss=Hamming((1, 3)), C=10.0, n_jobs=1)
-    model.fit(IMAGES[:3], MASKS[:3]).save(tmp_path / "m")
-    again = cl.load(tmp_path / "m")
-    assert again.loss == "Hamming((1, 3), None)"
-    assert all(map(np.array_equal, again.predict(IMAGES), model.predict(IMAGES)))
-    with pytest.raises(cl.InputError, match="The 'loss' parameter"):
-        again.fit(IMAGES, MASKS)
 
 
 def strict(text):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
-from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.kept_loss import loss_from_plain, plain_of
 from cutlearn.learn.steps import LIKELIHOOD, rows_to_steps, steps_to_rows
 from cutlearn.model import boltzmann_file
 from cutlearn.model.boltzmann import BoltzmannSegmenter
@@ -93,7 +93,8 @@ def load(path: str | os.PathLike[str]) -> Segmenter | BoltzmannSegmenter:
     Returns
     -------
     Segmenter or BoltzmannSegmenter
-        Fitted. A loss or featurizer object among its parameters comes back as its description.
+        Fitted. A loss with weights of training images or of a function comes back as its
+        description: enough for all but another fit.
 
     Raises
     ------
@@ -157,8 +158,7 @@ def _plain_parameters(model: Segmenter) -> dict[str, Any]:
     """The parameters as JSON can hold them: objects by their description."""
     given: dict[str, Any] = model.get_params(deep=False)
     given["potentials"] = list(given["potentials"])
-    if isinstance(given["loss"], Loss):
-        given["loss"] = repr(given["loss"])
+    given["loss"] = plain_of(given["loss"])
     if isinstance(given["features"], Featurizer):
         given["features"] = None  # the header's own "features" tells all of it
     if not (given["random_state"] is None or isinstance(given["random_state"], int)):
@@ -187,12 +187,9 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
     given["C"] = _strength(given["C"])
     if given["features"] is None:
         given["features"] = fresh_copy(featurizer, featurizer.random_state, None)
+    given["loss"] = loss_from_plain(given["loss"])
     model = Segmenter(**given)
-    # A loss that was an object comes back as its description, which fit refuses.
-    loss = given.pop("loss")
-    if not isinstance(loss, str):
-        raise ValueError("no loss")
-    check_parameters(Segmenter(**given))
+    check_parameters(model)
     _fill(model, header, arrays, featurizer)
     n_labels = len(model.classes_)
     model.calibration_ = uncalibrated(n_labels)

@@ -22,6 +22,7 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.kept_loss import Described
 from cutlearn.learn.steps import LIKELIHOOD, Step
 from cutlearn.model.believe import Ranking
 from cutlearn.model.card import card_of
@@ -175,6 +176,8 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
             Called after every step of training.
         """
         self._check_parameters()
+        if isinstance(self.loss, Described):
+            self.loss.refuse()
         threads = self._threads()
         samples, truth = self._read_training(images, masks, groups, KINDS[self.labels].most)
         kind = kind_of(self, max(2, 1 + max(int(mask[mask != VOID].max()) for mask in truth)))
