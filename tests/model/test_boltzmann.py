@@ -196,8 +196,8 @@ def test_fit_calibrates_on_images_held_out(tmp_path):
             (least,) = machine._leasts(read_samples([IMAGES[i]]))
             rows[i] = drawn(least, MASKS[i])
     wanted = calibrate([rows[i] for i in range(len(IMAGES))], "temperature", True)
-    assert model.calibration_.scale == wanted.scale
-    assert np.array_equal(model.calibration_.offsets, wanted.offsets)
+    assert model.calibration_.map.scale == wanted.map.scale
+    assert np.array_equal(model.calibration_.map.offsets, wanted.map.offsets)
     plain = copy.deepcopy(model).set_params(calibration=None)
     plain.calibration_ = uncalibrated(2)
     assert log_likelihood(TRUTH, model.predict_proba(OTHERS)) > log_likelihood(
@@ -205,7 +205,9 @@ def test_fit_calibrates_on_images_held_out(tmp_path):
     )
     kept = cl.BoltzmannSegmenter(**settings).fit(IMAGES, MASKS, checkpoint=tmp_path)
     again = cl.BoltzmannSegmenter(**settings).fit(IMAGES, MASKS, checkpoint=tmp_path)
-    assert kept.calibration_.scale == again.calibration_.scale == model.calibration_.scale
+    assert (
+        kept.calibration_.map.scale == again.calibration_.map.scale == model.calibration_.map.scale
+    )
 
 
 def test_a_half_without_the_object_is_calibrated_on_all_images():

@@ -151,7 +151,7 @@ def test_edges_that_harm_are_left_out(monkeypatch):
     assert chosen.w[-1] == 0
     alone = choose(problems, masks, plan(learner="logistic", C=chosen.result.C, tol=0.3))
     assert np.array_equal(chosen.w, alone.w)
-    assert chosen.calibration.scale == alone.calibration.scale
+    assert chosen.calibration.map.scale == alone.calibration.map.scale
 
 
 def test_a_likelihood_needs_no_regulariser():

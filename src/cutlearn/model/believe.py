@@ -19,7 +19,8 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import Problem
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import mean_iou
-from cutlearn.model.calibrate import Calibration, calibrate, drawn, margin_of
+from cutlearn.model.calibrate import Calibration, calibrate, drawn
+from cutlearn.model.calibrations import margin_of
 from cutlearn.model.decide import best_for_count, best_for_iou, check_decision
 from cutlearn.model.kinds import Kind
 from cutlearn.model.parameters import check_side

@@ -16,7 +16,7 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.losses import NAMED, loss_of
 from cutlearn.learn.steps import LIKELIHOOD
-from cutlearn.model.calibrate import CALIBRATIONS
+from cutlearn.model.calibrations import CALIBRATIONS
 from cutlearn.model.kinds import BINARY, KINDS, Kind
 from cutlearn.model.size import MOST_SIDE
 from cutlearn.shape.cccp import MARGINS
@@ -81,8 +81,9 @@ def check_boltzmann(model: Any) -> None:
 
 def _check_run(model: Any) -> None:
     check_side(model)
-    known = model.calibration is None or _is(model.calibration, *CALIBRATIONS[:2])
-    _need(model, "calibration", known, f"one of {CALIBRATIONS}")
+    asked = model.calibration
+    known = (asked is None or isinstance(asked, str)) and asked in CALIBRATIONS
+    _need(model, "calibration", known, f"one of {tuple(CALIBRATIONS)}")
     jobs = model.n_jobs is None or (_whole(model.n_jobs) and model.n_jobs != 0)
     _need(model, "n_jobs", jobs, "None or a whole number other than 0")
     state = model.random_state
