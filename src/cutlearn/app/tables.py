@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cutlearn.metrics import Spread
+from cutlearn.bootstrap import Spread
 
 
 def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:

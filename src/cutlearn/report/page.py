@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.metrics import VOID, Spread, confusion
+from cutlearn.bootstrap import Spread
+from cutlearn.metrics import VOID, confusion
 from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.report.displays import (
     COLORS,
