@@ -63,8 +63,8 @@ def rows(name, data, most, side, seed):
     with tempfile.TemporaryDirectory() as folder:
         for learner in LEARNERS:
             model, seconds = fitted(learner, train, groups, Path(folder))
-            least = model._least(samples, lambda found: found)
-            notes = f"C {model.C_:g}, {seconds:.0f} s, scale {model.calibration_.scale:.3g}"
+            least = model._leasts(samples)
+            notes = f"C {model.C_:g}, {seconds:.0f} s, scale {model.calibration_.map.scale:.3g}"
             for word, scale in (("plain", uncalibrated(2)), ("temperature", model.calibration_)):
                 q = [scale.probabilities(part) for part in least]
                 masks = {"map": model.predict(samples), "iou": [best_for_iou(p) for p in q]}

@@ -24,9 +24,10 @@ from segmentation import SETS, basic, drawn, split
 from sklearn.ensemble import RandomForestClassifier
 
 import cutlearn as cl
-from cutlearn.metrics import bootstrap, confusions, count_error, mean_iou, total
+from cutlearn.bootstrap import bootstrap
+from cutlearn.metrics import confusions, count_error, mean_iou, total
 from cutlearn.model.decide import best_for_count, best_for_iou
-from cutlearn.report.probabilities import beliefs, entropy
+from cutlearn.report.probabilities import beliefs, calibration_error_of, entropy
 
 # Training and test images at most, and the smaller side of an image at most.
 SMALLER = {"train": 24, "test": 40, "side": 160}
@@ -48,7 +49,7 @@ def smaller(pair, side):
 def figures(truth, q, masks=None):
     """ECE, log-likelihood and AUC of probabilities; IoU and count error of decisions."""
     each = [beliefs(t, p) for t, p in zip(truth, q)]
-    ece = bootstrap(each, lambda part: reduce(add, part).calibration_error(), draws=200)
+    ece = bootstrap([part.bins for part in each], calibration_error_of, draws=200)
     mean_area = np.mean([(t == 1).sum() for t in truth])
     row = {
         "ece": [100 * ece.value, 100 * ece.low, 100 * ece.high],
@@ -91,7 +92,7 @@ def calibration(name, data, seed):
             model.fit(*zip(*train), groups, checkpoint=folder)
             fit = time.process_time() - begin
             # The weights of all rows are the same, so min-marginals are computed once.
-            least = model._least(samples, np.asarray) if least is None else least
+            least = model._leasts(samples) if least is None else least
             q = [model.calibration_.probabilities(part) for part in least]
             masks = {
                 "map": [part.argmin(axis=-1) for part in least],

@@ -26,9 +26,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
 import cutlearn as cl
+from cutlearn.bootstrap import bootstrap
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.grid import grid_slices
-from cutlearn.metrics import bootstrap, confusions, total
+from cutlearn.metrics import confusions, iou_of, stack_tables, total
 from cutlearn.model.files import load
 from cutlearn.run.checkpoint import load_checkpoint
 
@@ -205,13 +206,9 @@ def measure(name, data, seed):
     result = {"set": name, "train": len(train), "test": len(test), **figures, "notes": notes}
     result["rows"] = {}
     for row, counts in tables.items():
-        spread = bootstrap(counts, lambda part: 100 * total(part).iou(1))
-        ahead = bootstrap(
-            list(zip(tables["cutlearn"], counts)),
-            lambda part: (
-                100 * (total(a for a, _ in part).iou(1) - total(b for _, b in part).iou(1))
-            ),
-        )
+        both = np.stack([stack_tables(tables["cutlearn"]), stack_tables(counts)], axis=1)
+        spread = bootstrap(both[:, 1], lambda sums: 100 * iou_of(sums))
+        ahead = bootstrap(both, lambda sums: 100 * (iou_of(sums[:, 0]) - iou_of(sums[:, 1])))
         result["rows"][row] = {
             "iou": spread.value, "low": spread.low, "high": spread.high, "deviation":
             spread.deviation, "ours_ahead": [ahead.value, ahead.low, ahead.high],

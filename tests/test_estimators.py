@@ -34,6 +34,7 @@ ESTIMATORS = {
     ),
     "unordered": lambda: cl.Segmenter(labels="unordered", features="linear", C=10.0, n_jobs=1),
     "boltzmann": lambda: cl.BoltzmannSegmenter(2, **TINY),
+    "at another size": lambda: cl.Segmenter(features="linear", C=10.0, min_side=15, n_jobs=1),
 }
 IMAGES, MASKS = world(5)
 IMAGES[3], MASKS[3] = IMAGES[3][:11, :19], MASKS[3][:11, :19]
@@ -290,6 +291,7 @@ def test_works_in_grid_search(model):
         ("tol", 0, "a finite number > 0"),
         ("features", "deep", "or a Featurizer"),
         ("connectivity", 6, "4 or 8"),
+        ("min_side", 0, "a whole number of pixels from 1"),
         ("n_jobs", 0, "None or a whole number"),
         ("random_state", -1, "RandomState"),
     ],

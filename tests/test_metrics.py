@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from cutlearn import metrics
 from cutlearn.errors import InputError
-from cutlearn.metrics import bootstrap, confusion, confusions, total
+from cutlearn.metrics import confusion, confusions, total
 
 SHAPE = (4, 5)
 truths = hnp.arrays(np.uint8, SHAPE, elements=st.sampled_from([0, 1, 2, 255]))
@@ -120,30 +120,6 @@ def test_refuses_lists_that_do_not_match_and_labels_beyond_the_stated():
         confusions([], [])
     with pytest.raises(InputError, match="0 to 1 were wanted"):
         confusion([0, 2], [0, 1], n_labels=2)
-
-
-def test_bootstrap_of_a_mean_has_the_width_of_theory():
-    values = np.random.default_rng(3).normal(size=400)
-    spread = bootstrap(list(values), draws=2000)
-    wanted = values.std() / 20
-    assert spread.value == pytest.approx(values.mean())
-    assert spread.deviation == pytest.approx(wanted, rel=0.1)
-    assert spread.high - spread.low == pytest.approx(2 * 1.96 * wanted, rel=0.1)
-    assert bootstrap(list(values), draws=50) == bootstrap(list(values), draws=50)
-    assert bootstrap(list(values), draws=50) != bootstrap(list(values), draws=50, random_state=1)
-
-
-def test_bootstrap_of_pooled_tables_and_of_equal_images():
-    tables = confusions([[0, 1]] * 3, [[1, 1]] * 3)
-    spread = bootstrap(tables, lambda drawn: total(drawn).iou(1), draws=20)
-    assert (spread.low, spread.value, spread.high, spread.deviation) == (0.5, 0.5, 0.5, 0)
-
-
-def test_bootstrap_refuses_nothing_and_strange_levels():
-    with pytest.raises(InputError, match="none found"):
-        bootstrap([])
-    with pytest.raises(InputError, match="level=95"):
-        bootstrap([1.0], level=95)
 
 
 def test_examples_of_the_docstrings():

@@ -1,4 +1,4 @@
-"""Masks in, numbers for people out: IoU, pixel error, count (area) error, and their spread.
+"""Masks in, numbers for people out: IoU, pixel error, count (area) error.
 
 Everything derives from one additive value: the table of an image, `counts[t, p]` = how many
 pixels have the true label t and the predicted label p, void pixels left out. Tables of images
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,6 @@ from cutlearn.errors import InputError
 
 VOID = 255
 Labels = npt.NDArray[Any]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,16 +70,11 @@ class Confusion:
 
     def iou(self, label: int = 1) -> float:
         """Intersection over union of one label; 1 where it is neither there nor predicted."""
-        true, predicted = self.area(label)
-        if true + predicted == 0:
-            return 1.0
-        both = int(self.counts[label, label])
-        return both / (true + predicted - both)
+        return float(iou_of(self.counts, label))
 
     def mean_iou(self) -> float:
         """Mean IoU over the labels that are there or predicted; nan if all pixels are void."""
-        present = [label for label in range(len(self.counts)) if sum(self.area(label))]
-        return float(np.mean([self.iou(k) for k in present])) if present else float("nan")
+        return float(mean_iou_of(self.counts))
 
     def pixel_error(self) -> float:
         """Fraction of pixels with a wrong label; nan if all pixels are void."""
@@ -97,6 +91,32 @@ class Confusion:
         if not relative or difference == 0:
             return difference
         return difference / true if true else float("inf")
+
+
+def iou_of(counts: npt.NDArray[Any], label: int = 1) -> npt.NDArray[np.float64]:
+    """Intersection over union of one label in tables (..., L, L), as `Confusion.iou`."""
+    if not 0 <= label < counts.shape[-1]:
+        return np.ones(counts.shape[:-2])
+    both = counts[..., label, label]
+    union = counts[..., label, :].sum(axis=-1) + counts[..., :, label].sum(axis=-1) - both
+    return np.asarray(np.where(union > 0, both / np.maximum(union, 1), 1.0))
+
+
+def mean_iou_of(counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Mean IoU over the labels of tables (..., L, L), as `Confusion.mean_iou`."""
+    each = np.stack([iou_of(counts, label) for label in range(counts.shape[-1])], axis=-1)
+    present = counts.sum(axis=-1) + counts.sum(axis=-2) > 0
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(present, each, 0.0).sum(axis=-1) / present.sum(axis=-1))
+
+
+def stack_tables(tables: Sequence[Confusion]) -> npt.NDArray[np.float64]:
+    """Give the tables of images as one array (n, L, L), which adds up over images."""
+    size = max(len(table.counts) for table in tables)
+    out = np.zeros((len(tables), size, size))
+    for row, table in zip(out, tables):
+        row[: len(table.counts), : len(table.counts)] = table.counts
+    return out
 
 
 def confusion(
@@ -272,79 +292,6 @@ def count_error(
     """
     tables = confusions(truths, predictions, None, void)
     return _mean(t.count_error(label, relative) for t in tables if t.n_pixels)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A figure with the interval in which other draws of images would put it.
-
-    Parameters
-    ----------
-    value, low, high : float
-        The figure of all images, and the ends of its bootstrap interval.
-    deviation : float
-        The standard deviation over the bootstrap draws.
-    """
-
-    value: float
-    low: float
-    high: float
-    deviation: float
-
-
-def _average(values: Sequence[Any]) -> float:
-    return float(np.mean(values))
-
-
-def bootstrap(
-    images: Sequence[T],
-    statistic: Callable[[Sequence[T]], float] = _average,
-    draws: int = 1000,
-    level: float = 0.95,
-    random_state: int = 0,
-) -> Spread:
-    """Tell how much a figure depends on which images were drawn.
-
-    Images, not pixels, are drawn again with replacement: pixels of one image are not independent.
-
-    Parameters
-    ----------
-    images : sequence
-        One value for each image: a number, or a `Confusion`.
-    statistic : callable, optional
-        From a list of such values to a number; the mean by default.
-    draws : int, default 1000
-        Number of draws.
-    level : float, default 0.95
-        Part of the draws inside the interval.
-    random_state : int, default 0
-        Seed of the draws.
-
-    Returns
-    -------
-    Spread
-
-    Examples
-    --------
-    >>> from cutlearn.metrics import bootstrap, confusions, total
-    >>> spread = bootstrap([0.7, 0.8, 0.9])
-    >>> spread.low <= spread.value <= spread.high
-    True
-    >>> tables = confusions([[[0, 1]], [[1, 1]]], [[[0, 1]], [[0, 1]]])
-    >>> bootstrap(tables, lambda drawn: total(drawn).iou(1), draws=100).value
-    0.6666666666666666
-    """
-    if not len(images):
-        raise InputError("images: none found; at least one was wanted. Give one value an image.")
-    if draws < 1 or not 0 < level < 1:
-        raise InputError(
-            f"bootstrap: draws={draws}, level={level} found; at least 1 draw and a level between "
-            "0 and 1 were wanted. Use draws=1000, level=0.95."
-        )
-    picks = np.random.default_rng(random_state).integers(len(images), size=(draws, len(images)))
-    figures = np.array([statistic([images[i] for i in pick]) for pick in picks])
-    low, high = np.quantile(figures, [(1 - level) / 2, (1 + level) / 2])
-    return Spread(float(statistic(images)), float(low), float(high), float(figures.std()))
 
 
 def _integers(mask: npt.ArrayLike, name: str) -> Labels:

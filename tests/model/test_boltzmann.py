@@ -102,6 +102,39 @@ def test_interrupted_then_resumed_is_as_if_never_interrupted(tmp_path, monkeypat
         cl.BoltzmannSegmenter(1, **SIZES).fit(IMAGES, MASKS, checkpoint=tmp_path)
 
 
+@pytest.mark.parametrize("late", ["choose_strength", "calibrate", "card_of"])
+def test_interrupted_at_the_end_nothing_is_half_fitted(tmp_path, monkeypatch, fitted, late):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    settings = SIZES | {"calibration": "temperature", "epochs": (5, 5), "cycles": 1}
+    fresh, again = cl.BoltzmannSegmenter(1, **settings), copy.deepcopy(fitted)
+    again.set_params(**settings)
+    before = dict(vars(again))
+    monkeypatch.setattr(f"cutlearn.model.boltzmann.{late}", stop)
+    for model in (fresh, again):
+        with pytest.raises(Interrupted, match="interrupted"):
+            model.fit(IMAGES[:4], MASKS[:4])
+    assert not [name for name in vars(fresh) if name.endswith("_")]
+    assert all(vars(again)[name] is value for name, value in before.items())
+    again.save(tmp_path / "m")
+    assert cl.load(tmp_path / "m").card_ == fitted.card_
+
+
+def test_extra_channels_are_refused_not_ignored(fitted):
+    extra = [cl.Sample(image, extra=np.zeros(image.shape[:2])) for image in IMAGES]
+    words = "image 1: extra channels found; .*BoltzmannSegmenter sees the image only"
+    with pytest.raises(cl.InputError, match=words):
+        cl.BoltzmannSegmenter(1, **SIZES).fit([IMAGES[0], *extra[1:]], MASKS)
+    for ask in (
+        fitted.predict, fitted.predict_proba, fitted.answer,
+        lambda images: fitted.score(images, MASKS[:2]),
+        lambda images: copy.deepcopy(fitted).calibrate(images, MASKS[:2]),
+    ):  # fmt: skip
+        with pytest.raises(cl.InputError, match=words):
+            ask([IMAGES[0], extra[1]])
+
+
 def test_one_label_at_the_models_size_is_refused():
     masks = [np.zeros_like(m) for m in MASKS]
     masks[0][3, 3] = 1
@@ -160,11 +193,11 @@ def test_fit_calibrates_on_images_held_out(tmp_path):
         machine.fit(IMAGES[1 - first :: 2], MASKS[1 - first :: 2])
         machine.strength_ = model.strength_
         for i in range(first, len(IMAGES), 2):
-            (least,) = machine._least(read_samples([IMAGES[i]]), lambda found: found)
+            (least,) = machine._leasts(read_samples([IMAGES[i]]))
             rows[i] = drawn(least, MASKS[i])
     wanted = calibrate([rows[i] for i in range(len(IMAGES))], "temperature", True)
-    assert model.calibration_.scale == wanted.scale
-    assert np.array_equal(model.calibration_.offsets, wanted.offsets)
+    assert model.calibration_.map.scale == wanted.map.scale
+    assert np.array_equal(model.calibration_.map.offsets, wanted.map.offsets)
     plain = copy.deepcopy(model).set_params(calibration=None)
     plain.calibration_ = uncalibrated(2)
     assert log_likelihood(TRUTH, model.predict_proba(OTHERS)) > log_likelihood(
@@ -172,7 +205,9 @@ def test_fit_calibrates_on_images_held_out(tmp_path):
     )
     kept = cl.BoltzmannSegmenter(**settings).fit(IMAGES, MASKS, checkpoint=tmp_path)
     again = cl.BoltzmannSegmenter(**settings).fit(IMAGES, MASKS, checkpoint=tmp_path)
-    assert kept.calibration_.scale == again.calibration_.scale == model.calibration_.scale
+    assert (
+        kept.calibration_.map.scale == again.calibration_.map.scale == model.calibration_.map.scale
+    )
 
 
 def test_a_half_without_the_object_is_calibrated_on_all_images():

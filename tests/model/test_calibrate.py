@@ -6,7 +6,8 @@ import pytest
 import cutlearn as cl
 from cutlearn.features.problem import VOID
 from cutlearn.images import cells, pasture
-from cutlearn.model.calibrate import Calibration, calibrate, drawn, margin_of, uncalibrated
+from cutlearn.model.calibrate import Calibration, calibrate, drawn, uncalibrated
+from cutlearn.model.calibrations import CALIBRATIONS, Map, margin_of
 from cutlearn.model.decide import expected_iou
 from cutlearn.model.kinds import BINARY
 from cutlearn.model.predict import problem_of
@@ -72,12 +73,12 @@ def test_calibration_makes_new_images_likelier():
 def test_the_temperature_is_found_whatever_the_units():
     rows = held_out(np.random.default_rng(0), bias=0.5)
     found = calibrate(rows, "temperature", True)
-    assert abs(found.scale - 0.3) < 0.03
-    assert abs(found.offsets[1] - 0.5) < 0.06
-    assert found.offsets[0] == 0
+    assert abs(found.map.scale - 0.3) < 0.03
+    assert abs(found.map.offsets[1] - 0.5) < 0.06
+    assert found.map.offsets[0] == 0
     for row in rows:
         row.least[:] *= 1e-6
-    assert abs(calibrate(rows, "temperature", True).scale * 1e-6 / found.scale - 1) < 1e-3
+    assert abs(calibrate(rows, "temperature", True).map.scale * 1e-6 / found.map.scale - 1) < 1e-3
 
 
 def test_isotonic_steps_follow_the_shares():
@@ -208,6 +209,51 @@ def test_intervals_of_areas_cover_as_often_as_they_say(level):
             narrow.append(abs(labels.sum() - value) <= (1.645 if level > 0.6 else 0.674) * alone)
     assert abs(np.mean(hits) - level) < 0.06
     assert np.mean(narrow) < level - 0.15  # what independent pixels would promise
+
+
+class Halfway(Map):
+    """A calibration from outside of the package: half of the softmax, half of a coin."""
+
+    name = "halfway"
+
+    def __init__(self, part):
+        self.part = part
+
+    @classmethod
+    def fit(cls, least, labels, weight):
+        assert len(least) == len(labels) == len(weight)
+        return cls(0.5)
+
+    def probabilities(self, least):
+        plain = CALIBRATIONS[None].fit(least, None, None).probabilities(least)
+        return self.part * plain + (1 - self.part) / least.shape[-1]
+
+    def to_plain(self):
+        return {"part": self.part}, {"part": np.array([self.part])}
+
+    @classmethod
+    def from_plain(cls, plain, arrays, n_labels):
+        if plain["part"] != arrays["part"][0]:
+            raise ValueError("parts differ")
+        return cls(plain["part"])
+
+
+@pytest.mark.parametrize("name", ["temperature", "isotonic", None, "halfway"])
+def test_a_calibration_from_outside_is_as_good_as_the_others(name, monkeypatch, tmp_path):
+    with pytest.raises(cl.InputError, match="'isotonic', None"):
+        model(calibration="halfway").fit(IMAGES[:3], MASKS[:3])
+    monkeypatch.setitem(CALIBRATIONS, "halfway", Halfway)
+    fitted = model(calibration=name).fit(IMAGES[:3], MASKS[:3])
+    fitted.calibrate(IMAGES[3:6], MASKS[3:6]).save(tmp_path / "m")
+    loaded = cl.load(tmp_path / "m")
+    assert loaded.calibration_.kind == name
+    q = loaded.predict_proba(NEW)
+    assert np.array_equal(q, fitted.predict_proba(NEW))
+    assert np.array_equal(loaded.area(NEW)[1], fitted.area(NEW)[1])
+    if name == "halfway":
+        assert 0.25 <= q[0].min() <= q[0].max() <= 0.75
+    with pytest.raises(cl.InputError, match="'isotonic', None, 'halfway'"):
+        model(calibration="odd").fit(IMAGES[:3], MASKS[:3])
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ import pytest
 
 import cutlearn as cl
 import cutlearn.images
+from cutlearn.bootstrap import means, ratio
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.features.problem import Problem
+from cutlearn.learn import pool
 from cutlearn.learn.losses import Count, Hamming
 from cutlearn.metrics import confusions, pooled_iou
 from cutlearn.model.choose import (
@@ -67,8 +69,8 @@ def test_auto_leaves_the_first_C_only_for_a_clear_gain():
     assert chosen.result.C in PATH
     close = {1.0: [0.5, 0.6, 0.7], 2.0: [0.5, 0.9, 0.45], 3.0: [0.51, 0.58, 0.74]}
     clear = close | {4.0: [0.6, 0.7, 0.81]}
-    assert _clearly_best(close, 1.0, np.mean) == 1.0
-    assert _clearly_best(clear, 1.0, np.mean) == 4.0
+    for notes, best in ((close, 1.0), (clear, 4.0)):
+        assert _clearly_best({C: means(part) for C, part in notes.items()}, 1.0, ratio) == best
 
 
 def test_groups_are_held_out_together():
@@ -150,7 +152,7 @@ def test_edges_that_harm_are_left_out(monkeypatch):
     assert chosen.w[-1] == 0
     alone = choose(problems, masks, plan(learner="logistic", C=chosen.result.C, tol=0.3))
     assert np.array_equal(chosen.w, alone.w)
-    assert chosen.calibration.scale == alone.calibration.scale
+    assert chosen.calibration.map.scale == alone.calibration.map.scale
 
 
 def test_a_likelihood_needs_no_regulariser():
@@ -168,6 +170,21 @@ def test_the_steps_of_every_training_are_told():
     starts = [step for step in told if step.number == 1]
     assert len(starts) == 2 * len(PATH) + 1
     assert tuple(told[-len(chosen.result.steps) :]) == chosen.result.steps
+
+
+def test_images_are_prepared_on_the_threads_of_the_plan(monkeypatch):
+    seen = []
+
+    class Seen(pool.Workers):
+        def __init__(self, n_jobs=None):
+            seen.append(n_jobs)
+            super().__init__(n_jobs)
+
+    monkeypatch.setattr(pool, "WORTH_THREADS", 0)
+    monkeypatch.setattr(pool, "Workers", Seen)
+    problems, masks = rare(4)
+    choose(problems, masks, plan(threads=2))
+    assert seen == [2]
 
 
 def test_segmenter_tells_how_it_was_judged():

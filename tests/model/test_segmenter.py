@@ -18,7 +18,6 @@ from cutlearn.app.cli import main
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images import Sample
-from cutlearn.learn.losses import Hamming
 from cutlearn.model.files import KEY, read_header
 from cutlearn.run.checkpoint import Interrupted
 from features.worlds import world
@@ -181,16 +180,6 @@ def test_edges_smooth_the_masks():
     assert joined.score(IMAGES[4:], MASKS[4:]) > plain.score(IMAGES[4:], MASKS[4:])
 
 
-def test_a_loss_object_comes_back_as_its_description(tmp_path):
-    model = cl.Segmenter(features="linear", loss=Hamming((1, 3)), C=10.0, n_jobs=1)
-    model.fit(IMAGES[:3], MASKS[:3]).save(tmp_path / "m")
-    again = cl.load(tmp_path / "m")
-    assert again.loss == "Hamming((1, 3), None)"
-    assert all(map(np.array_equal, again.predict(IMAGES), model.predict(IMAGES)))
-    with pytest.raises(cl.InputError, match="The 'loss' parameter"):
-        again.fit(IMAGES, MASKS)
-
-
 def strict(text):
     """JSON as every other reader wants it: no Infinity."""
     return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
@@ -212,6 +201,18 @@ def test_a_model_without_regulariser_is_saved_and_loaded(tmp_path):
     assert strict(shown.stdout)["settings"]["C"] == "inf"
     with pytest.raises(cl.InputError, match=r"The 'C' parameter .* infinity with a learner of"):
         boosted(C=math.inf).fit(IMAGES[:3], MASKS[:3])
+
+
+@pytest.mark.parametrize("late", ["card_of", "choose"])
+def test_interrupted_at_the_end_nothing_is_half_fitted(monkeypatch, late):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"cutlearn.model.segmenter.{late}", stop)
+    model = cl.Segmenter(features="linear", C=10.0, n_jobs=1)
+    with pytest.raises(Interrupted, match="interrupted"):
+        model.fit(IMAGES, MASKS)
+    assert vars(model).keys() == model.get_params().keys()
 
 
 def test_the_card_has_blanks_for_a_person(whole, tmp_path):

@@ -175,7 +175,7 @@ def test_interrupted_on_two_threads_and_resumed_is_uninterrupted(surrogate, tmp_
         model().fit(IMAGES[TRAIN], MASKS[TRAIN], checkpoint=tmp_path, callback=stop)
     again = model(n_jobs=2).fit(IMAGES[TRAIN], MASKS[TRAIN], checkpoint=tmp_path)
     assert again.w_.tobytes() == surrogate.w_.tobytes()
-    assert again.calibration_.scale == surrogate.calibration_.scale
+    assert again.calibration_.map.scale == surrogate.calibration_.map.scale
 
 
 def test_unordered_labels_have_masks_only(unordered):

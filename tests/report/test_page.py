@@ -1,14 +1,14 @@
 import re
 from html.parser import HTMLParser
 
-import numpy as np
 import pytest
 
 import cutlearn as cl
 from cutlearn.images import cells
 from cutlearn.metrics import confusion
 from cutlearn.report.evaluate import evaluation_of
-from cutlearn.report.page import Shown, page, worth_a_look
+from cutlearn.report.gallery import shown_of
+from cutlearn.report.page import page
 from cutlearn.report.probabilities import beliefs
 
 
@@ -40,7 +40,7 @@ def judged():
     names = ["a", "b", "<script>c", "d"]
     believed = [beliefs(t, q) for t, q in zip(truths, maps)]
     figures = evaluation_of(names, [confusion(t, m) for t, m in zip(truths, masks)], 1, believed)
-    shown = [Shown(*parts) for parts in zip(names, images, truths, masks, maps)]
+    shown = [shown_of(*parts) for parts in zip(names, images, truths, masks, maps)]
     return model, figures, shown, believed
 
 
@@ -68,7 +68,7 @@ def test_names_are_words_and_never_markup(judged):
 
 def test_a_model_without_probabilities_has_a_page_too(judged):
     model, figures, shown, _ = judged
-    bare = [Shown(s.name, s.image, s.truth, s.mask) for s in shown[:2]]
+    bare = [shown_of(s.name, s.image, s.truth, s.mask) for s in shown[:2]]
     found = Reader(page("plain", model, figures, bare))
     assert len(found.pictures) == 2 * len(bare) + 2
 
@@ -81,17 +81,7 @@ def test_a_machine_shows_its_shapes():
     ).fit(images, truths)
     masks = model.predict(images)
     figures = evaluation_of("abc", [confusion(t, m) for t, m in zip(truths, masks)])
-    shown = [Shown(*parts) for parts in zip("abc", images, truths, masks)]
+    shown = [shown_of(*parts) for parts in zip("abc", images, truths, masks)]
     found = Reader(page("shapes", model, figures, shown))
     assert len(found.pictures) == 2 * 3 + 1 + 1
     assert sum(src.startswith("data:image/png") for src in found.pictures) == 1
-
-
-def test_images_are_shown_from_the_worst_to_the_best():
-    truth = np.ones((1, 10), np.uint8)
-    masks = [np.arange(10)[None] < k for k in (7, 1, 4, 10, 2)]
-    void = np.full((1, 10), 255, np.uint8)
-    tables = [confusion(truth, m.astype(np.uint8)) for m in masks] + [confusion(void, truth)]
-    figures = evaluation_of(list("abcdef"), tables)
-    assert worth_a_look(figures, 3) == [1, 2, 3]
-    assert worth_a_look(figures, 9) == [1, 4, 2, 0, 3]

@@ -1,31 +1,33 @@
 """`cutlearn predict` and `cutlearn evaluate`: a model and folders in, masks or figures out.
 
 Images go through one at a time per thread, so a folder of any length needs the memory of a few.
-A model that was fitted on resized images resizes new ones too, and its masks are painted back.
 """
 
 import csv
 import io
 import json
+import math
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.app.fit import tell_notes
-from cutlearn.app.models import load_model, worked_at
+from cutlearn.app.models import load_model
 from cutlearn.app.tables import percent, percent_spread, text_cell, text_table
 from cutlearn.app.watch import Watch
 from cutlearn.errors import InputError
 from cutlearn.images.folder import Folder, read_folder, write_mask, write_probability
-from cutlearn.images.resize import resize_image, resize_labels
+from cutlearn.images.read import FloatImage
 from cutlearn.metrics import confusion, total
 from cutlearn.report.evaluate import Evaluation, evaluation_of
-from cutlearn.report.page import Shown, against_the_rest, page, worth_a_look
+from cutlearn.report.gallery import Gallery, shown_of
+from cutlearn.report.page import page
 from cutlearn.report.probabilities import beliefs
 from cutlearn.run.progress import clock
 from cutlearn.run.workers import thread_count
@@ -51,7 +53,7 @@ def predict_command(
 ) -> int:
     """Write a mask for every image of a folder; gives the exit code."""
     begin = time.monotonic()
-    estimator = load_model(model, jobs)
+    estimator = load_model(model, jobs, min_side)
     folder, out = read_folder(images), Path(output)
     if out.resolve() == Path(images).resolve():
         raise InputError(
@@ -69,14 +71,16 @@ def predict_command(
     shares, rows = [], []
     asks_belief = probability or areas is not None
     with Watch() as watch:
-        found = _found(estimator, folder, range(len(folder)), min_side, asks_belief)
-        for i, (mask, belief) in enumerate(watch.count(found, len(folder), "predicting")):
-            write_mask(out / f"{folder.names[i]}.png", mask, None if several else object_value)
-            if belief is not None and probability:
-                _write_belief(out / "probability", folder.names[i], belief)
-            if belief is not None and areas is not None:
-                rows += _area_rows(estimator, folder.names[i], mask, belief)
-            shares.append(float((mask > 0).mean()))
+        level = None if areas is None else AREA_LEVEL
+        found = _found(estimator, folder, asks_belief, level)
+        for i, one in enumerate(watch.count(found, len(folder), "predicting")):
+            name = folder.names[i]
+            write_mask(out / f"{name}.png", one.mask, None if several else object_value)
+            if one.belief is not None and probability:
+                _write_belief(out / "probability", name, one.belief)
+            if one.areas is not None:
+                rows += _area_rows(name, one.mask, one.areas)
+            shares.append(float((one.mask > 0).mean()))
     if areas is not None:
         _write_areas(areas, rows)
     seconds = time.monotonic() - begin
@@ -97,13 +101,12 @@ def predict_command(
     return 0
 
 
-def _area_rows(estimator: Any, name: str, mask: Mask, belief: Belief) -> list[tuple[Any, ...]]:
+def _area_rows(name: str, mask: Mask, areas: NDArray[np.float64]) -> list[tuple[Any, ...]]:
     """A row of the table of areas for each label above 0."""
-    rows = []
-    for label in range(1, belief.shape[-1]):
-        expected = estimator.calibration_.area(belief, label, AREA_LEVEL)
-        rows.append((name, label, int((mask == label).sum()), *(f"{v:.1f}" for v in expected)))
-    return rows
+    return [
+        (name, label, int((mask == label).sum()), *(f"{v:.1f}" for v in areas[label]))
+        for label in range(1, len(areas))
+    ]
 
 
 def _write_areas(path: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -136,7 +139,7 @@ def evaluate_command(
 ) -> int:
     """Compare predicted with true masks; gives the exit code."""
     begin = time.monotonic()
-    estimator = load_model(model, jobs)
+    estimator = load_model(model, jobs, min_side)
     n_labels = len(estimator.classes_)
     if label >= n_labels:
         raise InputError(
@@ -147,23 +150,23 @@ def evaluate_command(
                          n_labels=n_labels)  # fmt: skip
     tell_notes(folder)
     # Models of old files have no probabilities; their masks are compared all the same.
-    settings = min_side, estimator.believes
-    tables, believed = [], []
+    tables, believed, gallery = [], [], Gallery()
     with Watch() as watch:
-        whole = _found(estimator, folder, range(len(folder)), *settings)
-        for i, (mask, belief) in enumerate(watch.count(whole, len(folder), "predicting")):
+        whole = _found(estimator, folder, estimator.believes)
+        for i, one in enumerate(watch.count(whole, len(folder), "predicting")):
             truth = folder.labels(i)
-            tables.append(confusion(truth, mask, n_labels))
-            if belief is not None:
-                believed.append(beliefs(truth, belief, label))
+            tables.append(confusion(truth, one.mask, n_labels))
+            if one.belief is not None:
+                believed.append(beliefs(truth, one.belief, label))
+            if report is not None:
+                seen = folder.names[i], one.image, truth, one.mask, one.belief, label
+                iou = tables[-1].iou(label) if tables[-1].n_pixels else math.nan
+                gallery.add(iou, partial(shown_of, *seen))
     figures = evaluation_of(folder.names, tables, label, believed)
     if report is not None:
         title = f"{Path(model).name} on {len(folder)} images"
-        shown = [
-            against_the_rest(part, label)
-            for part in _shown(estimator, folder, worth_a_look(figures), *settings)
-        ]
-        atomic_write(report, page(title, estimator, figures, shown, believed).encode())
+        made = page(title, estimator, figures, gallery.shown(), believed)
+        atomic_write(report, made.encode())
     seconds = time.monotonic() - begin
     if as_json:
         said = {"model": model, "seconds": round(seconds, 2), **figures.to_json()}
@@ -179,17 +182,6 @@ def evaluate_command(
             f"{clock(seconds)}{look}"
         )
     return 0
-
-
-def _shown(
-    estimator: Any, folder: Folder, chosen: Sequence[int], min_side: int | None, probability: bool
-) -> list[Shown]:
-    """Images of the report. They are predicted again: keeping all would need too much memory."""
-    found = _found(estimator, folder, chosen, min_side, probability)
-    return [
-        Shown(folder.names[i], folder.image(i), folder.labels(i), mask, belief)
-        for i, (mask, belief) in zip(chosen, found)
-    ]
 
 
 def evaluation_text(figures: Evaluation) -> str:
@@ -219,18 +211,24 @@ def evaluation_text(figures: Evaluation) -> str:
                       "(in brackets: 95 % interval over draws of images)"])  # fmt: skip
 
 
+class _Said(NamedTuple):
+    """An image, and what a model says of it."""
+
+    image: FloatImage
+    mask: Mask
+    belief: Belief | None = None
+    areas: NDArray[np.float64] | None = None
+
+
 def _found(
-    estimator: Any, folder: Folder, chosen: Sequence[int], min_side: int | None, probability: bool
-) -> Iterator[tuple[Mask, Belief | None]]:
-    """Masks and, if asked for, probabilities of some images at full size, a few at a time."""
+    estimator: Any, folder: Folder, probability: bool, level: float | None = None
+) -> Iterator[_Said]:
+    """Masks and, if asked for, probabilities and areas of all images, a few at a time."""
     threads = thread_count(-1 if estimator.n_jobs is None else estimator.n_jobs)
-    for first in range(0, len(chosen), threads):
-        images = [folder.image(i) for i in chosen[first : first + threads]]
-        shapes = [image.shape[:2] for image in images]
-        images = [worked_at(image, estimator, min_side) for image in images]
+    for first in range(0, len(folder), threads):
+        images = [folder.image(i) for i in range(first, min(first + threads, len(folder)))]
         if probability:
-            for (mask, q), shape in zip(estimator.answer(images), shapes):
-                yield resize_labels(mask, shape), resize_image(q, shape)
+            answers = estimator.answer(images, level)
         else:
-            for mask, shape in zip(estimator.predict(images), shapes):
-                yield resize_labels(mask, shape), None
+            answers = [(mask,) for mask in estimator.predict(images)]
+        yield from (_Said(image, *answer) for image, answer in zip(images, answers))

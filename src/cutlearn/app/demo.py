@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from cutlearn.learn.losses import Count, Hamming
 from cutlearn.metrics import confusions
 from cutlearn.report.displays import AreaDisplay, MasksDisplay, TrainingDisplay
 from cutlearn.report.evaluate import Evaluation, evaluation_of
-from cutlearn.report.page import Shown, page, worth_a_look
+from cutlearn.report.gallery import Gallery, shown_of
+from cutlearn.report.page import page
 from cutlearn.report.probabilities import Beliefs, beliefs
 from cutlearn.run.progress import clock
 from cutlearn.store import atomic_write
@@ -156,13 +158,12 @@ def draw(test: Sequence[Cells], trials: dict[str, Trial]) -> bytes:
 def page_of(test: Sequence[Cells], trials: dict[str, Trial]) -> str:
     """Write the report of the first loss, as `cutlearn evaluate --report` would."""
     name, trial = next(iter(trials.items()))
-    shown = [
-        Shown(trial.figures.images[i].name, test[i].image, test[i].labels, trial.masks[i],
-              trial.maps[i])
-        for i in worth_a_look(trial.figures)
-    ]  # fmt: skip
+    gallery = Gallery()
+    for image, world, *said in zip(trial.figures.images, test, trial.masks, trial.maps):
+        seen: Any = image.name, world.image, world.labels, *said
+        gallery.add(image.iou, partial(shown_of, *seen))
     title = f"cutlearn demo: {len(test)} images of cells, {name}"
-    return page(title, trial.model, trial.figures, shown, trial.believed)
+    return page(title, trial.model, trial.figures, gallery.shown(), trial.believed)
 
 
 def _heading(name: str, figures: Evaluation) -> str:

@@ -17,7 +17,7 @@ from cutlearn.app.show import said_of_fit
 from cutlearn.app.watch import Watch
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.images.folder import Folder, read_folder
-from cutlearn.images.resize import resize_image, resize_labels, side_shape
+from cutlearn.images.sample import as_sample
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.run.lock import only_one
 from cutlearn.run.progress import clock
@@ -54,18 +54,23 @@ def fit_command(
     tell_notes(folder)
     from cutlearn.model.parameters import check_parameters, plain_C
     from cutlearn.model.segmenter import Segmenter
+    from cutlearn.model.size import at_side, mask_at_side
 
     estimator = Segmenter(labels=labels, loss=loss, learner=learner, C=C, tol=tol,
-                          features=features, n_jobs=jobs, random_state=seed)  # fmt: skip
+                          features=features, min_side=min_side, n_jobs=jobs,
+                          random_state=seed)  # fmt: skip
     check_parameters(estimator)
     part = target.with_name(f"{target.name}.part")
+    side = estimator.min_side
     with only_one(part):
         resumed = _found(part, target)
         with Watch() as watch:
-            numbers = watch.count(range(len(folder)), len(folder), "reading")
-            pairs = [_pair(folder, i, min_side) for i in numbers]
+            # As fit would do it, but one by one: all at full size may need too much memory.
+            pairs = [
+                (at_side(as_sample(folder.image(i)), side), mask_at_side(folder.labels(i), side))
+                for i in watch.count(range(len(folder)), len(folder), "reading")
+            ]
             stopped = _train(estimator, pairs, part, watch)
-        estimator.card_["min_side"] = min_side
         estimator.save(target)
         for file in part.glob(KEPT):  # its own files only; the folder goes if it is empty then
             file.unlink()
@@ -105,14 +110,6 @@ def _target(model: str) -> Path:
             f"{target}: its folder does not exist; an existing one was wanted. Make it first."
         )
     return target
-
-
-def _pair(folder: Folder, index: int, min_side: int | None) -> tuple[Any, Any]:
-    image, labels = folder.image(index), folder.labels(index)
-    if min_side is None:
-        return image, labels
-    shape = side_shape(labels.shape, min_side)
-    return resize_image(image, shape), resize_labels(labels, shape)
 
 
 def _train(estimator: Any, pairs: list[tuple[Any, Any]], part: Path, watch: Watch) -> str:

@@ -6,11 +6,13 @@ from typing import Any
 
 from cutlearn.app.door import say
 from cutlearn.app.fit import tell_notes
-from cutlearn.app.models import load_model, worked_at
+from cutlearn.app.models import load_model
 from cutlearn.app.tables import percent, text_table
 from cutlearn.errors import InputError
 from cutlearn.images.folder import read_folder
+from cutlearn.images.sample import as_sample
 from cutlearn.model.rank import Ranked
+from cutlearn.model.size import at_side
 from cutlearn.report.page_next import FRAMED, Candidate, next_page
 from cutlearn.run.progress import clock
 from cutlearn.store import atomic_write
@@ -25,7 +27,7 @@ def rank_command(
 ) -> int:  # fmt: skip
     """Order the images of a folder; gives the exit code."""
     begin = time.monotonic()
-    estimator = load_model(model, jobs)
+    estimator = load_model(model, jobs, min_side)
     if not hasattr(estimator, "rank"):
         raise InputError(
             f"{model}: a {type(estimator).__name__} found; a Segmenter was wanted, which knows the "
@@ -33,19 +35,24 @@ def rank_command(
         )
     folder = read_folder(images)
     tell_notes(folder)
-    pictures = [worked_at(folder.image(i), estimator, min_side) for i in range(len(folder))]
+    # All images are ranked together, so what is kept of them is as small as the model wants it.
+    pictures, shapes = [], []
+    for i in range(len(folder)):
+        sample = as_sample(folder.image(i))
+        shapes.append(sample.shape)
+        pictures.append(at_side(sample, estimator.min_side))
     order = estimator.rank(pictures)
     if output is not None:
         head = [pictures[r.image] for r in order[:SHOWN]]
         maps = estimator.predict_proba(head) if estimator.believes else [None] * len(head)
         title = f"What to annotate next of {len(folder)} images"
-        shown = [Candidate(image, q) for image, q in zip(head, maps)]
+        shown = [Candidate(sample.image, q) for sample, q in zip(head, maps)]
         atomic_write(output, next_page(title, folder.names, order, shown).encode())
     seconds = time.monotonic() - begin
     if as_json:
         said = {"model": model, "report": output, "seconds": round(seconds, 2)}
         rows = [
-            _row(folder.names[r.image], r, folder.image(r.image).shape, pictures[r.image].shape)
+            _row(folder.names[r.image], r.at(pictures[r.image].shape, shapes[r.image]))
             for r in order
         ]
         say(json.dumps({**said, "images": rows}))
@@ -60,13 +67,7 @@ def rank_command(
     return 0
 
 
-def _row(
-    name: str, ranked: Ranked, full: tuple[int, ...], worked: tuple[int, ...]
-) -> dict[str, Any]:
+def _row(name: str, ranked: Ranked) -> dict[str, Any]:
     """An image of the order, its windows in pixels of the file."""
-    high, wide = full[0] / worked[0], full[1] / worked[1]
-    windows = [
-        [round(w.top * high), round(w.bottom * high), round(w.left * wide), round(w.right * wide)]
-        for w in ranked.windows[:FRAMED]
-    ]
+    windows = [[w.top, w.bottom, w.left, w.right] for w in ranked.windows[:FRAMED]]
     return {"name": name, "score": ranked.score, "windows": windows}

@@ -42,7 +42,7 @@ def show_command(model: str, as_json: bool) -> int:
         say(json.dumps(said))
         return 0
     for title, text in (
-        (f"model {model}", _lines({**settings, **fitted})),
+        (f"model {model}", _lines(_asked_and_found(settings, fitted))),
         ("card", _lines(estimator.card_)),
         ("weights", text_table(["name", "weight"], [[n, f"{v:+.4g}"] for n, v in weights.items()])),
         ("training curve", _curve(curve)),
@@ -50,6 +50,15 @@ def show_command(model: str, as_json: bool) -> int:
         say(f"{title}\n{'=' * len(title)}\n{text}\n")
     say(summary)
     return 0
+
+
+def _asked_and_found(settings: Mapping[str, Any], fitted: Mapping[str, Any]) -> dict[str, Any]:
+    """Join both; where fit has chosen another value than was asked for, tell the two."""
+    both = {**settings, **fitted}
+    for name in settings.keys() & fitted.keys():
+        if settings[name] != fitted[name]:
+            both[name] = f"{_number(settings[name])} (chosen: {_number(fitted[name])})"
+    return both
 
 
 def _linear(estimator: "Segmenter") -> Parts:

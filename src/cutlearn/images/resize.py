@@ -73,11 +73,26 @@ def resize_image(image: npt.NDArray[np.float32], shape: Shape) -> npt.NDArray[np
     """
     if image.shape[:2] == tuple(shape):
         return image
-    planes = np.moveaxis(np.atleast_3d(image), -1, 0)
+    whole = np.clip(resize_channels(np.atleast_3d(image), shape), 0, 1)
+    return np.asarray(whole if image.ndim == 3 else whole[..., 0], np.float32)
+
+
+def resize_channels(channels: npt.NDArray[np.float32], shape: Shape) -> npt.NDArray[np.float32]:
+    """Give channels of any numbers, (h, w, k), another number of rows and columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutlearn.images.resize import resize_channels
+    >>> resize_channels(np.full((4, 6, 1), -7, np.float32), (1, 2)).tolist()
+    [[[-7.0], [-7.0]]]
+    """
+    if channels.shape[:2] == tuple(shape):
+        return channels
+    planes = np.moveaxis(channels, -1, 0)
     # Pillow widens the filter when it reduces, so fine texture is averaged and not sampled.
     made = [_resample(plane, shape, Image.Resampling.BILINEAR) for plane in planes]
-    whole = np.clip(np.stack(made, axis=-1), 0, 1)
-    return np.asarray(whole if image.ndim == 3 else whole[..., 0], np.float32)
+    return np.asarray(np.stack(made, axis=-1), np.float32)
 
 
 def resize_labels(labels: npt.NDArray[np.uint8], shape: Shape) -> npt.NDArray[np.uint8]:

@@ -1,6 +1,7 @@
 """What models share: files, a score, and beside masks probabilities, areas, a ranking.
 
-The model brings `_least`, the min-marginals of images, and what fit has learned.
+The model brings `_mask` and `_least`, the labels and min-marginals of a sample at the size at which
+it works, and what fit has learned. Here alone samples come to that size and answers back from it.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ from sklearn.exceptions import NotFittedError
 
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.problem import Problem
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import mean_iou
-from cutlearn.model.calibrate import Calibration, calibrate, drawn, margin_of
-from cutlearn.model.decide import best_for_count, best_for_iou
+from cutlearn.model.calibrate import Calibration, calibrate, drawn
+from cutlearn.model.calibrations import margin_of
+from cutlearn.model.decide import best_for_count, best_for_iou, check_decision
 from cutlearn.model.kinds import Kind
+from cutlearn.model.parameters import check_side
 from cutlearn.model.prepare import read_samples, read_training
 from cutlearn.model.rank import Described, Ranked, describe, rank
-from cutlearn.run.workers import thread_count
+from cutlearn.model.size import at_side, mask_at_side, painted, painted_beliefs
+from cutlearn.run.workers import Workers, thread_count
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -32,20 +37,84 @@ class Believing:
     """Probabilities from min-marginals, calibrated on held-out images, and what follows."""
 
     calibration: str | None
+    min_side: int | None
     n_jobs: int | None
     calibration_: Calibration
     classes_: NDArray[np.uint8]
 
-    def _least(self, samples: Sequence[Sample], then: Callable[[Floats], T]) -> list[T]:
-        """then(min-marginals) of every sample, in order."""
+    def _mask(self, sample: Sample) -> NDArray[np.uint8]:
+        """Give the best labels of a sample at the size at which the model works."""
+        raise NotImplementedError
+
+    def _least(self, sample: Sample) -> Floats:
+        """Give its min-marginals likewise."""
         raise NotImplementedError
 
     def _check_parameters(self) -> None:
         raise NotImplementedError
 
     def predict(self, images: Sequence[Any], decision: str = "map") -> list[NDArray[np.uint8]]:
-        """Give the mask of every image."""
-        raise NotImplementedError
+        """Give the mask of every image.
+
+        Parameters
+        ----------
+        images : images or samples
+            The box and the seeds of a sample hold: its pixels outside of the box are 0, its seeds
+            have their labels.
+        decision : "map", "iou" or "count"
+            The labels of the exact minimum cut (surrogate labels: the most probable label of each
+            pixel before calibration; unordered ones: the end of expansion moves; of a
+            BoltzmannSegmenter the refining cut); or of the largest expected IoU (the mean over the
+            labels within an image) or with the expected areas, by the calibrated probabilities.
+
+        Returns
+        -------
+        list of (h, w) uint8 arrays of labels
+        """
+        samples = self._read(images)
+        check_decision(decision)
+        if decision == "map":
+            return self._each(samples, lambda small, full: painted(self._mask(small), full))
+        self._check_calibrated(f"predict(decision={decision!r})")
+        best = best_for_iou if decision == "iou" else best_for_count
+
+        def one(small: Sample, full: Sample) -> NDArray[np.uint8]:
+            least, order = self._least(small), None
+            if least.shape[-1] == 2:
+                # Isotonic steps make ties, between which the min-marginals still know the order.
+                order = np.argsort(-margin_of(least, 1).ravel(), kind="stable")
+            return painted(best(self.calibration_.probabilities(least), order), full)
+
+        return self._each(samples, one)
+
+    def _read(self, images: Sequence[Any]) -> list[Sample]:
+        """Check that the model is fitted, and the images."""
+        self._check_fitted()
+        samples = read_samples(images)
+        self._check_samples(samples)
+        return samples
+
+    def _check_samples(self, samples: Sequence[Sample]) -> None:
+        """Refuse what the model cannot use."""
+
+    def _become(self, made: Self) -> None:
+        """Take all that a copy has learned, at once, after everything went well."""
+        vars(self).update(vars(made))
+
+    def _read_training(
+        self, images: Any, masks: Any, groups: Any, most_labels: int = 2
+    ) -> tuple[list[Sample], list[NDArray[np.uint8]]]:
+        """Check what fit or calibrate was given; give it at the size at which the model works."""
+        samples, truth = read_training(images, masks, groups, most_labels)
+        self._check_samples(samples)
+        side = self.min_side
+        return [at_side(s, side) for s in samples], [mask_at_side(m, side) for m in truth]
+
+    def _each(self, samples: Sequence[Sample], one: Callable[[Sample, Sample], T]) -> list[T]:
+        """one(the sample at the size at which the model works, the sample) of all, in order."""
+        check_side(self)
+        with Workers(self._threads()) as workers:
+            return workers.map(lambda sample: one(at_side(sample, self.min_side), sample), samples)
 
     def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
         """Give the mean IoU over all labels within an image, then over images; void excluded."""
@@ -83,16 +152,22 @@ class Believing:
         -------
         list of (h, w, L) float32 arrays; the labels of a pixel sum to 1
         """
-        self._check_fitted()
-        samples = read_samples(images)
+        samples = self._read(images)
         self._check_calibrated("predict_proba")
+        return self._each(
+            samples, lambda small, full: painted_beliefs(self._believed(self._least(small)), full)
+        )
 
-        def one(least: Floats) -> NDArray[np.float32]:
-            return self.calibration_.probabilities(least).astype(np.float32)
+    def _leasts(self, samples: Sequence[Sample]) -> list[Floats]:
+        """The min-marginals of samples, at the size at which the model works."""
+        return self._each(samples, lambda small, full: self._least(small))
 
-        return self._least(samples, one)
+    def _believed(self, least: Floats) -> NDArray[np.float32]:
+        return self.calibration_.probabilities(least).astype(np.float32)
 
-    def answer(self, images: Sequence[Any]) -> list[tuple[NDArray[np.uint8], NDArray[np.float32]]]:
+    def answer(
+        self, images: Sequence[Any], level: float | None = None
+    ) -> list[tuple[NDArray[Any], ...]]:
         """Give the mask and the probabilities of every image in one pass over its features.
 
         Both are those of `predict` and `predict_proba`: a label of least min-marginal, the lower
@@ -101,34 +176,51 @@ class Believing:
         Parameters
         ----------
         images : images or samples
+        level : float, optional
+            With it also the areas of all labels, as of `area`.
 
         Returns
         -------
         list of ((h, w) uint8 labels, (h, w, L) float32 probabilities)
+            With a level also (L, 3): expected area, and both ends of its interval.
         """
-        self._check_fitted()
-        samples = read_samples(images)
+        samples = self._read(images)
         self._check_calibrated("answer")
+        if level is not None:
+            self._check_areas(0, level)
 
-        def one(least: Floats) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-            labels = least.argmin(axis=-1).astype(np.uint8)
-            return labels, self.calibration_.probabilities(least).astype(np.float32)
+        def one(small: Sample, full: Sample) -> tuple[NDArray[Any], ...]:
+            least = self._least(small)
+            labels, q = least.argmin(axis=-1).astype(np.uint8), self._believed(least)
+            found = painted(labels, full), painted_beliefs(q, full)
+            if level is None:
+                return found
+            return *found, np.array([self._area(q, k, level, full) for k in self.classes_])
 
-        return self._least(samples, one)
+        return self._each(samples, one)
 
-    def _decide(self, samples: Sequence[Sample], decision: str) -> list[NDArray[np.uint8]]:
-        """The masks that are best by the probabilities, for "iou" or "count"."""
-        self._check_calibrated(f"predict(decision={decision!r})")
-        best = best_for_iou if decision == "iou" else best_for_count
+    def _area(
+        self, q: NDArray[np.float32], label: int, level: float, sample: Sample
+    ) -> NDArray[np.float64]:
+        """Expected area and interval in pixels of the sample, from q where the model works.
 
-        def one(least: Floats) -> NDArray[np.uint8]:
-            order = None
-            if least.shape[-1] == 2:
-                # Isotonic steps make ties, between which the min-marginals still know the order.
-                order = np.argsort(-margin_of(least, 1).ravel(), kind="stable")
-            return best(self.calibration_.probabilities(least), order)
+        Probabilities that were interpolated would doubt every border, and widen the interval.
+        """
+        pixels = sample.shape[0] * sample.shape[1] / (q.shape[0] * q.shape[1])
+        return np.asarray(pixels * np.array(self.calibration_.area(q, label, level)))
 
-        return self._least(samples, one)
+    def _check_areas(self, label: int, level: float) -> None:
+        self._check_believes("area")
+        if label not in self.classes_ or not 0 < level < 1:
+            raise InputError(
+                f"label={label!r}, level={level!r} found; a label from 0 to {self.classes_[-1]} "
+                "and a level between 0 and 1 were wanted. Leave them out for label 1 and 0.95."
+            )
+        if not self.calibration_.n_images:
+            raise InputError(
+                "area: no held-out areas found in this model; intervals come from them. Call "
+                "calibrate(images, masks) with images that were not used to fit."
+            )
 
     def area(
         self, images: Sequence[Any], label: int = 1, level: float = 0.95
@@ -151,19 +243,12 @@ class Believing:
         interval : (n, 2) pixels
         """
         self._check_fitted()
-        self._check_believes("area")
-        if label not in self.classes_ or not 0 < level < 1:
-            raise InputError(
-                f"label={label!r}, level={level!r} found; a label from 0 to {self.classes_[-1]} "
-                "and a level between 0 and 1 were wanted. Leave them out for label 1 and 0.95."
-            )
-        if not self.calibration_.n_images:
-            raise InputError(
-                "area: no held-out areas found in this model; intervals come from them. Call "
-                "calibrate(images, masks) with images that were not used to fit."
-            )
-        found = self.predict_proba(images)
-        rows = np.array([self.calibration_.area(q, label, level) for q in found])
+        self._check_areas(label, level)
+
+        def one(small: Sample, full: Sample) -> NDArray[np.float64]:
+            return self._area(self._believed(self._least(small)), label, level, full)
+
+        rows = np.array(self._each(self._read(images), one))
         return rows[:, 0], rows[:, 1:]
 
     def calibrate(
@@ -179,9 +264,8 @@ class Believing:
         self._check_fitted()
         self._check_believes("calibrate")
         self._check_parameters()
-        samples, truth = read_training(images, masks, groups, len(self.classes_))
-        found = self._least(samples, lambda least: least)
-        rows = [drawn(least, mask) for least, mask in zip(found, truth)]
+        samples, truth = self._read_training(images, masks, groups, len(self.classes_))
+        rows = [drawn(least, mask) for least, mask in zip(self._leasts(samples), truth)]
         if not any(len(part.labels) for part in rows):
             raise InputError(
                 "masks: only void or settled pixels found; labelled ones were wanted. Give masks "
@@ -214,12 +298,9 @@ class Ranking(Believing):
     featurizer_: Featurizer
     _kind: Kind
 
-    def _each(self, samples: Sequence[Sample], solve: Callable[..., T]) -> list[T]:
-        """solve(problem, w, kind) of every sample, in order."""
+    def _problem(self, sample: Sample) -> Problem:
+        """The problem of a sample at the size at which the model works."""
         raise NotImplementedError
-
-    def _least(self, samples: Sequence[Sample], then: Callable[[Floats], T]) -> list[T]:
-        return self._each(samples, lambda problem, w, kind: then(kind.least(problem, w)))
 
     def rank(self, images: Sequence[Any]) -> list[Ranked]:
         """Order images that have no masks by what annotating them would tell of all of them.
@@ -237,12 +318,16 @@ class Ranking(Believing):
         list of Ranked
             The most telling image first: its place in the list, its score, its windows.
         """
-        self._check_fitted()
+        samples = self._read(images)
 
-        def one(problem: Any, *_: Any) -> Described:
-            return describe(problem.node_features, problem.shape)
+        def one(small: Sample, full: Sample) -> Described:
+            return describe(self._problem(small).node_features, small.shape)
 
-        return rank(self._each(read_samples(images), one), self.featurizer_.centers_)
+        seen = self._each(samples, one)
+        return [
+            ranked.at(seen[ranked.image].shape, samples[ranked.image].shape)
+            for ranked in rank(seen, self.featurizer_.centers_)
+        ]
 
     @property
     def believes(self) -> bool:

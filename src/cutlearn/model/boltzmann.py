@@ -6,11 +6,12 @@ predict: view -> iterated modes -> log-odds of labels, painted back -> one cut a
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +23,11 @@ from cutlearn.images.sample import Sample
 from cutlearn.model.believe import Believing
 from cutlearn.model.calibrate import Rows, calibrate, drawn, uncalibrated
 from cutlearn.model.card import card_of
-from cutlearn.model.decide import check_decision
 from cutlearn.model.parameters import check_boltzmann, seed_of
 from cutlearn.model.prepare import (
     checkpoint_folder,
     farewell,
     held_out_parts,
-    read_samples,
-    read_training,
 )
 from cutlearn.run.checkpoint import Interrupted, fingerprint
 from cutlearn.run.progress import Phases
@@ -47,7 +45,6 @@ from cutlearn.shape.training import Plan, fit_conditional, need_both_labels
 Mask = NDArray[np.uint8]
 Float32 = NDArray[np.float32]
 Floats = NDArray[np.float64]
-T = TypeVar("T")
 # Training images on which the strength of the refinement is chosen.
 JUDGED = 40
 
@@ -56,7 +53,7 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
     """Learns shapes and what images say of them; segments one object an image.
 
     Images of any size are padded with their mirror image to the proportions of `shape`, worked at
-    that size, painted back, and refined at full size.
+    that size, painted back, and refined at full size (or at that of `min_side`).
 
     Parameters
     ----------
@@ -91,6 +88,9 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         How min-marginals become probabilities, fitted on held-out images inside of fit: two more
         machines learn from half of the images each. None: a plain softmax, without these, and
         often too sure.
+    min_side : int, optional
+        Images are padded, and refined by the cut, at a size with so many pixels on their smaller
+        side; masks, probabilities and areas come back at the size of the image. None: as they are.
     n_jobs : int, optional
         Threads; None: all usable cores. The results do not depend on it.
     random_state : int, RandomState or None
@@ -143,6 +143,7 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         words: Sequence[int] = (512, 128),
         sees_image: bool = True,
         calibration: str | None = "temperature",
+        min_side: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
@@ -162,6 +163,7 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         self.words = words
         self.sees_image = sees_image
         self.calibration = calibration
+        self.min_side = min_side
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -189,7 +191,7 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         progress : callable (done, total, what), optional
         """
         self._check_parameters()
-        samples, truth = read_training(images, masks, groups)
+        samples, truth = self._read_training(images, masks, groups)
         labels = [self._frame(s).labels(m) for s, m in zip(samples, truth)]
         need_both_labels(labels)
         seed = seed_of(self.random_state)
@@ -203,12 +205,15 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
                 describer, views = self._views(samples, seed)
                 model, violated = fit_conditional(views, labels, self._plan(), journal)
                 halves = self._halves(samples, truth, groups, folder, told)
+            # A copy learns the rest, so that an interrupt leaves this one as it was.
+            made = copy.copy(self)
+            made._begin(describer, model, violated)
+            made._choose_strength(samples, truth, views)
+            made._calibrate(halves, samples, truth, groups)
+            made.card_ = card_of(made, truth)
         except KeyboardInterrupt:
             raise Interrupted(farewell(folder)) from None
-        self._keep(describer, model, violated)
-        self._choose_strength(samples, truth, views)
-        self._calibrate(halves, samples, truth, groups)
-        self.card_ = card_of(self, truth)
+        self._become(made)
         return self
 
     def _plan(self) -> Plan:
@@ -221,6 +226,15 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
             hidden[: self.layers], epochs[: self.layers], int(self.cycles), learning,
             bool(self.sees_image), bool(self.pairwise),
         )  # fmt: skip
+
+    def _check_samples(self, samples: Sequence[Sample]) -> None:
+        """Refuse channels that would not be looked at."""
+        for i, sample in enumerate(samples):
+            if sample.extra is not None:
+                raise InputError(
+                    f"image {i}: extra channels found; none were wanted, as a BoltzmannSegmenter "
+                    "sees the image only. Leave out extra, or use a Segmenter."
+                )
 
     def _frame(self, sample: Sample) -> Frame:
         return Frame((int(self.shape[0]), int(self.shape[1])), sample.shape)
@@ -258,8 +272,8 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
             halves.append((out, other))
         return halves
 
-    def _keep(self, describer: Describer, model: Conditional, violated: list[float]) -> None:
-        """Put all that was learned in place at once, after everything went well."""
+    def _begin(self, describer: Describer, model: Conditional, violated: list[float]) -> None:
+        """Take what was trained; strength and calibration are still to come."""
         self.describer_ = describer
         self.w_ = model.w
         self.violated_ = violated
@@ -294,45 +308,18 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         for out, machine in halves or [(list(range(len(samples))), self)]:
             # What is calibrated is refined as strongly as what will be predicted.
             machine.strength_ = self.strength_
-            least = machine._least([samples[i] for i in out], lambda found: found)
+            least = machine._leasts([samples[i] for i in out])
             rows |= {i: drawn(found, truth[i]) for i, found in zip(out, least)}
         found = [rows[i] for i in range(len(samples))]
         self.calibration_ = calibrate(found, self.calibration, bool(halves), groups)
 
     # -- prediction ------------------------------------------------------------------------------
 
-    def predict(self, images: Sequence[Any], decision: str = "map") -> list[Mask]:
-        """Give the mask of every image.
+    def _mask(self, sample: Sample) -> Mask:
+        return self._refined(sample).minimize(sample.fixed()).labels.astype(np.uint8)
 
-        Parameters
-        ----------
-        images : images or samples
-            The box and the seeds of a sample hold: its pixels outside of the box are 0, its seeds
-            have their labels.
-        decision : "map", "iou" or "count"
-            The labels of the refining cut; or of the largest expected IoU (the mean over both
-            labels within an image) or with the expected areas, by the probabilities.
-
-        Returns
-        -------
-        list of (h, w) uint8 arrays of 0 and 1
-        """
-        self._check_fitted()
-        check_decision(decision)
-        samples = read_samples(images)
-        if decision != "map":
-            return self._decide(samples, decision)
-
-        def one(sample: Sample) -> Mask:
-            return self._refined(sample).minimize(sample.fixed()).labels.astype(np.uint8)
-
-        return self._each(samples, one)
-
-    def _least(self, samples: Sequence[Sample], then: Callable[[Floats], T]) -> list[T]:
-        """then(min-marginals) of every sample, in order."""
-        return self._each(
-            samples, lambda sample: then(self._refined(sample).min_marginals(sample.fixed()))
-        )
+    def _least(self, sample: Sample) -> Floats:
+        return self._refined(sample).min_marginals(sample.fixed())
 
     def _refined(self, sample: Sample) -> Energy:
         view = self.describer_.view(self._frame(sample).picture(sample.image))
@@ -353,10 +340,6 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
     def _painted(self, sample: Sample, view: View) -> Float32:
         model = Conditional(self.describer_.patches, self.w_)
         return self._frame(sample).paint(model.log_odds(view, int(self.starts)))
-
-    def _each(self, samples: Sequence[Sample], one: Callable[[Sample], T]) -> list[T]:
-        with Workers(self._threads()) as workers:
-            return workers.map(one, samples)
 
     def _check_parameters(self) -> None:
         check_boltzmann(self)

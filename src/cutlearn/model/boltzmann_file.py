@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.model.calibrate import Calibration
-from cutlearn.model.parameters import check_boltzmann, seed_of
+from cutlearn.model.parameters import MOST, check_boltzmann, seed_of
 from cutlearn.shape.describe import Describer, hog, patch_hogs
 from cutlearn.shape.frame import SCALE
 from cutlearn.shape.patches import Patches
@@ -28,6 +28,7 @@ def pack(model: BoltzmannSegmenter) -> tuple[dict[str, Any], Arrays]:
         given[name] = int(given[name])
     for name in ("rate", "gamma", "hidden_weight"):
         given[name] = float(given[name])
+    given["min_side"] = None if model.min_side is None else int(model.min_side)
     for name in ("refine", "pairwise", "sees_image", "verbose"):
         given[name] = bool(given[name])
     if given["random_state"] is not None:
@@ -46,7 +47,7 @@ def pack(model: BoltzmannSegmenter) -> tuple[dict[str, Any], Arrays]:
 
 def unpack(header: dict[str, Any], arrays: Arrays) -> BoltzmannSegmenter:
     """The inverse of `pack`; whatever does not fit raises ValueError, KeyError or TypeError."""
-    given = dict(header["parameters"])
+    given = {"min_side": header["card"].get("min_side")} | header["parameters"]
     for name in ("shape", "hidden", "epochs", "words"):
         given[name] = tuple(given[name])
     model = BoltzmannSegmenter(**given)
@@ -76,8 +77,8 @@ def unpack(header: dict[str, Any], arrays: Arrays) -> BoltzmannSegmenter:
     model.violated_ = [float(v) for v in fitted["violated"]]
     if not all(map(math.isfinite, [model.strength_, *model.violated_])) or model.strength_ < 0:
         raise ValueError("figures of the fit that are not finite")
-    if len(model.violated_) > model.cycles:
-        raise ValueError("more cycles than the settings say")
+    if len(model.violated_) > MOST["cycles"]:
+        raise ValueError("more cycles than a fit can have")
     if not isinstance(card, dict):
         raise ValueError("no card")
     model.card_, model.judged_ = card, dict(card["metrics"])

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.bootstrap import Figure, left_out
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.linear import layout_of, unary_of
 from cutlearn.features.problem import VOID, Problem
@@ -24,7 +25,7 @@ from cutlearn.learn.losses import loss_of
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.steps import LIKELIHOOD, Step, TrainResult
 from cutlearn.learn.train import train
-from cutlearn.metrics import Confusion, confusions, total
+from cutlearn.metrics import Confusion, confusions, iou_of, stack_tables, total
 from cutlearn.model.calibrate import Calibration, Rows, calibrate, drawn, uncalibrated
 from cutlearn.model.judge import Cost, Judge, Likelihood, Overlap
 from cutlearn.model.kinds import BINARY, Binary, Kind, Mask
@@ -138,7 +139,7 @@ class _Training:
         self.pool: Pool | None = None
         if plan.learner not in LIKELIHOOD:
             self.loss = loss_of(plan.loss)
-            self.pool = Pool(problems, labels, self.loss, **self.kind)
+            self.pool = Pool(problems, labels, self.loss, n_jobs=plan.threads, **self.kind)
         self.judge = plan.judge(problems, labels)
         # Weights by setting and held-out part.
         self.held_out: dict[tuple[Setting, int], Vector] = {}
@@ -168,7 +169,8 @@ class _Training:
         if len(parts) < 2:
             return plan.path[0], {"path": []}
         notes = {setting: self._notes(setting, parts) for setting in plan.path}
-        chosen = _clearly_best(notes, plan.path[0], self.judge.value)
+        parts_of = {setting: self.judge.parts(found) for setting, found in notes.items()}
+        chosen = _clearly_best(parts_of, plan.path[0], self.judge.figure)
         rows = [{"C": s.C, "judged": self.judge.value(notes[s])} for s in plan.path]
         if not plan.rivals:
             return chosen, {"path": rows}
@@ -212,23 +214,20 @@ class _Training:
         return calibrate(found, plan.calibration, held_out, groups)
 
 
-def _clearly_best(
-    notes: dict[K, list[Any]], default: K, value: Callable[[Sequence[Any]], float]
-) -> K:
+def _clearly_best(values: dict[K, Vector], default: K, figure: Figure) -> K:
     """The best setting if it gains more over the default than one deviation, else the default.
 
-    The deviation of the gain is the jackknife's: each image is left out once.
+    `values` are those of the images, which add up, and `figure` what is taken of their sums. The
+    deviation of the gain is the jackknife's: each image is left out once.
     """
-    best = max(notes, key=lambda setting: value(notes[setting]))
-    new, old = notes[best], notes[default]
-    n = len(new)
+    whole = {setting: float(figure(part.sum(axis=0))) for setting, part in values.items()}
+    best = max(values, key=lambda setting: whole[setting])
+    n = len(values[best])
     if best == default or n < 2:
         return best
-    gains = np.array(
-        [value(new[:i] + new[i + 1 :]) - value(old[:i] + old[i + 1 :]) for i in range(n)]
-    )
+    gains = left_out(values[best], figure) - left_out(values[default], figure)
     deviation = float(np.sqrt((n - 1) / n * np.sum((gains - gains.mean()) ** 2)))
-    return best if value(new) - value(old) > deviation else default
+    return best if whole[best] - whole[default] > deviation else default
 
 
 def best_shift(
@@ -273,7 +272,7 @@ def best_shift(
     area = max(AREAS, key=iou)
     for finer in (area / FINER, area * FINER):
         iou(finer)
-    best = _clearly_best(seen, 0.0, lambda tables: total(tables).iou(1))
+    best = _clearly_best({s: stack_tables(tables) for s, tables in seen.items()}, 0.0, iou_of)
     return moved(best), best
 
 

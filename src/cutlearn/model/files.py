@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from cutlearn.errors import InputError, clean, quoted
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
-from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.kept_loss import loss_from_plain, plain_of
 from cutlearn.learn.steps import LIKELIHOOD, Step, rows_to_steps, steps_to_rows
 from cutlearn.model import boltzmann_file
 from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.model.calibrate import Calibration, uncalibrated
-from cutlearn.model.card import MOST_TEXT, check_card
+from cutlearn.model.card import check_card
 from cutlearn.model.kinds import KINDS, labels_in
 from cutlearn.model.parameters import ENDLESS, check_parameters, fresh_copy, kind_of, plain_C
 from cutlearn.model.segmenter import Segmenter
@@ -88,7 +88,8 @@ def load(path: str | os.PathLike[str]) -> Segmenter | BoltzmannSegmenter:
     Returns
     -------
     Segmenter or BoltzmannSegmenter
-        Fitted. A loss or featurizer object among its parameters comes back as its description.
+        Fitted. A loss with weights of training images or of a function comes back as its
+        description: enough for all but another fit.
 
     Raises
     ------
@@ -156,14 +157,14 @@ def _plain_parameters(model: Segmenter) -> dict[str, Any]:
     """The parameters as JSON can hold them: objects by their description."""
     given: dict[str, Any] = model.get_params(deep=False)
     given["potentials"] = list(given["potentials"])
-    if isinstance(given["loss"], Loss):
-        given["loss"] = repr(given["loss"])
+    given["loss"] = plain_of(given["loss"])
     if isinstance(given["features"], Featurizer):
         given["features"] = None  # the header's own "features" tells all of it
     if not (given["random_state"] is None or isinstance(given["random_state"], int)):
         given["random_state"] = model.featurizer_.random_state
     given["C"] = plain_C(given["C"])
     given["tol"] = float(given["tol"])
+    given["min_side"] = None if model.min_side is None else int(model.min_side)
     given["verbose"] = bool(given["verbose"])
     return given
 
@@ -178,18 +179,16 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
     )
     if len(part) + len(steps) + 2 != len(arrays):
         raise ValueError("tensors that no model has")
-    given = dict(header["parameters"])
+    # The command line used to keep it in the card.
+    given = {"min_side": header["card"].get("min_side")} | header["parameters"]
     featurizer = Featurizer.from_arrays(part, described, given["n_jobs"])
     given["potentials"] = tuple(str(name) for name in given["potentials"])
     given["C"] = _strength(given["C"])
     if given["features"] is None:
         given["features"] = fresh_copy(featurizer, featurizer.random_state, None)
+    given["loss"] = loss_from_plain(given["loss"])
     model = Segmenter(**given)
-    # A loss that was an object comes back as its description, which fit refuses.
-    loss = given.pop("loss")
-    if not isinstance(loss, str) or len(loss) > MOST_TEXT:
-        raise ValueError("no loss")
-    check_parameters(Segmenter(**given))
+    check_parameters(model)
     _fill(model, header, arrays, featurizer)
     n_labels = len(model.classes_)
     model.calibration_ = uncalibrated(n_labels)
@@ -197,7 +196,7 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
         model.calibration_ = Calibration.from_header(header["calibration"], steps, n_labels)
     # Four pixels go all the way to a mask, so that settings which do not fit each other show now.
     extra = np.zeros((2, 2, int(described["n_extra"]))) if described["n_extra"] else None
-    model.predict([Sample(np.zeros((2, 2, 3)), extra=extra)])
+    model._mask(Sample(np.zeros((2, 2, 3)), extra=extra))
     return model
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.bootstrap import means, ratio
 from cutlearn.energy.probability import softened
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.image_loss import Loss
-from cutlearn.metrics import Confusion, confusion, total
+from cutlearn.metrics import Confusion, confusion, iou_of, mean_iou_of, stack_tables
 from cutlearn.model.calibrate import drawn
 from cutlearn.model.kinds import Binary, Kind, Mask
 from cutlearn.run.workers import Workers
@@ -47,9 +48,17 @@ class Judge:
         """Give the note of one image."""
         raise NotImplementedError
 
+    def parts(self, notes: Sequence[Any]) -> Vector:
+        """Give the notes as an array (n, ...) whose sums over images `figure` takes."""
+        return means(notes)
+
+    def figure(self, sums: Vector) -> Vector:
+        """Give the values of sums (..., ); here means, in which images weigh alike."""
+        return ratio(sums)
+
     def value(self, notes: Sequence[Any]) -> float:
-        """Give the mean; images weigh alike."""
-        return float(np.mean(notes))
+        """Give the value of all notes together."""
+        return float(self.figure(self.parts(notes).sum(axis=0)))
 
 
 class Overlap(Judge):
@@ -64,10 +73,13 @@ class Overlap(Judge):
         found = self.kind.mask(self.problems[image], w)
         return confusion(self.labels[image], found, self.kind.n_labels)
 
-    def value(self, notes: Sequence[Confusion]) -> float:
-        """Give the IoU of all tables together."""
-        whole = total(notes)
-        return whole.iou(1) if isinstance(self.kind, Binary) else whole.mean_iou()
+    def parts(self, notes: Sequence[Confusion]) -> Vector:
+        """Give the tables."""
+        return stack_tables(notes)
+
+    def figure(self, sums: Vector) -> Vector:
+        """Give the IoU of added tables."""
+        return iou_of(sums, 1) if isinstance(self.kind, Binary) else mean_iou_of(sums)
 
 
 class Cost(Judge):

@@ -13,10 +13,11 @@ import numpy as np
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.images.resize import MOST_SIDE
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.losses import NAMED, loss_of
 from cutlearn.learn.steps import LIKELIHOOD
-from cutlearn.model.calibrate import CALIBRATIONS
+from cutlearn.model.calibrations import CALIBRATIONS
 from cutlearn.model.kinds import BINARY, KINDS, Kind
 from cutlearn.run.workers import MOST_THREADS
 from cutlearn.shape.cccp import MARGINS
@@ -88,14 +89,23 @@ def check_boltzmann(model: Any) -> None:
 
 
 def _check_run(model: Any) -> None:
-    known = model.calibration is None or _is(model.calibration, *CALIBRATIONS[:2])
-    _need(model, "calibration", known, f"one of {CALIBRATIONS}")
+    check_side(model)
+    asked = model.calibration
+    known = (asked is None or isinstance(asked, str)) and asked in CALIBRATIONS
+    _need(model, "calibration", known, f"one of {tuple(CALIBRATIONS)}")
     jobs = model.n_jobs is None or (_whole(model.n_jobs) and 0 < abs(model.n_jobs) <= MOST_THREADS)
     _need(model, "n_jobs", jobs, f"None or a whole number other than 0, up to {MOST_THREADS}")
     state = model.random_state
     seed = state is None or (_whole(state) and 0 <= state < 2**64)
     drawn = seed or isinstance(state, np.random.RandomState)
     _need(model, "random_state", drawn, "None, a whole number >= 0 or a RandomState")
+
+
+def check_side(model: Any) -> None:
+    """Refuse a size that no image can have; asked whenever images come in."""
+    side = model.min_side
+    able = side is None or (_whole(side) and 1 <= side <= MOST_SIDE)
+    _need(model, "min_side", able, f"None or a whole number of pixels from 1 to {MOST_SIDE}")
 
 
 def _check_labels(model: Any) -> None:

@@ -23,7 +23,7 @@ on; then comes always the image whose windows add most. What an image adds never
 import heapq
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,13 @@ class Window:
     right: int
     score: float
 
+    def at(self, old: tuple[int, int], new: tuple[int, int]) -> "Window":
+        """Give the window of an image of one shape in pixels of the same image at another."""
+        down, across = new[0] / old[0], new[1] / old[1]
+        top, bottom = round(self.top * down), round(self.bottom * down)
+        left, right = round(self.left * across), round(self.right * across)
+        return Window(top, bottom, left, right, self.score)
+
 
 @dataclass(frozen=True)
 class Ranked:
@@ -66,6 +73,10 @@ class Ranked:
     image: int
     score: float
     windows: tuple[Window, ...]
+
+    def at(self, old: tuple[int, int], new: tuple[int, int]) -> "Ranked":
+        """Give the image with its windows in pixels of another size, as `Window.at`."""
+        return replace(self, windows=tuple(window.at(old, new) for window in self.windows))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,11 @@ scikit-learn's, on lists of images of any sizes.
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +22,11 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.kept_loss import Described
 from cutlearn.learn.steps import LIKELIHOOD, Step
 from cutlearn.model.believe import Ranking
 from cutlearn.model.card import card_of
 from cutlearn.model.choose import Chosen, Plan, choose
-from cutlearn.model.decide import check_decision
 from cutlearn.model.kinds import KINDS, Kind, Mask
 from cutlearn.model.parameters import check_parameters, fresh_featurizer, kind_of
 from cutlearn.model.predict import problem_of
@@ -33,14 +34,10 @@ from cutlearn.model.prepare import (
     Shown,
     checkpoint_folder,
     farewell,
-    read_samples,
-    read_training,
     training_features,
 )
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.run.workers import Workers
-
-T = TypeVar("T")
 
 
 class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
@@ -81,6 +78,9 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
     calibration : "temperature", "isotonic" or None
         How min-marginals become probabilities, fitted on held-out images inside of fit; None: a
         plain softmax, and no training for it.
+    min_side : int, optional
+        Images are worked at a size with so many pixels on their smaller side, in fit and ever
+        after; masks, probabilities and areas come back at the size of the image. None: as they are.
     n_jobs : int, optional
         Threads; None: all usable cores. The results do not depend on it.
     random_state : int, RandomState or None
@@ -130,6 +130,7 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         features: str | Featurizer = "auto",
         connectivity: int = 8,
         calibration: str | None = "temperature",
+        min_side: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
@@ -143,6 +144,7 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         self.features = features
         self.connectivity = connectivity
         self.calibration = calibration
+        self.min_side = min_side
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -174,8 +176,10 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
             Called after every step of training.
         """
         self._check_parameters()
+        if isinstance(self.loss, Described):
+            self.loss.refuse()
         threads = self._threads()
-        samples, truth = read_training(images, masks, groups, KINDS[self.labels].most)
+        samples, truth = self._read_training(images, masks, groups, KINDS[self.labels].most)
         kind = kind_of(self, max(2, 1 + max(int(mask[mask != VOID].max()) for mask in truth)))
         featurizer = fresh_featurizer(self, threads)
         folder = checkpoint_folder(checkpoint)
@@ -190,12 +194,15 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
                     ("logistic",) if self.learner == "likelihood" else (),
                 )  # fmt: skip
                 chosen = choose(problems, truth, plan, groups)
+            # A copy takes what was learned, so that an interrupt leaves this one as it was.
+            made = copy.copy(self)
+            made._keep(featurizer, chosen, kind)
+            made.card_ = card_of(made, truth)
         except Interrupted:
             raise  # training has said what it leaves
         except KeyboardInterrupt:
             raise Interrupted(farewell(folder)) from None
-        self._keep(featurizer, chosen, kind)
-        self.card_ = card_of(self, truth)
+        self._become(made)
         return self
 
     def _problems(
@@ -215,7 +222,7 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
             )
 
     def _keep(self, featurizer: Featurizer, chosen: Chosen, kind: Kind) -> None:
-        """Put all that was learned in place at once, after everything went well."""
+        """Put all that was learned in place."""
         result = chosen.result
         self._kind = kind
         self.featurizer_ = featurizer
@@ -231,42 +238,15 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         self.judged_ = chosen.judged
         self.classes_ = np.arange(kind.n_labels, dtype=np.uint8)
 
-    def predict(self, images: Sequence[Any], decision: str = "map") -> list[Mask]:
-        """Give the mask of every image.
-
-        Parameters
-        ----------
-        images : images or samples
-            The box and the seeds of a sample hold: its pixels outside of the box are 0, its seeds
-            have their labels.
-        decision : "map", "iou" or "count"
-            The labels of the exact minimum cut (surrogate labels: the most probable label of each
-            pixel before calibration; unordered ones: the end of expansion moves); or of the
-            largest expected IoU (the mean over the labels within an image) or with the expected
-            areas, by the calibrated probabilities.
-
-        Returns
-        -------
-        list of (h, w) uint8 arrays of labels
-        """
-        self._check_fitted()
-        check_decision(decision)
-        samples = read_samples(images)
-        if decision == "map":
-            return self._each(samples, lambda problem, w, kind: kind.mask(problem, w))
-        return self._decide(samples, decision)
-
-    def _each(self, samples: Sequence[Sample], solve: Callable[..., T]) -> list[T]:
-        """solve(problem, w, kind) of every sample, in order."""
+    def _problem(self, sample: Sample) -> Problem:
         kind = self._kind
+        return problem_of(sample, self.featurizer_, None, kind.edges, kind.envelope is not None)
 
-        def one(sample: Sample) -> T:
-            regions = kind.envelope is not None
-            problem = problem_of(sample, self.featurizer_, None, kind.edges, regions)
-            return solve(problem, self.w_, kind)
+    def _mask(self, sample: Sample) -> Mask:
+        return self._kind.mask(self._problem(sample), self.w_)
 
-        with Workers(self._threads()) as workers:
-            return workers.map(one, samples)
+    def _least(self, sample: Sample) -> NDArray[np.float64]:
+        return self._kind.least(self._problem(sample), self.w_)
 
     def _check_parameters(self) -> None:
         check_parameters(self)

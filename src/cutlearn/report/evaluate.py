@@ -9,15 +9,14 @@ draws of images would put it.
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy.typing as npt
 
+from cutlearn.bootstrap import Spread, bootstrap, ratio
 from cutlearn.errors import InputError
-from cutlearn.metrics import Confusion, Spread, bootstrap, confusions, total
-from cutlearn.report.probabilities import Beliefs
+from cutlearn.metrics import Confusion, confusions, iou_of, stack_tables
+from cutlearn.report.probabilities import Beliefs, calibration_error_of
 
 
 @dataclass(frozen=True)
@@ -144,18 +143,13 @@ def evaluation_of(
                      *table.area(label))
         for name, table in zip(names, tables)
     )  # fmt: skip
-
-    def relative(drawn: Sequence[Confusion]) -> float:
-        true = sum(table.area(label)[0] for table in drawn)
-        wrong = sum(table.count_error(label) for table in drawn)
-        return wrong / true if true else (math.inf if wrong else 0.0)
-
+    off = [table.count_error(label) for table in known]
     return Evaluation(
         images,
-        bootstrap(known, lambda drawn: total(drawn).iou(label)),
+        bootstrap(stack_tables(known), lambda sums: iou_of(sums, label)),
         bootstrap([table.pixel_error() for table in known]),
-        bootstrap([table.count_error(label) for table in known]),
-        bootstrap(known, relative),
+        bootstrap(off),
+        bootstrap([(wrong, table.area(label)[0]) for wrong, table in zip(off, known)], ratio),
         *_believed(believed),
     )
 
@@ -166,7 +160,7 @@ def _believed(believed: Sequence[Beliefs]) -> tuple[Spread, ...]:
     if not known:
         return ()
     return (
-        bootstrap(known, lambda drawn: reduce(add, drawn).calibration_error()),
+        bootstrap([part.bins for part in known], calibration_error_of),
         bootstrap([part.mean_log_likelihood() for part in known]),
     )
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cutlearn.bootstrap import Spread
 from cutlearn.errors import clean
-from cutlearn.metrics import VOID, Spread, confusion
 from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.report.displays import (
     COLORS,
@@ -31,60 +29,13 @@ from cutlearn.report.displays import (
 from cutlearn.report.displays_probability import ReliabilityDisplay, RocDisplay
 from cutlearn.report.displays_shape import ShapesDisplay
 from cutlearn.report.evaluate import Evaluation
-from cutlearn.report.panels import Picture, belief_panels, drawing, photograph, ramps, stride_of
-from cutlearn.report.probabilities import Beliefs, entropy
+from cutlearn.report.gallery import Shown
+from cutlearn.report.panels import Picture, belief_panels, drawing, photograph, ramps
+from cutlearn.report.probabilities import Beliefs
 from cutlearn.shape.frame import Frame
 
 MOST_WEIGHTS = 12
 CHART = (3.8, 3.8)
-
-
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """An image of the page, with what is true of it and what the model says.
-
-    Parameters
-    ----------
-    name : str
-    image : (h, w) or (h, w, 3) array
-    truth, mask : (h, w) labels
-        True ones, with 255 for void, and predicted ones.
-    belief : (h, w, L) array or None
-        Probabilities, if the model has any.
-    """
-
-    name: str
-    image: npt.NDArray[Any]
-    truth: npt.NDArray[Any]
-    mask: npt.NDArray[Any]
-    belief: npt.NDArray[Any] | None = None
-
-
-def against_the_rest(part: Shown, label: int) -> Shown:
-    """Give an image of several labels as one of two: the label, and all others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutlearn.report.page import Shown, against_the_rest
-    >>> part = Shown("a", np.zeros((1, 3)), np.array([[0, 2, 255]]), np.array([[2, 2, 1]]))
-    >>> seen = against_the_rest(part, 2)
-    >>> [array.tolist() for array in (seen.truth, seen.mask)]
-    [[[0, 1, 255]], [[1, 1, 0]]]
-    """
-    truth = np.where(part.truth == VOID, VOID, part.truth == label)
-    belief = part.belief
-    if belief is not None:
-        belief = np.stack([1 - belief[..., label], belief[..., label]], axis=-1)
-    return Shown(part.name, part.image, truth, (part.mask == label).astype(np.uint8), belief)
-
-
-def worth_a_look(figures: Evaluation, most: int = 6) -> list[int]:
-    """Choose images to show: the worst, the best, and even steps of rank between them."""
-    known = [i for i, image in enumerate(figures.images) if not math.isnan(image.iou)]
-    known.sort(key=lambda i: (figures.images[i].iou, i))
-    steps = np.linspace(0, len(known) - 1, min(most, len(known))).round().astype(int)
-    return [known[k] for k in steps]
 
 
 def page(
@@ -102,7 +53,7 @@ def page(
     model : Segmenter or BoltzmannSegmenter, fitted
     figures : Evaluation
     shown : sequence of Shown
-        The images that get a row of pictures; `worth_a_look` chooses them.
+        The images that get a row of pictures; a `Gallery` chooses them.
     believed : sequence of Beliefs
         Of all images, if the model has probabilities.
 
@@ -115,7 +66,7 @@ def page(
         "model.html",
         title=title,
         headlines=headlines(figures, believed),
-        rows=[(part.name, _verdict(part), panels(part)) for part in shown],
+        rows=[(part.name, part.verdict, panels(part)) for part in shown],
         colors={kind: "rgb({}, {}, {})".format(*color) for kind, color in COLORS.items()},
         charts=charts(model, figures, believed),
         learned=learned(model),
@@ -162,18 +113,15 @@ def headlines(figures: Evaluation, believed: Sequence[Beliefs]) -> list[tuple[st
 
 def panels(part: Shown) -> list[Picture]:
     """Give the pictures of one image: itself, its errors, probability and doubt."""
-    step = stride_of(part.truth.shape)
-    image, truth, mask = (a[::step, ::step] for a in (part.image, part.truth, part.mask))
-    base = rgb(image)
+    base = rgb(part.image)
     found = [
         Picture(photograph(base), "image"),
-        Picture(photograph(errors_over(base, truth, mask)), "mask"),
+        Picture(photograph(errors_over(base, part.truth, part.mask)), "mask"),
     ]
     if part.belief is not None:
-        sure, doubt = belief_panels(part.belief[::step, ::step])
-        bits = float(entropy(part.belief).mean())
+        sure, doubt = belief_panels(np.stack([1 - part.belief, part.belief], axis=-1))
         found.append(Picture(photograph(sure), "probability"))
-        found.append(Picture(photograph(doubt), f"doubt, {bits:.2f} bits a pixel"))
+        found.append(Picture(photograph(doubt), f"doubt, {part.bits:.2f} bits a pixel"))
     return found
 
 
@@ -216,14 +164,6 @@ def shapes(model: Any, shown: Sequence[Shown]) -> Picture | None:
     masks = [Frame(size, part.truth.shape[:2]).labels(part.truth) == 1 for part in shown]
     display = ShapesDisplay.from_model(model, np.stack(masks)).plot()
     return Picture(drawing(display.figure_, "png"), "filters, samples, completed masks")
-
-
-def _verdict(part: Shown) -> str:
-    table = confusion(part.truth, part.mask)
-    true, found = table.area()
-    void = float((part.truth == VOID).mean())
-    grey = f", {void:.0%} not annotated (grey)" if void else ""
-    return f"IoU {table.iou():.1%}, area {found} of {true} pixels{grey}"
 
 
 def _percent(spread: Spread) -> tuple[str, str]:

@@ -77,8 +77,7 @@ class Beliefs:
 
     def calibration_error(self) -> float:
         """Give the expected calibration error; nan if all pixels are void."""
-        n = self.bins[0].sum()
-        return float(np.abs(self.bins[1] - self.bins[2]).sum() / n) if n else float("nan")
+        return float(calibration_error_of(self.bins))
 
     def mean_log_likelihood(self) -> float:
         """Give the mean of log q of the true label; nan if all pixels are void."""
@@ -105,6 +104,13 @@ class Beliefs:
         """Bins as samples: labels, scores, weights."""
         label, bin_ = np.nonzero(self.curve)
         return label, bin_.astype(np.float64), self.curve[label, bin_]
+
+
+def calibration_error_of(bins: Floats) -> Floats:
+    """Give the expected calibration error of bins (..., 3, 15), as `Beliefs` has them."""
+    pixels, believed, true = np.moveaxis(bins, -2, 0)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.abs(believed - true).sum(axis=-1) / pixels.sum(axis=-1))
 
 
 def beliefs(truth: npt.ArrayLike, probability: npt.ArrayLike, label: int = 1) -> Beliefs:

@@ -1,0 +1,204 @@
+"""The maps from min-marginals to probabilities, by name: the one place that knows which there are.
+
+    temperature   q_d = softmax(-s Phi_d + b), with s > 0, and b_0 = 0
+    isotonic      q_dk ~ f_k(min over j != k of Phi_d(j) - Phi_d(k)), f_k rising, brought to sum 1
+    None          q_d = softmax(-Phi_d)
+
+b is there because a bias may be shifted for IoU or trained for areas. Another map is a class with a
+name in `CALIBRATIONS`; parameters, fits and model files ask it.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.uint8]
+Plain = dict[str, Any]
+Arrays = dict[str, Floats]
+
+# The surest that isotonic steps can be: what held-out pixels never showed may still happen.
+EDGE = 1e-4
+# How far the scale and the offsets may go where the held-out labels are separated perfectly.
+FARTHEST = 10.0
+
+
+class Map(ABC):
+    """From min-marginals, (..., L), to probabilities that sum to 1."""
+
+    name: ClassVar[str | None]
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, least: Floats, labels: Mask, weight: Floats) -> Self:
+        """Learn the map from pixels of held-out images.
+
+        Parameters
+        ----------
+        least : (n, L) min-marginals, finite
+        labels : (n,) true labels
+        weight : (n,)
+            What a pixel counts; they sum to 1.
+        """
+
+    @abstractmethod
+    def probabilities(self, least: Floats) -> Floats:
+        """Give the probabilities; a min-marginal that is infinite has none."""
+
+    @abstractmethod
+    def to_plain(self) -> tuple[Plain, Arrays]:
+        """Give what a model file keeps: plain values, and tensors by name."""
+
+    @classmethod
+    @abstractmethod
+    def from_plain(cls, plain: Plain, arrays: Arrays, n_labels: int) -> Self:
+        """Read what `to_plain` gave; whatever does not fit raises ValueError or TypeError."""
+
+
+class Temperature(Map):
+    """One scale for all labels, and an offset for each.
+
+    Parameters
+    ----------
+    scale, offsets : float, (L,)
+        s and b.
+    """
+
+    name: ClassVar[str | None] = "temperature"
+
+    def __init__(self, scale: float, offsets: Floats) -> None:
+        self.scale, self.offsets = scale, offsets
+
+    @classmethod
+    def fit(cls, least: Floats, labels: Mask, weight: Floats) -> Self:
+        """Take the s and b of the largest likelihood."""
+        return cls(*_temperature(_relative(least), labels, weight))
+
+    def probabilities(self, least: Floats) -> Floats:
+        """Give softmax(-s Phi + b)."""
+        return _normal(_softmax(self.offsets - self.scale * _relative(least)))
+
+    def to_plain(self) -> tuple[Plain, Arrays]:
+        """Give s and b."""
+        return {"scale": self.scale, "offsets": self.offsets.tolist()}, {}
+
+    @classmethod
+    def from_plain(cls, plain: Plain, arrays: Arrays, n_labels: int) -> Self:
+        """Read s and b."""
+        scale, offsets = np.array(plain["scale"]), np.array(plain["offsets"])
+        good = {scale.dtype, offsets.dtype} == {np.dtype(np.float64)} and not arrays
+        good = good and scale.shape == () and bool(0 < scale < math.inf)
+        if not good or offsets.shape != (n_labels,) or not np.isfinite(offsets).all():
+            raise ValueError("a temperature that cannot be used")
+        return cls(float(scale), offsets)
+
+
+class Softmax(Temperature):
+    """Nothing is learned: s = 1, b = 0."""
+
+    name = None
+
+    @classmethod
+    def fit(cls, least: Floats, labels: Mask, weight: Floats) -> Self:
+        """Leave the min-marginals as they are."""
+        return cls(1.0, np.zeros(least.shape[-1]))
+
+
+class Isotonic(Map):
+    """A rising function of the margin for each label.
+
+    Parameters
+    ----------
+    steps : L arrays (2, m)
+        The points of every f_k: margins and probabilities.
+    """
+
+    name = "isotonic"
+
+    def __init__(self, steps: tuple[Floats, ...]) -> None:
+        self.steps = steps
+
+    @classmethod
+    def fit(cls, least: Floats, labels: Mask, weight: Floats) -> Self:
+        """Take the rising functions that are nearest to the labels."""
+        every = range(least.shape[-1])
+        return cls(tuple(_isotonic(margin_of(least, k), labels == k, weight) for k in every))
+
+    def probabilities(self, least: Floats) -> Floats:
+        """Give f of the margins, brought to sum 1."""
+        parts = [np.interp(margin_of(least, k), *f) for k, f in enumerate(self.steps)]
+        return _normal(np.where(np.isinf(least), 0.0, np.stack(parts, axis=-1)))
+
+    def to_plain(self) -> tuple[Plain, Arrays]:
+        """Give the points by label."""
+        return {}, {str(k): step for k, step in enumerate(self.steps)}
+
+    @classmethod
+    def from_plain(cls, plain: Plain, arrays: Arrays, n_labels: int) -> Self:
+        """Read the points."""
+        good = arrays.keys() == {str(k) for k in range(n_labels)}
+        for step in arrays.values():
+            shaped = step.dtype == np.float64 and step.ndim == 2 and len(step) == 2 and step.size
+            good &= bool(shaped) and bool(np.isfinite(step).all() and (np.diff(step) >= 0).all())
+            good &= bool(shaped) and bool((step[1] > 0).all() and (step[1] < 1).all())
+        if not good:
+            raise ValueError("isotonic steps that cannot be used")
+        return cls(tuple(arrays[str(k)] for k in range(n_labels)))
+
+
+CALIBRATIONS: dict[str | None, type[Map]] = {
+    kind.name: kind for kind in (Temperature, Isotonic, Softmax)
+}
+
+
+def margin_of(least: Floats, label: int) -> Floats:
+    """Give min over j != label of Phi(j) - Phi(label): how clearly the label wins."""
+    others = np.delete(least, label, axis=-1).min(axis=-1)
+    return np.asarray(others - least[..., label])
+
+
+def _normal(q: Floats) -> Floats:
+    return np.asarray(q / q.sum(axis=-1, keepdims=True))
+
+
+def _relative(least: Floats) -> Floats:
+    return np.asarray(least - least.min(axis=-1, keepdims=True))
+
+
+def _softmax(logits: Floats) -> Floats:
+    e = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(e / e.sum(axis=-1, keepdims=True))
+
+
+def _temperature(relative: Floats, labels: Mask, weight: Floats) -> tuple[float, Floats]:
+    """The s and b of the largest likelihood."""
+    from scipy.optimize import minimize
+
+    n_labels = relative.shape[1]
+    # In units of the typical distance between labels the search does not depend on scales.
+    unit = 1.0 / (float(weight @ relative.max(axis=1)) or 1.0)
+    hit = labels[:, None] == np.arange(n_labels)
+
+    def cost(x: Floats) -> tuple[float, Floats]:
+        s = unit * math.exp(x[0])
+        logits = np.concatenate([[0.0], x[1:]]) - s * relative
+        q = _softmax(logits)
+        loss = -float(weight @ np.log(np.maximum(q[hit], 1e-300)))
+        residual = weight[:, None] * (q - hit)
+        return loss, np.concatenate([[-s * (residual * relative).sum()], residual[:, 1:].sum(0)])
+
+    start = np.zeros(n_labels)
+    found = minimize(cost, start, jac=True, method="L-BFGS-B",
+                     bounds=[(-FARTHEST, FARTHEST)] * n_labels).x  # fmt: skip
+    return unit * math.exp(found[0]), np.concatenate([[0.0], found[1:]])
+
+
+def _isotonic(margin: Floats, hit: NDArray[np.bool_], weight: Floats) -> Floats:
+    """The points of the rising function that is nearest to the labels."""
+    from sklearn.isotonic import IsotonicRegression
+
+    model = IsotonicRegression(y_min=EDGE, y_max=1 - EDGE).fit(margin, hit, weight)
+    return np.stack([model.X_thresholds_, model.y_thresholds_]).astype(np.float64)

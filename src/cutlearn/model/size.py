@@ -1,0 +1,101 @@
+"""The size at which a model works: samples and masks brought to it, answers painted back.
+
+Everything between is at the model's own size, `min_side`, and everything that goes in or comes out
+at that of the image. What a person has settled holds at both.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.errors import InputError
+from cutlearn.images.resize import (
+    Shape,
+    resize_channels,
+    resize_image,
+    resize_labels,
+    side_shape,
+)
+from cutlearn.images.sample import FREE, Sample
+
+# An image is not made larger than this, whatever a model asks for.
+MOST_PIXELS = 1 << 24
+
+
+def worked_shape(shape: Shape, min_side: int | None) -> Shape:
+    """Give the rows and columns at which an image of this shape is worked."""
+    if min_side is None:
+        return shape
+    made = side_shape(shape, min_side)
+    if made[0] * made[1] > max(MOST_PIXELS, shape[0] * shape[1]):
+        raise InputError(
+            f"min_side: {min_side} found for an image of {shape[0]} x {shape[1]} pixels, which "
+            f"would become {made[0]} x {made[1]}; at most {MOST_PIXELS} pixels were wanted. Use a "
+            "smaller min_side."
+        )
+    return made
+
+
+def at_side(sample: Sample, min_side: int | None) -> Sample:
+    """Give a sample at the size at which it is worked; at that size it stays itself."""
+    shape = worked_shape(sample.shape, min_side)
+    if shape == sample.shape:
+        return sample
+    return Sample(
+        resize_image(sample.image, shape),
+        None if sample.box is None else _box_at(sample.box, sample.shape, shape),
+        None if sample.seeds is None else _seeds_at(sample.seeds, shape),
+        None if sample.extra is None else resize_channels(sample.extra, shape),
+    )
+
+
+def mask_at_side(mask: NDArray[np.uint8], min_side: int | None) -> NDArray[np.uint8]:
+    """Give a mask at the size at which its image is worked."""
+    return resize_labels(mask, worked_shape((mask.shape[0], mask.shape[1]), min_side))
+
+
+def painted(labels: NDArray[np.uint8], sample: Sample) -> NDArray[np.uint8]:
+    """Give labels at the sample's own size: those of the nearest pixel, settled ones exact."""
+    if labels.shape == sample.shape:
+        return labels
+    made, fixed = resize_labels(labels, sample.shape), sample.fixed()
+    return np.where(fixed == FREE, made, fixed).astype(np.uint8)
+
+
+def painted_beliefs(q: NDArray[np.float32], sample: Sample) -> NDArray[np.float32]:
+    """Give probabilities (h, w, L) at the sample's own size: interpolated, settled ones exact."""
+    if q.shape[:2] == sample.shape:
+        return q
+    made, fixed = resize_image(q, sample.shape), sample.fixed()
+    settled = fixed != FREE
+    made[settled] = np.eye(q.shape[-1], dtype=np.float32)[fixed[settled]]
+    return made
+
+
+def _box_at(box: tuple[int, int, int, int], old: Shape, new: Shape) -> tuple[int, int, int, int]:
+    """The box with every pixel that it touches, so that no part of the object is cut off."""
+    down, across = new[0] / old[0], new[1] / old[1]
+    top, left = math.floor(box[0] * down), math.floor(box[1] * across)
+    return (
+        top, left,
+        min(new[0], max(top + 1, math.ceil(box[2] * down))),
+        min(new[1], max(left + 1, math.ceil(box[3] * across))),
+    )  # fmt: skip
+
+
+def _seeds_at(seeds: NDArray[np.int16], shape: Shape) -> NDArray[np.int16]:
+    """Seeds at another size; none is lost between rows, and pixels whose seeds differ are free."""
+    rows, columns = (
+        ((np.arange(new) + 0.5) * old / new).astype(np.intp) for new, old in zip(shape, seeds.shape)
+    )
+    made = seeds[np.ix_(rows, columns)]
+    marked = np.nonzero(seeds != FREE)
+    place = tuple(
+        ((part + 0.5) * new / old).astype(np.intp)
+        for part, new, old in zip(marked, shape, seeds.shape)
+    )
+    least, most = np.full(shape, 255, np.int16), np.full(shape, FREE, np.int16)
+    np.minimum.at(least, place, seeds[marked])
+    np.maximum.at(most, place, seeds[marked])
+    return np.where(most == FREE, made, np.where(least == most, most, FREE)).astype(np.int16)
