@@ -119,10 +119,7 @@ class Maxflow {
     if (depth < 0) return false;
     if (depth == top_[side]) ++top_[side];
     scan_.swap(active_[side].at(depth));
-    if ((scans_ += scan_.size()) >= kScans) {
-      scans_ = 0;
-      allow_interrupt();
-    }
+    if ((scans_ += scan_.size()) >= kScans) scans_ = 0, allow_interrupt();
     for (const Id u : scan_) {
       if (level_[u] == sign<side> * depth && scan<side>(u, depth)) continue;
       // It sank while it waited or was scanned; at the top it waits already (T3).
@@ -295,13 +292,10 @@ class Maxflow {
   // Else `nearest` is the least depth among the neighbours in the grid that could be a parent.
   template <Side side>
   bool find_parent(Id v, Id depth, Id& nearest) {
-    if constexpr (D > 0) {
-      if (nearest >= kDeep) [[unlikely]] {
-        if (find_deep_parent<side>(v, depth, nearest)) return true;
-      } else if (find_grid_parent<side>(v, depth, nearest)) {
+    if constexpr (D > 0)
+      if (nearest < kDeep ? find_grid_parent<side>(v, depth, nearest)
+                          : find_deep_parent<side>(v, depth, nearest))
         return true;
-      }
-    }
     if constexpr (Net::has_arcs) {
       // Arcs before current_ were found useless for this depth: a node with very many arcs must
       // not look at all of them each time it loses its parent.

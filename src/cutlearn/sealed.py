@@ -1,8 +1,9 @@
 """Sealed files: arrays and plain values in one file that tells when it was changed.
 
-A sealed file is safetensors whose metadata holds one JSON text, under the key of its kind, and a
-digest of that text and of every array: name, type, shape and bytes. Reading executes nothing, and
-a file with one wrong bit is refused. The digest shows damage; it is no signature, so whoever reads
+A sealed file is safetensors whose metadata holds one entry, under the key of its kind: a digest and
+a JSON text, the digest being that of the text and of every array: name, type, shape and bytes (one
+entry, because safetensors writes several in any order). Reading executes nothing, and a file with
+one wrong bit is refused. The digest shows damage; it is no signature, so whoever reads
 a file checks its numbers as well.
 """
 
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from cutlearn.store import atomic_write
 
 Arrays = dict[str, NDArray[Any]]
-SEAL = "digest"
+DIGITS = 64  # of the digest, in front of the text
 # Bytes of names and values; a real file has some thousands. JSON takes 20 times as much in memory.
 MOST_HEADER = 8 * 2**20
 
@@ -56,9 +57,8 @@ def sealed_bytes(key: str, text: str, arrays: Arrays) -> bytes:
         name: np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
         for name, array in sorted(arrays.items())
     }
-    made: bytes = safetensors.numpy.save(
-        whole, metadata={key: text, SEAL: digest_of(key, text, whole)}
-    )
+    sealed = f"{digest_of(key, text, whole)} {text}"
+    made: bytes = safetensors.numpy.save(whole, metadata={key: sealed})
     return made
 
 
@@ -88,17 +88,20 @@ def load_sealed(path: str | os.PathLike[str], key: str) -> tuple[dict[str, Any],
             arrays = {name: file.get_tensor(name) for name in names}
         if not ours:
             raise ForeignError("a safetensors file of something else")
-        if not metadata.keys() <= {key, SEAL}:
+        if len(metadata) > 1:
             raise ValueError("metadata that no such file has")
         text = metadata[key]
-        if SEAL in metadata and metadata[SEAL] != digest_of(key, text, arrays):
-            raise ValueError("its digest does not fit its content")
+        sealed = not text.startswith("{")
+        if sealed:
+            digest, text = text[:DIGITS], text[DIGITS + 1 :]
+            if digest != digest_of(key, text, arrays):
+                raise ValueError("its digest does not fit its content")
         header = json.loads(text, parse_constant=_no_constant)
     except (safetensors.SafetensorError, TypeError, RecursionError) as error:
         raise ValueError(str(error)) from error
     if not isinstance(header, dict):
         raise ForeignError("a file of something else")
-    return header, arrays, SEAL in metadata
+    return header, arrays, sealed
 
 
 def digest_of(key: str, text: str, arrays: Arrays) -> str:

@@ -1,17 +1,14 @@
 """A loss is a part of the model file: loaded models can be calibrated, cloned, fitted again."""
 
-import json
-
 import numpy as np
 import pytest
-import safetensors
-import safetensors.numpy
 from sklearn.base import clone
 
 import cutlearn as cl
 from cutlearn.images import cells, pasture
 from cutlearn.learn.image_loss import Loss
 from cutlearn.model.files import KEY
+from cutlearn.sealed import load_sealed, save_sealed
 
 WORLDS = [cells(seed, (32, 32)) for seed in range(4)]
 WORLDS[2] = cells(2, (32, 40))
@@ -88,13 +85,10 @@ def test_a_loss_that_cannot_be_kept_is_told_and_asked_for_again(loss, tmp_path):
 
 
 def rewritten(path, tmp_path, loss):
-    with safetensors.safe_open(str(path), framework="numpy") as file:
-        header = json.loads(file.metadata()[KEY])
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    header, arrays, _ = load_sealed(path, KEY)
     header["parameters"]["loss"] = loss
-    out = tmp_path / "changed"
-    out.write_bytes(safetensors.numpy.save(arrays, metadata={KEY: json.dumps(header)}))
-    return out
+    save_sealed(tmp_path / "changed", KEY, header, arrays)
+    return tmp_path / "changed"
 
 
 def test_files_that_kept_its_description_only_can_be_calibrated(tmp_path):

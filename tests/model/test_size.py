@@ -15,6 +15,7 @@ from cutlearn.images import cells, read_folder, read_image, read_values
 from cutlearn.images.resize import resize_image, resize_labels
 from cutlearn.model.files import KEY
 from cutlearn.model.size import at_side
+from cutlearn.sealed import load_sealed
 from small_folders import make_folders
 
 FAST = ["--features", "linear", "--C", "10", "--tol", "0.05", "--jobs", "1"]
@@ -87,9 +88,7 @@ def test_a_loaded_model_gives_the_answers_of_the_command_line(asked):
 @pytest.mark.parametrize("version", [1, 2])
 def test_old_files_that_have_it_in_their_card_keep_it(asked, tmp_path, version):
     root, images, _ = asked
-    with safetensors.safe_open(str(root / "m"), framework="numpy") as file:
-        header = json.loads(file.metadata()[KEY])
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    header, arrays, _ = load_sealed(root / "m", KEY)
     del header["parameters"]["min_side"]
     header["card"]["min_side"] = 20
     header["version"] = version

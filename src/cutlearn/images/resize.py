@@ -12,11 +12,11 @@ import numpy.typing as npt
 from PIL import Image
 
 from cutlearn.errors import InputError, quoted
-from cutlearn.images.read import MAX_PIXELS
 
 Shape = tuple[int, int]
-# The smaller side of a square with a quarter of the pixels that an image may have.
 MOST_SIDE = 4096
+# An image is not enlarged beyond this, whatever a model asks for: features need much memory.
+MOST_MADE = 1 << 22
 
 
 def side_shape(shape: Shape, min_side: int) -> Shape:
@@ -42,10 +42,10 @@ def side_shape(shape: Shape, min_side: int) -> Shape:
         )
     factor = min_side / min(shape)
     rows, columns = max(1, round(shape[0] * factor)), max(1, round(shape[1] * factor))
-    if rows * columns > MAX_PIXELS:
+    if rows * columns > max(MOST_MADE, shape[0] * shape[1]):
         raise InputError(
             f"min_side: {min_side} found for an image of {shape[0]} x {shape[1]} pixels, which "
-            f"would get {rows} x {columns}; at most {MAX_PIXELS} pixels were wanted. "
+            f"would become {rows} x {columns}; at most {MOST_MADE} pixels were wanted. "
             "Use a smaller number."
         )
     return rows, columns

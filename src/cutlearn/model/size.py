@@ -9,7 +9,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.errors import InputError
 from cutlearn.images.resize import (
     Shape,
     resize_channels,
@@ -19,22 +18,10 @@ from cutlearn.images.resize import (
 )
 from cutlearn.images.sample import FREE, Sample
 
-# An image is not made larger than this, whatever a model asks for.
-MOST_PIXELS = 1 << 24
-
 
 def worked_shape(shape: Shape, min_side: int | None) -> Shape:
     """Give the rows and columns at which an image of this shape is worked."""
-    if min_side is None:
-        return shape
-    made = side_shape(shape, min_side)
-    if made[0] * made[1] > max(MOST_PIXELS, shape[0] * shape[1]):
-        raise InputError(
-            f"min_side: {min_side} found for an image of {shape[0]} x {shape[1]} pixels, which "
-            f"would become {made[0]} x {made[1]}; at most {MOST_PIXELS} pixels were wanted. Use a "
-            "smaller min_side."
-        )
-    return made
+    return shape if min_side is None else side_shape(shape, min_side)
 
 
 def at_side(sample: Sample, min_side: int | None) -> Sample:
