@@ -21,6 +21,7 @@ from cutlearn.checks import (
     fixed_labels,
     float_array,
     label_array,
+    listed,
     shape_of,
 )
 from cutlearn.energy.envelope import Envelope
@@ -278,6 +279,7 @@ def _regions(
     envelopes: Sequence[Envelope], n: int
 ) -> tuple[tuple[NDArray[np.generic], ...], float, float]:
     """The envelopes as the core wants them, their constant, and a bound of the rounding."""
+    envelopes = listed("envelopes", envelopes)
     if not envelopes:
         return (), 0.0, 0.0
     for c, e in enumerate(envelopes):

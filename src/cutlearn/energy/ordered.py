@@ -9,13 +9,13 @@ was given and shares no code with `minimize`.
 """
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, Self, cast
+from typing import NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
-from cutlearn.checks import MOST_NODES, edge_array, float_array, ordered_labels, shape_of
+from cutlearn.checks import MOST_NODES, edge_array, float_array, listed, ordered_labels, shape_of
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
@@ -84,7 +84,7 @@ class OrderedEnergy:
         u = label_costs(unary, (3, 4))
         L = u.shape[-1]
         slices = grid_slices(u.shape[:-1], connectivity)
-        given = list(cast(Sequence[Any], tables))
+        given = listed("tables", tables)
         if all(np.shape(row) == (L,) for row in given):  # the rows of one table
             given = [tables] * len(slices)
         if len(given) != len(slices):

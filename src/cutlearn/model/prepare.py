@@ -7,7 +7,7 @@ a run that goes on does not compute them again, and a run on other data is refus
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.checks import as_array, listed, path_of
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID
@@ -53,7 +54,10 @@ def read_training(
     """Check images, their masks and groups; give samples and uint8 masks of labels and 255."""
     samples = read_samples(images)
     given = _listed("masks", masks)
-    for name, found in (("masks", given), ("groups", given if groups is None else groups)):
+    shared = given if groups is None else listed("groups", groups)
+    if groups is not None and not all(isinstance(name, Hashable) for name in shared):
+        raise InputError("groups: lists or arrays found; a word or number for each image wanted.")
+    for name, found in (("masks", given), ("groups", shared)):
         if len(found) != len(samples):
             raise InputError(
                 f"{name}: {len(found)} found for {len(samples)} images; one for each wanted. "
@@ -72,7 +76,7 @@ def read_training(
 
 
 def _read_mask(mask: Any, shape: tuple[int, int], where: str, most_labels: int) -> Mask:
-    found = np.asarray(mask)
+    found = as_array(where, mask)
     if found.shape != shape:
         raise InputError(
             f"{where}: shape {found.shape} found; the image's {shape} was wanted. "
@@ -107,7 +111,7 @@ def checkpoint_folder(path: str | os.PathLike[str] | None) -> Path | None:
     """Give the folder for checkpoints, made when missing."""
     if path is None:
         return None
-    folder = Path(path)
+    folder = path_of("checkpoint", path)
     if folder.exists() and not folder.is_dir():
         raise InputError(
             f"{folder}: a file found; a folder for checkpoints was wanted. Name another."

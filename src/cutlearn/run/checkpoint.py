@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.checks import path_of
 from cutlearn.errors import InputError, quoted
 from cutlearn.sealed import Arrays, load_sealed, save_sealed
 
@@ -24,14 +25,15 @@ class Interrupted(KeyboardInterrupt):
     """A long run was stopped by the keyboard; the message tells what is saved and how to go on."""
 
 
-def check_place(path: str | Path) -> None:
-    """Refuse, before work starts, a path where no checkpoint can be written."""
-    place = Path(path)
+def check_place(path: str | Path) -> Path:
+    """Refuse, before work starts, a path where no checkpoint can be written; give it."""
+    place = path_of("checkpoint", path)
     if place.is_dir() or not place.parent.is_dir():
         raise InputError(
             f"{path}: a folder, or a file in a folder that does not exist, found; the name of a "
             "file in an existing folder wanted for the checkpoint. Make the folder first."
         )
+    return place
 
 
 def fingerprint(settings: str, arrays: Iterable[NDArray[Any] | None]) -> str:
