@@ -358,8 +358,8 @@ def write_mask(
     if object_value is not None:
         if not is_one_of(object_value, range(1, 256)) or array.max() > 1:
             raise InputError(
-                f"{path}: labels up to {array.max()} and object_value={quoted(object_value)} found; labels "
-                "0 and 1 without void, and a value from 1 to 255, were wanted. "
+                f"{path}: labels up to {array.max()} and object_value={quoted(object_value)} "
+                "found; labels 0 and 1 without void, and a value from 1 to 255, were wanted. "
                 "Leave object_value out."
             )
         array = array * np.uint8(object_value)

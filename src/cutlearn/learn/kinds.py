@@ -110,8 +110,8 @@ def kind_of(
     if kind == "binary":
         if not is_one_of(n_labels, (None, 2)):
             raise InputError(
-                f"n_labels: {quoted(n_labels)} found with binary labels; 2 wanted. Choose kind='ordered' "
-                "or 'unordered'."
+                f"n_labels: {quoted(n_labels)} found with binary labels; 2 wanted. Choose "
+                "kind='ordered' or 'unordered'."
             )
         return Binary(loss, normalize, envelope)
     if envelope is not None:

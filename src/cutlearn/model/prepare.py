@@ -21,7 +21,13 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID
 from cutlearn.images.sample import Sample, as_sample
 from cutlearn.learn.steps import Step
-from cutlearn.run.checkpoint import fingerprint, load_checkpoint, refuse_other, save_checkpoint
+from cutlearn.run.checkpoint import (
+    fingerprint,
+    load_checkpoint,
+    refuse_other,
+    restoring,
+    save_checkpoint,
+)
 from cutlearn.run.progress import Progress, begins
 
 Mask = NDArray[np.uint8]
@@ -177,9 +183,11 @@ def _restore(file: Path, mark: str, featurizer: Featurizer) -> list[NDArray[np.f
     values, arrays = load_checkpoint(file, KIND)
     refuse_other(file, values.get("mark"), mark, "the features of other images")
     fitted = {n.removeprefix("fitted."): a for n, a in arrays.items() if n.startswith("fitted.")}
-    made = Featurizer.from_arrays(fitted, values["described"], featurizer.n_jobs)
+    with restoring(file):
+        made = Featurizer.from_arrays(fitted, values["described"], featurizer.n_jobs)
+        nodes = [arrays[f"nodes.{i}"] for i in range(int(values["images"]))]
     featurizer.__dict__.update(made.__dict__)
-    return [arrays[f"nodes.{i}"] for i in range(int(values["images"]))]
+    return nodes
 
 
 def _fingerprint(

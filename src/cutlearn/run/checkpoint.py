@@ -5,7 +5,8 @@ nothing; a damaged or foreign file, or one of an older version, gets one sentenc
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,20 @@ def refuse_other(path: str | Path, found: object, wanted: str, what: str) -> Non
             f"{path}: {what} or settings found; that of this run wanted. Remove it to start anew, "
             "or name another place."
         )
+
+
+@contextmanager
+def restoring(path: str | Path) -> Iterator[None]:
+    """Turn what goes wrong while a checkpoint is taken over into one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InputError(
+            f"{path}: a checkpoint whose parts do not fit each other found ({quoted(error)}); one "
+            "written by an unfinished run wanted. Remove it to start anew."
+        ) from error
 
 
 def save_checkpoint(path: str | Path, kind: str, values: dict[str, Any], arrays: Arrays) -> None:
