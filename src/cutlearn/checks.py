@@ -6,12 +6,16 @@ out of here belongs to the library, so that nothing changes when the caller writ
 later, not even from another thread while the core is at work on it.
 """
 
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.errors import InputError, quoted
+from cutlearn.errors import InputError, clean, quoted
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 MOST_NODES = 2**31 - 64  # the core counts in 32 bits
@@ -20,7 +24,7 @@ MOST_EDGES = 2**30 - 64  # each is two arcs
 
 def float_array(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """C-ordered float64 array; refuses what is not real numbers."""
-    array = _array(name, values)
+    array = as_array(name, values)
     if array.dtype.kind not in "fiub":
         raise InputError(
             f"{name}: dtype {array.dtype} found; real numbers are needed. Convert it to float."
@@ -32,7 +36,7 @@ def float_array(name: str, values: ArrayLike) -> NDArray[np.float64]:
 
 def given_shape(name: str, values: ArrayLike) -> tuple[int, ...]:
     """The shape of what was given, before anything of it is copied."""
-    return _array(name, values).shape
+    return as_array(name, values).shape
 
 
 def few_enough(name: str, values: ArrayLike, most: int, what: str) -> None:
@@ -47,7 +51,7 @@ def few_enough(name: str, values: ArrayLike, most: int, what: str) -> None:
 
 def index_array(name: str, values: ArrayLike, below: int) -> NDArray[np.int64]:
     """C-ordered int64 array with 0 <= values < below."""
-    array = _array(name, values)
+    array = as_array(name, values)
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
@@ -89,7 +93,7 @@ def fixed_labels(fixed: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.
     """Flat int8 array of -1 (free), 0 or 1, or an empty one where nothing is fixed."""
     if fixed is None:
         return np.empty(0, np.int8)
-    array = _array("fixed", fixed)
+    array = as_array("fixed", fixed)
     shape_of("fixed", array, shape, "the shape of the labels")
     return label_array("fixed", array, lowest=-1).ravel()
 
@@ -123,6 +127,56 @@ def edge_array(edges: ArrayLike | None, n: int) -> NDArray[np.int64]:
     return pairs
 
 
+def as_array(name: str, values: ArrayLike) -> NDArray[Any]:
+    """The values as numpy takes them; refuses what is no array, such as rows of unequal length."""
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{name}: not an array of numbers ({clean(str(error), 200)}).") from error
+
+
+def is_one_of(value: object, choices: Iterable[Any]) -> bool:
+    """Whether a value of any type, an array too, is one of these words or numbers."""
+    return isinstance(value, str | int | np.integer | NoneType) and value in tuple(choices)
+
+
+def one_of(name: str, value: Any, choices: Iterable[Any], advice: str = "") -> None:
+    """Refuse a value that is none of these."""
+    known = list(choices)
+    if not is_one_of(value, known):
+        wanted = " or ".join(map(repr, known))
+        raise InputError(f"{name}: {quoted(value)} found; {wanted} wanted.{advice}")
+
+
+def listed(name: str, values: Any) -> list[Any]:
+    """The values as a list; refuses text, tables and what has no parts."""
+    sized = hasattr(values, "__len__") and np.iterable(values)
+    if not sized or isinstance(values, str | bytes | dict | set):
+        raise InputError(f"{name}: {quoted(values)} found; a list wanted.")
+    return list(values)
+
+
+def instance(name: str, value: Any, wanted: type) -> None:
+    """Refuse what is no object of a class."""
+    if not isinstance(value, wanted):
+        raise InputError(f"{name}: {quoted(value)} found; a {wanted.__name__} wanted.")
+
+
+def path_of(name: str, value: Any) -> Path:
+    """The path of a file or folder."""
+    if not isinstance(value, str | bytes | os.PathLike):
+        raise InputError(f"{name}: {quoted(value)} found; the name of a file or folder wanted.")
+    told = os.fsdecode(value)
+    if "\0" in told:
+        raise InputError(f"{name}: {quoted(told)} found; a name without zero bytes wanted.")
+    return Path(told)
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a real number; True and False are none."""
+    return isinstance(value, int | float | np.integer | np.floating) and type(value) is not bool
+
+
 def whole_number(name: str, value: Any, low: int, high: int) -> int:
     """The value as an int, low <= value <= high; True and False are no numbers."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -135,8 +189,7 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int:
 
 def real_number(name: str, value: Any, low: float, high: float) -> float:
     """The value as a float, low <= value <= high."""
-    real = isinstance(value, int | float | np.integer | np.floating) and type(value) is not bool
-    if not real or not low <= value <= high:
+    if not is_number(value) or not low <= value <= high:
         raise InputError(
             f"{name}: {quoted(value)} found; a number from {low:g} to {high:g} wanted."
         )
@@ -144,7 +197,7 @@ def real_number(name: str, value: Any, low: float, high: float) -> float:
 
 
 def _ranged(name: str, labels: ArrayLike, lowest: int, highest: int) -> NDArray[Any]:
-    array = _array(name, labels)
+    array = as_array(name, labels)
     if array.dtype.kind not in "iub":
         raise InputError(f"{name}: dtype {array.dtype} found; integer labels are needed.")
     if array.size and (array.min() < lowest or array.max() > highest):
@@ -159,11 +212,3 @@ def _owned(array: NDArray[Any], dtype: type[Scalar], given: object) -> NDArray[S
     """C-ordered array of a type that shares no memory with what was given."""
     shared = array is given or array.base is not None
     return np.array(array, dtype=dtype, order="C", copy=True if shared else None)
-
-
-def _array(name: str, values: ArrayLike) -> NDArray[Any]:
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise InputError(f"{name}: not an array of numbers ({error}).") from error
-    return array

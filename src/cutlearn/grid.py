@@ -3,11 +3,15 @@
 The core never lists them; these functions do it for people and for tests.
 """
 
+import math
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn import _core
-from cutlearn.errors import InputError
+from cutlearn.checks import MOST_NODES, is_one_of, listed, whole_number
+from cutlearn.errors import InputError, quoted
 
 CONNECTIVITY = {2: (4, 8), 3: (6, 18, 26)}
 
@@ -16,10 +20,11 @@ def grid_offsets(ndim: int, connectivity: int) -> list[tuple[int, ...]]:
     """The forward directions, nearest first: (0, 1), (1, 0), (1, 1), (1, -1) for 8 neighbours."""
     if ndim not in CONNECTIVITY:
         raise InputError(f"shape: {ndim} dimensions found; 2 or 3 wanted for a grid.")
-    if connectivity not in CONNECTIVITY[ndim]:
-        allowed = " or ".join(map(str, CONNECTIVITY[ndim]))
+    allowed = CONNECTIVITY[ndim]
+    if not is_one_of(connectivity, allowed):
         raise InputError(
-            f"connectivity: {connectivity} found; {allowed} wanted on a grid of {ndim} dimensions."
+            f"connectivity: {quoted(connectivity)} found; {' or '.join(map(str, allowed))} wanted "
+            f"on a grid of {ndim} dimensions."
         )
     return [tuple(o[3 - ndim :]) for o in _core.forward_offsets(connectivity)]
 
@@ -45,11 +50,22 @@ def grid_edges(shape: tuple[int, ...], connectivity: int) -> list[NDArray[np.int
     >>> [e.tolist() for e in cl.grid_edges((2, 2), 4)]
     [[[0, 1], [2, 3]], [[0, 2], [1, 3]]]
     """
-    nodes = np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
+    shape = checked_shape(shape)
+    nodes = np.arange(math.prod(shape)).reshape(shape)
     return [
         np.stack([nodes[tail].ravel(), nodes[head].ravel()], axis=1)
         for tail, head in grid_slices(shape, connectivity)
     ]
+
+
+def checked_shape(shape: Any) -> tuple[int, ...]:
+    """The shape of a grid, whole numbers, with no more nodes than can be counted."""
+    sides = listed("shape", shape)
+    if not 2 <= len(sides) <= 3:
+        raise InputError(f"shape: {len(sides)} dimensions found; 2 or 3 wanted for a grid.")
+    sizes = tuple(whole_number("shape", side, 0, MOST_NODES) for side in sides)
+    whole_number("shape: number of nodes", math.prod(sizes), 0, MOST_NODES)
+    return sizes
 
 
 def grid_slices(
@@ -93,6 +109,6 @@ def direction_features(shape: tuple[int, ...], connectivity: int) -> list[NDArra
     >>> [f.tolist() for f in cl.direction_features((1, 3), 4)]
     [[[1.0, 0.0], [1.0, 0.0]], []]
     """
-    counts = grid_edge_counts(shape, connectivity)
+    counts = grid_edge_counts(checked_shape(shape), connectivity)
     every = np.eye(len(counts), dtype=np.float32)
     return [np.repeat(row[None], count, axis=0) for row, count in zip(every, counts)]

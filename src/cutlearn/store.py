@@ -12,6 +12,7 @@ import re
 import secrets
 from pathlib import Path
 
+from cutlearn.checks import path_of
 from cutlearn.errors import InputError
 
 # The name of a temporary file of ours; older ones do not tell whose they are.
@@ -49,7 +50,7 @@ def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
     ...     (Path(folder) / "note.txt").read_bytes()
     b'whole'
     """
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path_of("path", path)))
     if not target.parent.is_dir():
         raise InputError(f"{path}: its folder does not exist; an existing one was wanted. Make it.")
     if target.is_dir():

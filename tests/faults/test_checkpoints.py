@@ -51,3 +51,23 @@ def test_a_run_does_not_go_on_from_a_flipped_checkpoint(tmp_path):
     file.write_bytes(bytes(changed))
     with pytest.raises(InputError, match="Remove it to start anew"):
         train(problems, truth, **settings)
+
+
+WRONG_PARTS = {
+    "train": lambda arrays: arrays.pop("planes"),
+    "train, counts": lambda arrays: arrays.update(counts=np.array([10**15] * 4)),
+    "train, steps": lambda arrays: arrays.update(steps=np.zeros((0, 11))),
+    "train, rounds": lambda arrays: arrays.update(rounds=np.full((1, 4), 10**6, np.int32)),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_PARTS)
+def test_a_sealed_checkpoint_whose_parts_do_not_fit_is_refused(tmp_path, wrong):
+    problems, truth = tiny_set(np.random.default_rng(11), images=4)[:2]
+    settings = {"C": 30.0, "tol": 0.1, "groups": 1, "checkpoint": tmp_path / "run"}
+    train(problems, truth, **settings)
+    values, arrays = load_checkpoint(tmp_path / "run", "train")
+    WRONG_PARTS[wrong](arrays)
+    save_checkpoint(tmp_path / "run", "train", values, arrays)
+    with pytest.raises(InputError, match="Remove it to start anew"):
+        train(problems, truth, **settings)

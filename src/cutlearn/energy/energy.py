@@ -24,6 +24,7 @@ from cutlearn.checks import (
     float_array,
     given_shape,
     label_array,
+    listed,
     shape_of,
 )
 from cutlearn.energy.envelope import Envelope
@@ -297,6 +298,7 @@ def _regions(
     envelopes: Sequence[Envelope], n: int
 ) -> tuple[tuple[NDArray[np.generic], ...], float, float]:
     """The envelopes as the core wants them, their constant, and a bound of the rounding."""
+    envelopes = listed("envelopes", envelopes)
     if not envelopes:
         return (), 0.0, 0.0
     for c, e in enumerate(envelopes):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.checks import MOST_NODES, finite, float_array, index_array
+from cutlearn.checks import MOST_NODES, as_array, finite, float_array, index_array
 from cutlearn.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -60,7 +60,7 @@ class Envelope:
         intercepts: ArrayLike,
         weights: ArrayLike | None = None,
     ) -> None:
-        nodes = np.asarray(members)
+        nodes = as_array("members", members)
         if nodes.dtype == np.bool_:
             nodes = np.flatnonzero(nodes)
         index = index_array("members", nodes, MOST_NODES).ravel()

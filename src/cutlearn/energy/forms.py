@@ -18,13 +18,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.checks import finite, float_array
+from cutlearn.checks import finite, float_array, one_of, whole_number
 from cutlearn.energy.envelope import Envelope
 from cutlearn.errors import InputError
 
 Form = Literal["samples", "slopes", "curvatures"]
 Per = Literal["region", "node"]
 Floats = NDArray[np.float64]
+MOST_LINES = 10_000
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,9 @@ class EnvelopeSpec:
     per: Per = "region"
 
     def __post_init__(self) -> None:
-        if self.lines != int(self.lines) or self.lines < 1:
-            raise InputError(f"lines: {self.lines!r} found; a whole number >= 1 wanted.")
-        for name, value, allowed in (
-            ("form", self.form, get_args(Form)),
-            ("per", self.per, get_args(Per)),
-        ):
-            if value not in allowed:
-                raise InputError(f"{name}: {value!r} found; one of {', '.join(allowed)} wanted.")
+        whole_number("lines", self.lines, 1, MOST_LINES)
+        one_of("form", self.form, get_args(Form))
+        one_of("per", self.per, get_args(Per))
 
     def features(self, p: ArrayLike) -> Floats:
         """The features of fractions p in [0, 1]: shape of p + (K + 1,)."""

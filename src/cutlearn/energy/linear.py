@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.checks import float_array, instance
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.envelope import Envelope
 from cutlearn.energy.forms import Envelopes, EnvelopeSpec, specs_of
@@ -64,6 +65,7 @@ class Layout:
 
 def layout_of(problem: Problem, envelope: Envelopes = None) -> Layout:
     """Give the slices of w for a problem."""
+    instance("problem", problem, Problem)
     nodes, size = problem.n_node_features, problem.n_weights
     specs = specs_of(envelope, len(problem.regions))
     ends = [size, *(size + np.cumsum([spec.lines + 1 for spec in specs])).tolist()]
@@ -73,7 +75,7 @@ def layout_of(problem: Problem, envelope: Envelopes = None) -> Layout:
 
 def checked_weights(w: ArrayLike, size: int) -> Vector:
     """Check w (finite, of the right length) and give it as float64."""
-    array = np.asarray(w, dtype=np.float64)
+    array = float_array("w", w)
     if array.shape != (size,) or not np.isfinite(array).all():
         raise InputError(
             f"w: shape {array.shape} found; {size} finite weights wanted: node, edge, envelope. "

@@ -15,6 +15,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.checks import as_array, instance
 from cutlearn.energy.linear import checked_weights
 from cutlearn.energy.ordered import OrderedEnergy
 from cutlearn.errors import InputError
@@ -100,7 +101,8 @@ def label_layout(problem: Problem, n_labels: int, ordered: bool = True) -> Label
 
 def n_labels_of(problem: Problem, w: ArrayLike) -> int:
     """Give L, from the length L F + G L^2 of w."""
-    size = np.asarray(w).size
+    instance("problem", problem, Problem)
+    size = as_array("w", w).size
     for L in range(2, 256):
         if L * problem.n_node_features + problem.n_edge_features * L * L == size:
             return L

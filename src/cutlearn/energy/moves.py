@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.checks import edge_array, finite, ordered_labels, shape_of
+from cutlearn.checks import edge_array, finite, listed, ordered_labels, shape_of
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.envelope import Envelope
 from cutlearn.energy.ordered import cost_tables, label_costs
@@ -143,7 +143,8 @@ class _Field:
         self.edges = edge_array(edges, len(self.unary))
         self.tables, self.each = cost_tables("tables", tables, (len(self.edges),), L)
         finite("tables", self.tables)
-        self.envelopes = [_checked(c, pair, L, len(self.unary)) for c, pair in enumerate(envelopes)]
+        pairs = listed("envelopes", envelopes)
+        self.envelopes = [_checked(c, pair, L, len(self.unary)) for c, pair in enumerate(pairs)]
 
     def value(self, y: Labels) -> float:
         """E of a labelling, evaluated term by term."""

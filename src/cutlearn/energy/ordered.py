@@ -10,7 +10,7 @@ was given and shares no code with `minimize`.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NoReturn, Self, cast
+from typing import NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from cutlearn.checks import (
     edge_array,
     float_array,
     given_shape,
+    listed,
     ordered_labels,
     shape_of,
 )
@@ -92,7 +93,7 @@ class OrderedEnergy:
         u = label_costs(unary, (3, 4))
         L = u.shape[-1]
         slices = grid_slices(u.shape[:-1], connectivity)
-        given = list(cast(Sequence[Any], tables))
+        given = listed("tables", tables)
         if all(np.shape(row) == (L,) for row in given):  # the rows of one table
             given = [tables] * len(slices)
         if len(given) != len(slices):

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.checks import real_number, whole_number
+from cutlearn.checks import instance, real_number, whole_number
 from cutlearn.features.context import add_context
 from cutlearn.features.describe import Bank, Image, Stack
 from cutlearn.features.filters import Float32, enlarge, reduce
@@ -144,6 +144,8 @@ def fit_questions(
     -------
     T of Boosted, and for each image its out-of-fold logits by question and stage
     """
+    instance("recipe", recipe, Recipe)
+    whole_number("random_state", seed, 0, 2**32 - 1)  # scikit-learn's own bound
     questions = masks[0].shape[2]
     models: list[Boosted] = []
     maps: list[Answers] = [[] for _ in images]

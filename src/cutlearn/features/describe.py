@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
+from cutlearn.checks import one_of
 from cutlearn.errors import InputError
 from cutlearn.features.filters import (
     DIRECTIONS,
@@ -142,6 +143,8 @@ class Bank:
         The scale brings the median photograph's shorter side near 300 pixels, the median
         micrograph to 400,000 pixels or fewer.
         """
+        one_of("kind", kind, ("auto", *KINDS))
+        one_of("position", position, ("auto", True, False))
         if kind == "auto":
             kind = "microscopy" if all(is_grey(image) for image in images) else "photograph"
         if position == "auto":

@@ -332,7 +332,11 @@ class Featurizer:
         return mode
 
     def _seed(self) -> int:
-        return 0 if self.random_state is None else int(self.random_state)
+        return (
+            0
+            if self.random_state is None
+            else whole_number("random_state", self.random_state, 0, 2**64 - 1)
+        )
 
     def _need(self) -> _Fitted:
         if self._fitted is None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.checks import as_array, float_array, listed
 from cutlearn.errors import InputError
 from cutlearn.features.describe import Image
 from cutlearn.features.filters import Float32
@@ -20,7 +21,7 @@ Pair = tuple[Image, Float32 | None]
 
 def read_image(given: Any, extra: npt.NDArray[Any] | None, where: str) -> Pair:
     """Image and extra array of an image or of a sample (anything with .image and .extra)."""
-    image = np.asarray(getattr(given, "image", given))
+    image = as_array(where, getattr(given, "image", given))
     if extra is None:
         extra = getattr(given, "extra", None)
     if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3)):
@@ -30,6 +31,8 @@ def read_image(given: Any, extra: npt.NDArray[Any] | None, where: str) -> Pair:
         )
     if 0 in image.shape:
         raise InputError(f"{where}: no pixels found; one or more wanted. Leave it out.")
+    if image.dtype.kind not in "fiub":
+        raise InputError(f"{where}: {image.dtype} values found; numbers in [0, 1] were wanted.")
     if image.dtype == np.uint8:
         image = image.astype(np.float32) / np.float32(255)
     picture = np.ascontiguousarray(image, np.float32)
@@ -43,7 +46,7 @@ def read_image(given: Any, extra: npt.NDArray[Any] | None, where: str) -> Pair:
 
 def read_extra(extra: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> Float32:
     """An extra array as (h, w, e) float32; (h, w) counts as one channel."""
-    made = np.ascontiguousarray(extra, np.float32)
+    made = float_array(f"{where}: extra", extra).astype(np.float32)
     made = made[..., None] if made.ndim == 2 else made
     if made.ndim != 3 or made.shape[:2] != shape or made.shape[2] == 0:
         raise InputError(
@@ -63,6 +66,8 @@ def read_training(
     extra: Sequence[npt.NDArray[Any]] | None,
 ) -> tuple[list[Pair], list[npt.NDArray[np.uint8]]]:
     """All training images and masks; all that is wrong is told at once."""
+    images, masks = listed("images", images), listed("masks", masks)
+    extra = None if extra is None else listed("extra", extra)
     if len(images) == 0:
         raise InputError("images: none found; at least one with a mask was wanted.")
     for name, found in (("masks", masks), ("extra", images if extra is None else extra)):
@@ -93,7 +98,7 @@ def read_training(
 
 
 def _read_mask(mask: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> npt.NDArray[np.uint8]:
-    found = np.asarray(mask)
+    found = as_array(where, mask)
     found = found[..., None] if found.ndim == 2 else found
     if found.ndim != 3 or found.shape[:2] != shape or found.shape[2] == 0:
         raise InputError(f"{where}: shape {np.shape(mask)} found; the image's {shape} was wanted.")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.checks import as_array
 from cutlearn.errors import InputError
 from cutlearn.features.regions import checked_indices, families_of
 from cutlearn.grid import grid_edge_counts, grid_edges
@@ -227,7 +228,7 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _float(name: str, value: ArrayLike) -> NDArray[Any]:
-    array = np.asarray(value)
+    array = as_array(name, value)
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name}: {array.dtype} values found; numbers wanted. Convert them.")
     array = array.astype(np.float32 if array.dtype == np.float32 else np.float64, copy=False)
@@ -308,8 +309,9 @@ def _checked_grid_features(value: Any, counts: list[int]) -> NDArray[Any]:
 
 
 def _checked_fixed(value: ArrayLike, n: int) -> NDArray[np.int8]:
-    array = np.asarray(value).reshape(-1)
-    if array.size != n or not np.isin(array, np.arange(-1, 127)).all():
+    array = as_array("fixed", value).reshape(-1)
+    known = array.dtype.kind in "iubf" and np.isin(array, np.arange(-1, 127)).all()
+    if array.size != n or not known:
         raise InputError(
             f"fixed: {array.size} values found for {n} nodes, each to be -1 (free) or a label; "
             "one a node wanted. Give -1 where nothing is known."

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.checks import real_number
+from cutlearn.checks import as_array, finite, float_array, real_number
 from cutlearn.errors import InputError, quoted
 
 KINDS = ("slic", "felzenszwalb")
@@ -105,8 +105,13 @@ def superpixels(image: ArrayLike, kind: str = "slic", size: float = SIZE) -> NDA
     np.int32(6)
     """
     checked_families([(kind, size)])
-    picture = np.asarray(image, np.float32)
+    picture = float_array("image", image).astype(np.float32)
     colour = picture.ndim == 3
+    if picture.ndim not in (2, 3) or not picture.size or (colour and picture.shape[2] != 3):
+        raise InputError(
+            f"image: shape {picture.shape} found; (h, w) or (h, w, 3) with a pixel wanted."
+        )
+    finite("image", np.asarray(picture, np.float64))
     if not colour:
         picture = picture[..., None]
     wanted = max(1, round(picture.shape[0] * picture.shape[1] / size))
@@ -208,7 +213,7 @@ def _of_lists(value: Sequence[Any], n: int, name: str) -> Family:
 
 def checked_indices(name: str, value: ArrayLike, n: int) -> NDArray[np.int32]:
     """Check node indices and give them as int32."""
-    array = np.asarray(value)
+    array = as_array(name, value)
     if array.size == 0:
         return array.astype(np.int32)
     if array.dtype.kind not in "iu":

@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from cutlearn.errors import InputError, shown
+from cutlearn.checks import as_array, float_array, is_one_of, path_of, whole_number
+from cutlearn.errors import InputError, quoted, shown
 from cutlearn.images.read import MAX_BYTES, MAX_PIXELS, FloatImage, read_image, read_values
 from cutlearn.metrics import VOID
 from cutlearn.store import atomic_write
@@ -168,6 +169,15 @@ def read_folder(
     ...     folder.names, bool((folder.labels(0) == world.labels).all())
     (('a',), True)
     """
+    images = path_of("images", images)
+    masks = None if masks is None else path_of("masks", masks)
+    for name, value, low, high in (
+        ("object_value", object_value, 0, 65_535),
+        ("void_value", void_value, -65_535, 65_535),
+        ("n_labels", n_labels, 2, 65_536),
+    ):
+        if value is not None and not (name == "object_value" and is_one_of(value, ["nonzero"])):
+            whole_number(name, value, low, high)
     if object_value is not None and object_value == void_value:
         raise InputError(
             f"object_value: {object_value} found, and the same for void_value; two values were "
@@ -338,7 +348,7 @@ def write_mask(
     ...     read_values(Path(folder) / "a.png").tolist()
     [[0, 255]]
     """
-    array = np.asarray(labels)
+    array = as_array(shown(path_of("path", path)), labels)
     fits = array.ndim == 2 and array.size > 0 and array.dtype.kind in "iub"
     if not fits or array.min() < 0 or array.max() > 255:
         raise InputError(
@@ -346,10 +356,10 @@ def write_mask(
             "from 0 to 255 were wanted. Give one label a pixel."
         )
     if object_value is not None:
-        if not 1 <= object_value <= 255 or array.max() > 1:
+        if not is_one_of(object_value, range(1, 256)) or array.max() > 1:
             raise InputError(
-                f"{path}: labels up to {array.max()} and object_value={object_value} found; labels "
-                "0 and 1 without void, and a value from 1 to 255, were wanted. "
+                f"{path}: labels up to {array.max()} and object_value={quoted(object_value)} "
+                "found; labels 0 and 1 without void, and a value from 1 to 255, were wanted. "
                 "Leave object_value out."
             )
         array = array * np.uint8(object_value)
@@ -376,7 +386,7 @@ def write_probability(path: str | os.PathLike[str], probability: npt.ArrayLike) 
     ...     read_image(Path(folder) / "p.png").tolist()
     [[0.0, 1.0]]
     """
-    array = np.asarray(probability, np.float64)
+    array = float_array(shown(path_of("path", path)), probability)
     # Written so that NaN fails the test as well.
     if array.ndim != 2 or not array.size or not (array.min() >= 0 and array.max() <= 1):
         raise InputError(

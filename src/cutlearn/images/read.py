@@ -12,7 +12,6 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy.typing as npt
 import tifffile
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from cutlearn.checks import as_array, path_of, whole_number
 from cutlearn.errors import InputError, clean, shown
 from cutlearn.images.limits import (
     check_inflated,
@@ -66,7 +66,7 @@ def as_image(image: npt.ArrayLike | Image.Image, where: str = "image") -> FloatI
     """
     if isinstance(image, Image.Image):
         image = np.asarray(_plain(ImageOps.exif_transpose(image)))
-    array = np.asarray(image)
+    array = as_array(where, image)
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     if not (array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))) or not array.size:
@@ -222,10 +222,11 @@ def _content(
     source: str | os.PathLike[str] | bytes, where: str | None, max_bytes: int
 ) -> tuple[bytes, str]:
     """The bytes of a file and how to call it; the size is asked before reading."""
+    whole_number("max_bytes", max_bytes, 0, 2**63)
     if isinstance(source, bytes):
         name, size = where or "image", len(source)
     else:
-        path = Path(source)
+        path = path_of("image", source)
         name = where or shown(path)
         if not path.is_file():
             raise InputError(f"{name}: no such file; an image file was wanted. Check the path.")
@@ -264,6 +265,7 @@ def _decoding(name: str) -> Iterator[None]:
 
 def _decode(data: bytes, name: str, max_pixels: int, colors: bool) -> Array:
     """Pixels of a file, (h, w) or (h, w, channels), rotated as its tag says."""
+    whole_number("max_pixels", max_pixels, 0, 2**63)
     if data[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
         found = _decode_deep_tiff(data, name, max_pixels)
         if found is not None:

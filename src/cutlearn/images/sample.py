@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from cutlearn.errors import InputError
+from cutlearn.checks import as_array
+from cutlearn.errors import InputError, quoted
 from cutlearn.images.read import as_image
 
 FREE = -1
@@ -139,21 +140,21 @@ def _own(array: npt.NDArray[Any], given: object) -> npt.NDArray[Any]:
 
 
 def _box(box: Any, shape: tuple[int, int]) -> tuple[int, int, int, int]:
-    values = np.asarray(box)
+    values = as_array("box", box)
     whole = values.shape == (4,) and values.dtype.kind in "iuf" and bool((values % 1 == 0).all())
     if whole:
         top, left, bottom, right = (int(v) for v in values)
         if 0 <= top < bottom <= shape[0] and 0 <= left < right <= shape[1]:
             return top, left, bottom, right
     raise InputError(
-        f"box: {box} found; whole numbers (top, left, bottom, right) with top < bottom and "
+        f"box: {quoted(box)} found; whole numbers (top, left, bottom, right) with top < bottom and "
         f"left < right within {shape[0]} rows and {shape[1]} columns were wanted. "
         "Put rows before columns."
     )
 
 
 def _seeds(seeds: Any, shape: tuple[int, int]) -> npt.NDArray[np.int16]:
-    array = np.asarray(seeds)
+    array = as_array("seeds", seeds)
     if array.shape != shape or array.dtype.kind != "i":
         raise InputError(
             f"seeds: an array of shape {array.shape} and type {array.dtype} found; signed integers "
@@ -169,7 +170,7 @@ def _seeds(seeds: Any, shape: tuple[int, int]) -> npt.NDArray[np.int16]:
 
 
 def _extra(extra: Any, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
-    array = np.asarray(extra)
+    array = as_array("extra", extra)
     if array.ndim == 2:
         array = array[:, :, None]
     if array.ndim != 3 or array.shape[:2] != shape or array.dtype.kind not in "fiub":

@@ -31,7 +31,7 @@ from cutlearn.learn.steps import (
     rows_to_steps,
     steps_to_rows,
 )
-from cutlearn.run.checkpoint import load_checkpoint, refuse_other, save_checkpoint
+from cutlearn.run.checkpoint import load_checkpoint, refuse_other, restoring, save_checkpoint
 from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
@@ -220,10 +220,11 @@ class Ascent:
         assert self.file is not None
         values, arrays = load_checkpoint(self.file, KIND)
         refuse_other(self.file, values.get("digest"), self.digest, OTHER)
-        self.mover.restore(arrays)
-        self.w, self.best_w, self.last_w = arrays["w"], arrays["best_w"], arrays["last_w"]
-        self.steps = rows_to_steps(arrays["steps"])
-        self.best, self.rest = self.steps[-1].best, self.steps[-1].relative_gap
+        with restoring(self.file):
+            self.mover.restore(arrays)
+            self.w, self.best_w, self.last_w = arrays["w"], arrays["best_w"], arrays["last_w"]
+            self.steps = rows_to_steps(arrays["steps"])
+            self.best, self.rest = self.steps[-1].best, self.steps[-1].relative_gap
 
 
 def _starts(layout: AnyLayout, seen: Sequence[Evidence], w: Vector) -> list[Vector]:

@@ -10,9 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.checks import is_one_of
 from cutlearn.energy.forms import Envelopes
 from cutlearn.energy.linear import constraints_of
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import Problem
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.labels import (
@@ -97,18 +98,20 @@ def kind_of(
     labels: Sequence[ArrayLike],
 ) -> Kind:
     """Give the kind of a name; without n_labels, L is one more than the largest label found."""
-    if kind == "surrogate":
+    if is_one_of(kind, ("surrogate",)):
         raise InputError(
             "kind: 'surrogate' found with a max-margin learner; a likelihood wanted there. "
             "Choose learner='likelihood', or kind='unordered'."
         )
-    if kind not in KINDS:
-        raise InputError(f"The 'kind' parameter must be one of {KINDS}. Got {kind!r} instead.")
+    if not is_one_of(kind, KINDS):
+        raise InputError(
+            f"The 'kind' parameter must be one of {KINDS}. Got {quoted(kind)} instead."
+        )
     if kind == "binary":
-        if n_labels not in (None, 2):
+        if not is_one_of(n_labels, (None, 2)):
             raise InputError(
-                f"n_labels: {n_labels} found with binary labels; 2 wanted. Choose kind='ordered' "
-                "or 'unordered'."
+                f"n_labels: {quoted(n_labels)} found with binary labels; 2 wanted. Choose "
+                "kind='ordered' or 'unordered'."
             )
         return Binary(loss, normalize, envelope)
     if envelope is not None:
@@ -128,6 +131,6 @@ def kind_of(
     if type(n_labels) is not int or not 2 <= n_labels <= MOST_LABELS:
         raise InputError(
             f"The 'n_labels' parameter must be an integer from 2 to {MOST_LABELS}. "
-            f"Got {n_labels!r} instead."
+            f"Got {quoted(n_labels)} instead."
         )
     return Labels(loss, normalize, n_labels, kind == "ordered")

@@ -21,7 +21,7 @@ from cutlearn.learn.center import Center
 from cutlearn.learn.master import Master
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.steps import OTHER, Settings, Step, TrainResult, rows_to_steps, steps_to_rows
-from cutlearn.run.checkpoint import load_checkpoint, refuse_other, save_checkpoint
+from cutlearn.run.checkpoint import load_checkpoint, refuse_other, restoring, save_checkpoint
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -232,13 +232,14 @@ class Run:
         assert self.file is not None
         values, arrays = load_checkpoint(self.file, KIND)
         refuse_other(self.file, values.get("digest"), self.digest, OTHER)
-        ends = np.cumsum(arrays["counts"])
-        for known, rows in zip(self.pool.planes, np.split(arrays["planes"], ends[:-1])):
-            known.restore(rows)
-        for index in arrays["rounds"]:
-            self._give(index, self.pool.rows(index))
-        self.master.restore(arrays)
-        self.w, self.best_w = arrays["w"], arrays["best_w"]
-        self.steps = rows_to_steps(arrays["steps"])
-        self.best = self.steps[-1].best
-        self.complete, self.confirmed = bool(values["complete"]), bool(values["confirmed"])
+        with restoring(self.file):
+            ends = np.cumsum(arrays["counts"])
+            for known, rows in zip(self.pool.planes, np.split(arrays["planes"], ends[:-1])):
+                known.restore(rows)
+            for index in arrays["rounds"]:
+                self._give(index, self.pool.rows(index))
+            self.master.restore(arrays)
+            self.w, self.best_w = arrays["w"], arrays["best_w"]
+            self.steps = rows_to_steps(arrays["steps"])
+            self.best = self.steps[-1].best
+            self.complete, self.confirmed = bool(values["complete"]), bool(values["confirmed"])

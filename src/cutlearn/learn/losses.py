@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.checks import as_array, float_array, index_array, is_number, is_one_of
 from cutlearn.energy.envelope import Envelope, lower_lines
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, quoted
 from cutlearn.features.regions import families_of
 from cutlearn.learn.image_loss import ImageLoss, LabelLoss, Loss, digest_of, image_weights
 
@@ -40,7 +41,7 @@ class Hamming(Loss):
         self.label_weights = label_weights
         self.pixel_weights = pixel_weights
         if label_weights is not None:
-            given = np.asarray(label_weights, dtype=np.float64)
+            given = float_array("label_weights", label_weights)
             if given.ndim != 1 or not (np.isfinite(given).all() and (given >= 0).all()):
                 raise InputError(
                     f"label_weights: {label_weights} found; finite numbers >= 0 wanted, one for "
@@ -139,14 +140,14 @@ class Count(Loss):
         tolerance: float = 0,
         regions: Sequence[Any] | None = None,
     ) -> None:
-        if side not in SIDES:
+        if not is_one_of(side, SIDES):
             raise InputError(
-                f"The 'side' parameter of Count must be one of {SIDES}. Got {side!r} instead."
+                f"The 'side' parameter of Count must be one of {SIDES}. Got {quoted(side)} instead."
             )
-        if not 0 <= tolerance < np.inf:
+        if not is_number(tolerance) or not 0 <= tolerance < np.inf:
             raise InputError(
                 f"The 'tolerance' parameter of Count must be a finite number >= 0. "
-                f"Got {tolerance!r} instead."
+                f"Got {quoted(tolerance)} instead."
             )
         self.weights = weights
         self.side = side
@@ -272,7 +273,9 @@ class LabelCount(Count):
         tolerance: float = 0,
     ) -> None:
         super().__init__(weights, side, tolerance)
-        self.labels = np.unique(np.atleast_1d(labels)).tolist()
+        self.labels = np.unique(
+            index_array("labels", np.atleast_1d(as_array("labels", labels)), 255)
+        ).tolist()
 
     def __repr__(self) -> str:
         return f"Label{super().__repr__()[:-1]}, {self.labels})"
@@ -366,8 +369,8 @@ def loss_of(loss: str | Loss) -> Loss:
     """Give the loss that a name or a loss means."""
     if isinstance(loss, Loss):
         return loss
-    if loss in NAMED:
+    if is_one_of(loss, NAMED):
         return NAMED[loss]()
     raise InputError(
-        f"The 'loss' parameter must be one of {tuple(NAMED)} or a Loss. Got {loss!r} instead."
+        f"The 'loss' parameter must be one of {tuple(NAMED)} or a Loss. Got {quoted(loss)} instead."
     )

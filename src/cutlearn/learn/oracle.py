@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
+from cutlearn.checks import is_one_of
 from cutlearn.energy.forms import Envelopes, Form
 from cutlearn.energy.linear import Layout, checked_weights, layout_of
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import VOID, Problem, checked_labels
 from cutlearn.learn.image_loss import ImageLoss, Loss
 
@@ -104,9 +105,10 @@ def task_of(
 
 def shares(counted: NDArray[np.bool_], normalize: str) -> tuple[float, float]:
     """Give r_n and s_n of an image with these labelled nodes."""
-    if normalize not in NORMALIZE:
+    if not is_one_of(normalize, NORMALIZE):
         raise InputError(
-            f"The 'normalize' parameter must be one of {NORMALIZE}. Got {normalize!r} instead."
+            f"The 'normalize' parameter must be one of {NORMALIZE}. "
+            f"Got {quoted(normalize)} instead."
         )
     share = 1.0 / int(counted.sum())
     return 1.0 if normalize == "none" else share, share if normalize == "pixels" else 1.0

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.checks import instance, listed
 from cutlearn.energy.forms import Envelopes
 from cutlearn.energy.linear import Layout
 from cutlearn.energy.linear_labels import LabelLayout
@@ -208,7 +209,10 @@ def check_alike(
     problems: Sequence[Problem], labels: Sequence[ArrayLike], envelope: Envelopes
 ) -> None:
     """Refuse lists of different lengths, and images that have not the same features."""
-    if len(problems) == 0:
+    problems, labels = listed("problems", problems), listed("labels", labels)
+    for i, problem in enumerate(problems):
+        instance(f"problems[{i}]", problem, Problem)
+    if not problems:
         raise InputError("problems: none found; at least one wanted. Give annotated images.")
     if len(problems) != len(labels):
         raise InputError(

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.checks import is_number, is_one_of
 from cutlearn.energy.linear import Layout
 from cutlearn.energy.linear_labels import LabelLayout
 from cutlearn.energy.surrogate import SurrogateLayout
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, quoted
 from cutlearn.run.checkpoint import fingerprint
 
 Vector = NDArray[np.float64]
@@ -136,10 +137,15 @@ def settings_of(
 ) -> Settings:
     """Check the settings of a run."""
     known = LEARNERS + LIKELIHOOD
-    if learner not in known:
+    if not is_one_of(learner, known):
         raise InputError(
-            f"The 'learner' parameter must be one of {known}. Got {learner!r} instead."
+            f"The 'learner' parameter must be one of {known}. Got {quoted(learner)} instead."
         )
+    for name, value in (("C", C), ("tol", tol), ("max_steps", max_steps)):
+        if not is_number(value):
+            raise InputError(
+                f"The {name!r} parameter must be a number. Got {quoted(value)} instead."
+            )
     if not C > 0:
         raise InputError(f"The 'C' parameter must be a number > 0. Got {C!r} instead.")
     if math.isinf(C) and learner in ("bundle", "nslack"):
@@ -149,7 +155,7 @@ def settings_of(
         )
     if not tol > 0:
         raise InputError(f"The 'tol' parameter must be a number > 0. Got {tol!r} instead.")
-    if not max_steps >= 1:
+    if not 1 <= max_steps < math.inf:
         raise InputError(
             f"The 'max_steps' parameter must be a number >= 1. Got {max_steps!r} instead."
         )
@@ -158,10 +164,10 @@ def settings_of(
         groups = most
     elif groups is None:
         groups = min(most, MOST_GROUPS)
-    if not 1 <= groups <= most:
+    if not is_number(groups) or not 1 <= groups <= most:
         raise InputError(
             f"The 'groups' parameter must be between 1 and the number of images, {most}. "
-            f"Got {groups!r} instead."
+            f"Got {quoted(groups)} instead."
         )
     return Settings(learner, float(C), float(tol), int(groups), int(max_steps))
 

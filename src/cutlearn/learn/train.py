@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.checks import float_array, is_one_of, listed
 from cutlearn.energy.forms import Envelopes
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import Problem
 from cutlearn.learn.ascent import Ascent
 from cutlearn.learn.image_loss import Loss
@@ -106,9 +107,11 @@ def train(
     (True, True)
     """
     if checkpoint is not None:
-        check_place(checkpoint)
+        checkpoint = check_place(checkpoint)
     run: Run | Ascent
-    if learner in LIKELIHOOD:
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback: {quoted(callback)} found; a function of a step wanted.")
+    if is_one_of(learner, LIKELIHOOD):
         _refuse_margin(loss, normalize, constraints, groups, pool)
         setting = settings_of(len(problems), learner, C, tol, groups, max_steps)
         run = Ascent(*bind(problems, labels, envelope, kind, n_labels), setting, checkpoint)
@@ -218,10 +221,15 @@ def _constraints(pool: Pool, given: tuple[ArrayLike, ArrayLike] | None) -> tuple
     rows, least = pool.kind.constraints(pool.tasks[0])
     if given is None:
         return rows, least
-    more = np.atleast_2d(np.asarray(given[0], dtype=np.float64))
-    bound = np.atleast_1d(np.asarray(given[1], dtype=np.float64))
-    if more.shape != (len(bound), pool.n_weights) or not (
-        np.isfinite(more).all() and np.isfinite(bound).all()
+    pair = listed("constraints", given)
+    if len(pair) != 2:
+        raise InputError(f"constraints: {len(pair)} arrays found; G and h wanted, for G w >= h.")
+    more = np.atleast_2d(float_array("constraints: G", pair[0]))
+    bound = np.atleast_1d(float_array("constraints: h", pair[1]))
+    if (
+        bound.ndim != 1
+        or more.shape != (len(bound), pool.n_weights)
+        or not (np.isfinite(more).all() and np.isfinite(bound).all())
     ):
         raise InputError(
             f"constraints: G of shape {more.shape} and h of {bound.shape} found; finite (r, "

@@ -15,7 +15,8 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.errors import InputError
+from cutlearn.checks import is_one_of
+from cutlearn.errors import InputError, quoted
 
 Labels = NDArray[np.uint8]
 Floats = NDArray[np.float64]
@@ -112,10 +113,10 @@ def best_for_count(q: ArrayLike, order: NDArray[np.int64] | None = None) -> Labe
 
 def check_decision(decision: str) -> None:
     """Refuse a decision that does not exist."""
-    if decision not in DECISIONS:
+    if not is_one_of(decision, DECISIONS):
         raise InputError(
-            f"decision: {decision!r} found; one of {DECISIONS} was wanted. Leave it out for the "
-            "minimum of the energy."
+            f"decision: {quoted(decision)} found; one of {DECISIONS} was wanted. Leave it out for "
+            "the minimum of the energy."
         )
 
 

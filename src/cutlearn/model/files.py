@@ -10,13 +10,13 @@ import math
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 from sys import float_info
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.checks import path_of
 from cutlearn.errors import InputError, clean, quoted
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
@@ -121,7 +121,7 @@ def read_header(
         "parameters", "fitted", "card" and what else the estimator writes, as JSON.
     arrays : dict of arrays, empty unless asked for
     """
-    if not Path(path).is_file():
+    if not path_of("path", path).is_file():
         raise InputError(f"{path}: no such file; a model was wanted. Check the name.")
     try:
         header, arrays, sealed = load_sealed(path, KEY)

@@ -7,7 +7,7 @@ a run that goes on does not compute them again, and a run on other data is refus
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.checks import as_array, listed, path_of
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID
 from cutlearn.images.sample import Sample, as_sample
 from cutlearn.learn.steps import Step
-from cutlearn.run.checkpoint import fingerprint, load_checkpoint, refuse_other, save_checkpoint
+from cutlearn.run.checkpoint import (
+    fingerprint,
+    load_checkpoint,
+    refuse_other,
+    restoring,
+    save_checkpoint,
+)
 from cutlearn.run.progress import Progress, begins
 
 Mask = NDArray[np.uint8]
@@ -53,7 +60,10 @@ def read_training(
     """Check images, their masks and groups; give samples and uint8 masks of labels and 255."""
     samples = read_samples(images)
     given = _listed("masks", masks)
-    for name, found in (("masks", given), ("groups", given if groups is None else groups)):
+    shared = given if groups is None else listed("groups", groups)
+    if groups is not None and not all(isinstance(name, Hashable) for name in shared):
+        raise InputError("groups: lists or arrays found; a word or number for each image wanted.")
+    for name, found in (("masks", given), ("groups", shared)):
         if len(found) != len(samples):
             raise InputError(
                 f"{name}: {len(found)} found for {len(samples)} images; one for each wanted. "
@@ -72,7 +82,7 @@ def read_training(
 
 
 def _read_mask(mask: Any, shape: tuple[int, int], where: str, most_labels: int) -> Mask:
-    found = np.asarray(mask)
+    found = as_array(where, mask)
     if found.shape != shape:
         raise InputError(
             f"{where}: shape {found.shape} found; the image's {shape} was wanted. "
@@ -107,7 +117,7 @@ def checkpoint_folder(path: str | os.PathLike[str] | None) -> Path | None:
     """Give the folder for checkpoints, made when missing."""
     if path is None:
         return None
-    folder = Path(path)
+    folder = path_of("checkpoint", path)
     if folder.exists() and not folder.is_dir():
         raise InputError(
             f"{folder}: a file found; a folder for checkpoints was wanted. Name another."
@@ -173,9 +183,11 @@ def _restore(file: Path, mark: str, featurizer: Featurizer) -> list[NDArray[np.f
     values, arrays = load_checkpoint(file, KIND)
     refuse_other(file, values.get("mark"), mark, "the features of other images")
     fitted = {n.removeprefix("fitted."): a for n, a in arrays.items() if n.startswith("fitted.")}
-    made = Featurizer.from_arrays(fitted, values["described"], featurizer.n_jobs)
+    with restoring(file):
+        made = Featurizer.from_arrays(fitted, values["described"], featurizer.n_jobs)
+        nodes = [arrays[f"nodes.{i}"] for i in range(int(values["images"]))]
     featurizer.__dict__.update(made.__dict__)
-    return [arrays[f"nodes.{i}"] for i in range(int(values["images"]))]
+    return nodes
 
 
 def _fingerprint(

@@ -5,13 +5,15 @@ nothing; a damaged or foreign file, or one of an older version, gets one sentenc
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.checks import path_of
 from cutlearn.errors import InputError, quoted
 from cutlearn.sealed import Arrays, load_sealed, save_sealed
 
@@ -24,14 +26,15 @@ class Interrupted(KeyboardInterrupt):
     """A long run was stopped by the keyboard; the message tells what is saved and how to go on."""
 
 
-def check_place(path: str | Path) -> None:
-    """Refuse, before work starts, a path where no checkpoint can be written."""
-    place = Path(path)
+def check_place(path: str | Path) -> Path:
+    """Refuse, before work starts, a path where no checkpoint can be written; give it."""
+    place = path_of("checkpoint", path)
     if place.is_dir() or not place.parent.is_dir():
         raise InputError(
             f"{path}: a folder, or a file in a folder that does not exist, found; the name of a "
             "file in an existing folder wanted for the checkpoint. Make the folder first."
         )
+    return place
 
 
 def fingerprint(settings: str, arrays: Iterable[NDArray[Any] | None]) -> str:
@@ -51,6 +54,20 @@ def refuse_other(path: str | Path, found: object, wanted: str, what: str) -> Non
             f"{path}: {what} or settings found; that of this run wanted. Remove it to start anew, "
             "or name another place."
         )
+
+
+@contextmanager
+def restoring(path: str | Path) -> Iterator[None]:
+    """Turn what goes wrong while a checkpoint is taken over into one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InputError(
+            f"{path}: a checkpoint whose parts do not fit each other found ({quoted(error)}); one "
+            "written by an unfinished run wanted. Remove it to start anew."
+        ) from error
 
 
 def save_checkpoint(path: str | Path, kind: str, values: dict[str, Any], arrays: Arrays) -> None:

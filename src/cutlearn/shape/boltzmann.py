@@ -8,17 +8,19 @@ iterated conditional modes (Algorithm 1 of yang2014) never raise the energy.
 """
 
 from collections.abc import Callable
+from types import NoneType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.checks import finite, fixed_labels, float_array, label_array, shape_of
+from cutlearn.checks import finite, fixed_labels, float_array, label_array, shape_of, whole_number
 from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError
 
 Floats = NDArray[Any]
 Bits = NDArray[np.int8]
+MOST_STARTS = 10**6
 Start = tuple[list[float], Bits, tuple[Bits, ...]]
 
 
@@ -279,10 +281,11 @@ class Boltzmann:
 
     def _starts(self, starts: Any, random_state: Any) -> Bits:
         if isinstance(starts, int | np.integer):
-            if starts < 1:
-                raise InputError(f"starts: {starts} found; one or more wanted.")
+            count = whole_number("starts", starts, 1, MOST_STARTS)
+            if not isinstance(random_state, np.random.Generator | NoneType):
+                whole_number("random_state", random_state, 0, 2**64 - 1)
             rng = np.random.default_rng(0 if random_state is None else random_state)
-            return rng.integers(0, 2, (int(starts), self.c.size), dtype=np.int8)
+            return rng.integers(0, 2, (count, self.c.size), dtype=np.int8)
         h = label_array("starts", starts)
         shape_of("starts", h, (len(h), self.c.size), "one row of h1 a start")
         return h.copy()

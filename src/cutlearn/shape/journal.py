@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.run.checkpoint import load_checkpoint, refuse_other, save_checkpoint
+from cutlearn.run.checkpoint import load_checkpoint, refuse_other, restoring, save_checkpoint
 
 State = dict[str, NDArray[Any]]
 Told = Callable[[int, int, str], None]
@@ -76,9 +76,10 @@ class Journal:
     def _restore(self, file: Path) -> None:
         values, arrays = load_checkpoint(file, KIND)
         refuse_other(file, values.get("mark"), self._mark, "the training of other images")
-        self.rng.bit_generator.state = values["random"]
-        self._done = {str(name): int(done) for name, done in values["done"].items()}
-        self._states = {name: {} for name in self._done}
-        for key, array in arrays.items():
-            name, part = key.split("/")
-            self._states[name][part] = array.copy()
+        with restoring(file):
+            self.rng.bit_generator.state = values["random"]
+            self._done = {str(name): int(done) for name, done in values["done"].items()}
+            self._states = {name: {} for name in self._done}
+            for key, array in arrays.items():
+                name, part = key.split("/")
+                self._states[name][part] = array.copy()
