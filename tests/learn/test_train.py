@@ -10,6 +10,7 @@ import pytest
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features.problem import Problem
 from cutlearn.learn.pool import Pool
+from cutlearn.learn.programs import INEXACT
 from cutlearn.learn.train import path, train
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.run.progress import Progress
@@ -63,7 +64,7 @@ def test_a_tolerance_below_rounding_ends_with_what_is_proved(learner, C):
             warnings.simplefilter("always")
             r = train(problems, truth, learner=learner, C=C, tol=1e-15, max_steps=200)
         assert len(r.steps) < 200
-        assert r.relative_gap <= 1e-9
+        assert r.relative_gap <= INEXACT, "what the QP promises, whatever its version"
         assert r.converged == (not said)
         for warning in said:
             assert "Rounding hides what is better; raise tol" in str(warning.message)
