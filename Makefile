@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 CORE := $(wildcard cpp/*.cpp cpp/*.hpp) CMakeLists.txt
 
-.PHONY: setup demo test lint bench sanitize wheel docs clean
+.PHONY: setup demo test test-machines lint bench sanitize wheel docs clean
 
 setup: .venv/.built
 
@@ -32,6 +32,10 @@ lint: setup
 
 test: lint
 	$(BIN)/python -m pytest -n 2
+
+# OPTIONS='Haswell oldest' for some of them; all take about an hour on two cores.
+test-machines: setup
+	$(BIN)/python scripts/machines.py $(OPTIONS)
 
 # OPTIONS=--quick for a few rows in a minute; the whole table takes about a quarter of an hour.
 bench: .venv/.bench

@@ -72,7 +72,9 @@ def scipy():
 
     def cut(instance):
         n, tail, head, capacity, constant = terminals(instance)
-        arcs = csr_array((capacity.astype(np.int32), (tail, head)), shape=(n + 2, n + 2))
+        # Ends in 32 bits: flows of scipy before 1.14 take no others.
+        ends = tail.astype(np.int32), head.astype(np.int32)
+        arcs = csr_array((capacity.astype(np.int32), ends), shape=(n + 2, n + 2))
         found = maximum_flow(arcs, n, n + 1)
         left = arcs - found.flow
         left.eliminate_zeros()

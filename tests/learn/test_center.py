@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from cutlearn.errors import InputError
 from cutlearn.learn import center
 from cutlearn.learn.center import KEPT, LEVEL, Center, find_centre
-from cutlearn.learn.programs import Program
+from cutlearn.learn.programs import Program, solve_linear, solve_quadratic
 from tiny_problems import full_optimum
 
 D, K = 3, 2
@@ -87,6 +87,73 @@ def test_the_bound_of_the_centre_is_true_and_tight(seed, lam):
 def test_a_level_below_the_minimum_has_no_centre():
     program = random_program(np.random.default_rng(0), 1.0)
     assert find_centre(program, 1e-3, 1e-3, np.zeros(D), np.ones(D)) is None
+
+
+def tangents(rng, lam, far):
+    """Tangents of sum c (w - v)^2 at distances from 1e-3 to 10^far, and v."""
+    d, k, planes = int(rng.integers(2, 10)), int(rng.integers(1, 5)), 40
+    v, c = rng.normal(size=d), 10.0 ** rng.uniform(-1, 1, d)
+    u = rng.normal(size=(planes, d)) * 10.0 ** rng.uniform(-3, far, (planes, 1))
+    b, a = (c * u**2).sum(axis=1) - (2 * c * u) @ v - 2 * (c * u**2).sum(axis=1), 2 * c * u
+    group = np.sort(rng.integers(0, k, planes)).astype(np.int32)
+    return Program(lam, b, a, group, k, np.zeros((0, d)), np.zeros(0)), v
+
+
+@pytest.mark.parametrize("far", [0.0, 4.0])
+@pytest.mark.parametrize("lam", [0.0, 1e-3])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_small_gap_has_a_centre_too(seed, lam, far):
+    """Slacks from 1e-12 to 1e8 in one set: the centre is found, and the model below the level."""
+    rng = np.random.default_rng(seed)
+    program, v = tangents(rng, lam, far)
+    none, box = np.zeros(len(program.b)), 1e3 * np.ones(len(v))
+    if lam == 0:
+        least = solve_linear(program, 1e-3, v)
+    else:
+        least = solve_quadratic(program, program.value(v), none, np.zeros(0))
+    low, unit = program.value(least.w), 1e-3 * program.value(np.zeros(len(v)))
+    for power in range(1, 10):
+        level = low + unit * 10.0**-power
+        for start in (least.w, v, np.zeros(len(v))):
+            centre = find_centre(program, level, level - low, start, box)
+            assert centre is not None, (power, start)
+            assert program.value(centre.w) < level
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.1])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_model_is_below_the_best_or_nothing_is_left(seed, lam):
+    """A run on sum c (w - v)^2 + base, to where rounding ends it."""
+    rng = np.random.default_rng([seed, 1])
+    d = int(rng.integers(1, 7))
+    v, c, base = 2 * rng.normal(size=d), 10.0 ** rng.uniform(-1, 1, d), rng.uniform(0.1, 1)
+    wanted = base + float((0.5 * c * lam / (c + 0.5 * lam)) @ v**2)
+    master = Center(d, 1, lam, np.zeros((0, d)), np.zeros(0))
+    w, best = master.start(1.0), np.inf
+    # What the planes' heights are rounded by, all sums over: no gap below it means anything.
+    fine = 1e-13 * wanted
+    while w is not None and best - master.lower_bound > fine:
+        value = float(base + c @ (w - v) ** 2)
+        slope = 2 * c * (w - v)
+        assert len(master.b) < 300
+        best = min(best, value + 0.5 * lam * float(w @ w))
+        master.add(np.array([value - slope @ w]), slope[None], np.array([True]))
+        w = master.solve(best, fine)
+        assert w is None or master.value(w) < best or best - master.lower_bound <= fine
+    assert best - wanted <= 1e-10 * wanted
+    assert master.lower_bound <= wanted * (1 + 1e-13)
+
+
+def test_a_minimum_that_is_not_below_the_best_is_not_given(monkeypatch):
+    """The last resort, the model's own minimum, is looked at before it is given."""
+    monkeypatch.setattr(center, "find_centre", lambda *_: None)
+    master = Center(1, 1, 0.0, np.zeros((0, 1)), np.zeros(0))
+    master.start(1.0)
+    master.add(np.array([2.0]), np.array([[-1.0]]), np.array([True]))
+    master.add(np.array([-2.0]), np.array([[1.5]]), np.array([True]))
+    # max(2 - w, 1.5 w - 2) is least at 1.6, with 0.4.
+    assert master.solve(0.5, 0.0) == pytest.approx([1.6])
+    assert master.solve(0.4 - 1e-9, 0.0) is None
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.1])

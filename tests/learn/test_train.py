@@ -10,6 +10,7 @@ import pytest
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features.problem import Problem
 from cutlearn.learn.pool import Pool
+from cutlearn.learn.programs import INEXACT
 from cutlearn.learn.train import path, train
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.run.progress import Progress
@@ -51,6 +52,24 @@ def test_stopping_early_warns_with_the_gap(tiny):
     assert not r.converged
     assert len(r.steps) == 2
     assert r.objective == min(s.objective for s in r.steps)
+
+
+@pytest.mark.parametrize(("learner", "C"), [("bundle", 1e4), ("accpm", 1.0), ("accpm", math.inf)])
+def test_a_tolerance_below_rounding_ends_with_what_is_proved(learner, C):
+    """The oracle confirms the model's minimum, and its value is only known to so many digits."""
+    ended = 0
+    for seed in range(8):
+        problems, truth, _ = tiny_set(np.random.default_rng(seed))
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            r = train(problems, truth, learner=learner, C=C, tol=1e-15, max_steps=200)
+        assert len(r.steps) < 200
+        assert r.relative_gap <= INEXACT, "what the QP promises, whatever its version"
+        assert r.converged == (not said)
+        for warning in said:
+            assert "Rounding hides what is better; raise tol" in str(warning.message)
+            ended += 1
+    assert ended > 0
 
 
 def test_a_loss_that_cannot_be_positive_is_learned_at_once():

@@ -238,7 +238,9 @@ def test_models_of_every_version_are_read_for_ever(path):
         with pytest.raises(cl.InputError, match="Call calibrate"):
             model.predict_proba([image])
     else:
-        assert np.abs(model.predict_proba([image])[0] - kept["probability"]).max() < 1e-6
+        # An isotonic map is steep in places: last bits of features, which differ from processor
+        # to processor, were seen as 3e-6 of probability.
+        assert np.abs(model.predict_proba([image])[0] - kept["probability"]).max() < 1e-4
 
 
 def test_there_is_a_kept_model_of_this_version():

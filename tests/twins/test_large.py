@@ -9,7 +9,9 @@ import cutlearn as cl
 
 
 def scipy_value(n, arcs, caps, source, sink):
-    matrix = csr_array((caps.astype(np.int32), (arcs[:, 0], arcs[:, 1])), shape=(n, n))
+    # Ends in 32 bits: flows of scipy before 1.14 take no others.
+    ends = arcs.T.astype(np.int32)
+    matrix = csr_array((caps.astype(np.int32), (ends[0], ends[1])), shape=(n, n))
     return maximum_flow(matrix, source, sink).flow_value
 
 

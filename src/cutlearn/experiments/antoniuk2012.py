@@ -114,12 +114,15 @@ def by_the_paper(pool: Pool, lam: float, learner: str) -> Race:
         best = min(best, 0.5 * master.lam * float(w @ w) + float(plane[0] + plane[1:] @ w))
         fine = GAP * max(best, FLOOR * pool.largest)
         master.add(plane[:1], plane[None, 1:], np.array([True]))
-        w = pool.layout.inside(master.solve(best, fine))
+        following = master.solve(best, fine)
         race.best.append(PERCENT * best)
         race.bound.append(PERCENT * master.lower_bound)
         race.rounds.append(len(race.best))
         race.seconds.append(time.process_time() - begin)
         race.converged = best - master.lower_bound <= fine
+        if following is None:
+            break
+        w = pool.layout.inside(following)
     return race
 
 

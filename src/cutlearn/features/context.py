@@ -16,7 +16,7 @@ CLIP = 8.0
 
 def probability(logit: Float32) -> Float32:
     """1 / (1 + exp(-logit)), the logit clipped to [-30, 30]."""
-    return (1 / (1 + np.exp(-np.clip(logit, -30, 30)))).astype(np.float32)
+    return (1 / (1 + np.exp(-np.clip(logit, -30, 30), dtype=np.float64))).astype(np.float32)
 
 
 def add_context(stack: Stack, logit: Float32, image: Image, kind: str) -> None:

@@ -216,7 +216,10 @@ def as_grey(image: Image) -> Float32:
         return np.asarray(image, np.float32)
     if image.shape[2] == 1 or is_grey(image):
         return np.ascontiguousarray(image[..., 0], np.float32)
-    return (image @ np.array([0.299, 0.587, 0.114], np.float32)).astype(np.float32)
+    # In double and rounded once: what the processor's own code for products makes of the last
+    # bits does not get into the features. The same holds for `lab`, angles and exponentials.
+    grey: Float32 = (image @ np.array([0.299, 0.587, 0.114])).astype(np.float32)
+    return grey
 
 
 def as_color(image: Image) -> Float32:
@@ -230,8 +233,8 @@ def lab(image: Image) -> Float32:
     """CIE Lab / 100 of a colour image, (3, h, w) float32."""
     from skimage.color import rgb2lab
 
-    planes: Float32 = np.moveaxis(rgb2lab(image).astype(np.float32), -1, 0) / np.float32(100)
-    return planes
+    planes: Float32 = np.moveaxis(rgb2lab(image.astype(float)), -1, 0).astype(np.float32)
+    return planes / np.float32(100)
 
 
 def palette(image: Image, kind: str, cells: int = 1) -> Palette:

@@ -87,7 +87,7 @@ def _contrast(squares: list[Float32], moves: list[tuple[int, ...]]) -> Float32:
     # A flat image has no scale of differences: its contrast is that of equals.
     scale = np.float32(-0.5 / beta) if beta > 1e-12 else np.float32(0)
     parts = [
-        np.exp(scale * s) / np.float32(sqrt(sum(o * o for o in move)))
+        np.exp(scale * s, dtype=np.float64) / sqrt(sum(o * o for o in move))
         for s, move in zip(squares, moves)
     ]
     return np.concatenate(parts).astype(np.float32)

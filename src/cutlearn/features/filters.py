@@ -98,7 +98,7 @@ def orientations(stack: Float32, bins: int = 8) -> Float32:
     best = np.argmax(square, axis=0)[None]
     gy, gx = (np.take_along_axis(g, best, axis=0)[0] for g in (gy, gx))
     size = np.sqrt(np.take_along_axis(square, best, axis=0)[0])
-    place = (np.arctan2(gy, gx) % np.pi) * (bins / np.pi)
+    place = (np.arctan2(gy, gx, dtype=np.float64) % np.pi) * (bins / np.pi)
     low = np.floor(place)
     part = (place - low).astype(np.float32)
     low = low.astype(np.intp) % bins

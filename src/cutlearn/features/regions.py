@@ -118,9 +118,10 @@ def superpixels(image: ArrayLike, kind: str = "slic", size: float = SIZE) -> NDA
     if kind == "slic":
         from skimage.segmentation import slic
 
+        # In double, as the features: colours that differ in the last bit would move borders.
         found = slic(
-            picture, n_segments=wanted, compactness=10 if colour else 0.1, convert2lab=colour,
-            start_label=0,
+            picture.astype(np.float64), n_segments=wanted, compactness=10 if colour else 0.1,
+            convert2lab=colour, start_label=0,
         )  # fmt: skip
     else:
         found = _felzenszwalb(picture, size)

@@ -8,6 +8,10 @@ rows but the one of t, and s_0 = t - objective, the centre minimises -nu log s_0
 A the rows in w. It is the point of the model's central path whose mu fits t, and its z are
 multipliers of the model: they prove the bound objective - m mu at no cost. The exact minimum of
 the model is found only when the centre shows that it could end the run.
+
+Slacks differ by ten and more powers of ten when the gap is small, so nothing here is measured on
+one scale for all rows: w is counted from where Newton starts, and an equation holds when it does
+to a share of its own terms.
 """
 
 from functools import cache
@@ -40,6 +44,8 @@ MOST_NEWTON = 200
 CENTRED = 0.1
 # No gap relative to the level is taken to be smaller.
 SMALLEST = 1e-12
+# Residues of this share of their terms are rounding.
+ROUNDING = 1e-9
 # Added to the unit diagonal of the normal equations, against rounding.
 RIDGE = 1e-13
 # Share of a step to the boundary of s > 0, z > 0 that is taken.
@@ -56,7 +62,6 @@ class Center(Master):
     ) -> None:
         super().__init__(n_weights, n_groups, lam, rows, least)
         self.kept = np.zeros(0, bool)
-        self.at = np.zeros(n_weights)
 
     def add(self, b: Vector, a: Matrix, new: NDArray[np.bool_]) -> None:
         """Add a plane for every group where `new` is true."""
@@ -78,11 +83,11 @@ class Center(Master):
             return known - self.lower_bound <= fine
         return known <= best - HOPE * (best - self.lower_bound)
 
-    def solve(self, best: float, fine: float, confirmed: bool = False) -> Vector:
+    def solve(self, best: float, fine: float, confirmed: bool = False) -> Vector | None:
         """Give the centre of the localisation set, and raise the lower bound.
 
         When the oracle confirmed the model, give the model's minimum: if it is confirmed too, that
-        ends the run.
+        ends the run. None when rounding leaves no weights at which the model is below the best.
         """
         self.reach = max(self.reach, BOX * best)
         if confirmed:
@@ -96,8 +101,9 @@ class Center(Master):
             with _libraries().limit(limits=1):
                 centre = find_centre(self.program().take(at), best, gap, self.at, self.box())
             if centre is None:
-                # The set has hardly any inside left: its least point serves as well.
-                return self.minimum(best)
+                # The set has hardly any inside left: its least point serves as well, if it is in.
+                w = self.minimum(best)
+                return w if self.value(w) < best else None
             # Planes that were left out come back where they cut the centre off.
             over = self.b + self.a @ centre.w > centre.xi[self.group]
             if not (over & ~self.kept).any():
@@ -150,6 +156,8 @@ def find_centre(
 ) -> Centre | None:
     """Find the centre of {model <= level} from any w; None when it has no inside to speak of.
 
+    The model's value at the centre is below the level as it is computed, not only by the formula.
+
     Parameters
     ----------
     program : Program
@@ -163,37 +171,42 @@ def find_centre(
     units = units_of(program, level)
     if program.lam > 0:
         units = np.minimum(units, np.sqrt(level / program.lam))
-    rows = _Rows(program, level, units, box)
-    if program.lam == 0:
+    else:
         start = np.clip(start, -0.9 * box, 0.9 * box)
-    x = _newton(rows, start / units, max(gap / level, SMALLEST))
-    if x is None:
-        x = _newton(rows, np.zeros(rows.d), 1.0)
-    if x is None:
+    rows = _Rows(program, level, units, start, box)
+    found = _newton(rows, max(gap / level, SMALLEST))
+    if found is None:
         return None
-    w, xi, z = x
+    w = start + found.w * units
+    if not program.value(w) < level:
+        return None
     p, k, r = len(program.b), program.n_groups, len(program.least)
-    mu = z[p + k : p + k + r] * (level / rows.sizes)
-    return Centre(w * units, xi * level, program.clean(z[:p]), mu)
+    mu = found.z[p + k : p + k + r] * (level / rows.sizes)
+    return Centre(w, found.xi * level, program.clean(found.z[:p]), mu)
 
 
 class _Rows:
-    """The rows of a program, w in `units` and xi in `level`: s = A w + (xi of its group) - c.
+    """The rows of a program, w from `start` in `units`, xi in `level`: s = A w + (its xi) - c.
 
-    They come in the order planes, zero planes, constraints, box.
+    They come in the order planes, zero planes, constraints, box. Near the optimum b and a . w are
+    large and cancel: counted from a w that is near, c is small and rounded once.
     """
 
-    def __init__(self, program: Program, level: float, units: Vector, box: Vector) -> None:
+    def __init__(
+        self, program: Program, level: float, units: Vector, start: Vector, box: Vector
+    ) -> None:
         d, k, p = program.a.shape[1], program.n_groups, len(program.b)
         self.d, self.k, self.p, self.group = d, k, p, program.group
         self.lam = program.lam * units**2 / level
+        self.start = start / units
         self.sizes = sizes_of(program.rows, units)
         self.ends = slice(0, d if program.lam == 0 else 0)  # the weights with a box
         self.planes = program.a * (-units / level)
         self.walls = program.rows * units / self.sizes[:, None]
-        self.b = program.b / level
-        far = -(box / units)[self.ends]
-        self.c = np.concatenate([program.least / self.sizes, far, far])
+        here = program.at(start)
+        self.b = here.b / level
+        low, high = ((-box - start) / units)[self.ends], ((start - box) / units)[self.ends]
+        self.c = np.concatenate([here.least / self.sizes, low, high])
         self.member = np.zeros((k, p))
         self.member[program.group, np.arange(p)] = 1.0
         self.m = p + k + len(self.c)
@@ -201,7 +214,7 @@ class _Rows:
     def times(self, w: Vector, xi: Vector) -> Vector:
         """Give all rows times (w, xi)."""
         end = w[self.ends]
-        return np.concatenate([self.planes @ w + xi @ self.member, xi, self.walls @ w, end, -end])
+        return np.concatenate([self.planes @ w + xi[self.group], xi, self.walls @ w, end, -end])
 
     def slack(self, w: Vector, xi: Vector) -> Vector:
         """Give s."""
@@ -215,6 +228,13 @@ class _Rows:
         in_w = z[:p] @ self.planes + of_walls @ self.walls
         in_w[self.ends] += np.subtract(*of_ends.reshape(2, -1))
         return in_w, self.member @ z[:p] + z[p : p + k]
+
+    def terms(self, z: Vector) -> Vector:
+        """Give the sizes of what `back` adds up in w."""
+        of_walls, of_ends = np.split(z[self.p + self.k :], [len(self.walls)])
+        out: Vector = z[: self.p] @ np.abs(self.planes) + of_walls @ np.abs(self.walls)
+        out[self.ends] += np.add(*of_ends.reshape(2, -1))
+        return out
 
     def normal(self, q: Vector, in_w: Vector, in_xi: Vector) -> tuple[Vector, Vector]:
         """Solve (H + rows' diag(q) rows) (dw, dxi) = (in_w, in_xi), H the regulariser.
@@ -240,42 +260,87 @@ class _Rows:
         return dw, in_xi / weight - mean @ dw
 
 
-def _newton(rows: _Rows, w: Vector, gap: float) -> tuple[Vector, Vector, Vector] | None:
-    """Solve the centre's equations for w, xi, z; s and z stay positive, all else may start off."""
-    d, k, m = rows.d, rows.k, rows.m
-    nu = LEVEL * (d + k)
-    pace = 0.5 * (d + k + m)
-    heights = rows.member * (rows.b - rows.planes @ w)
-    xi = heights.max(axis=1, initial=0.0) + 0.1 * gap / k
-    s = np.maximum(rows.slack(w, xi), 0.01 * gap / k)
-    z = 0.1 * gap / (m * s)
-    steep = np.abs(rows.planes).max(initial=0.0)
+class _Point(NamedTuple):
+    """Where Newton is: weights, slacks of groups, and s > 0 and z > 0 of the rows."""
+
+    w: Vector
+    xi: Vector
+    s: Vector
+    z: Vector
+
+
+class _Residues(NamedTuple):
+    """How far the centre's equations are from holding; s z should all be `now`, its mean."""
+
+    off: Vector  # of the rows: A w + xi - c - s
+    in_w: Vector  # A' z - lambda w
+    in_xi: Vector  # the sums of z - 1
+    room: float  # s_0, by the objective
+    now: float
+
+
+def _residues(rows: _Rows, x: _Point) -> _Residues:
+    in_w, in_xi = rows.back(x.z)
+    w = rows.start + x.w
+    room = 1.0 - 0.5 * float(rows.lam @ w**2) - float(x.xi.sum())
+    now = float(x.s @ x.z) / rows.m
+    return _Residues(rows.slack(x.w, x.xi) - x.s, in_w - rows.lam * w, in_xi - 1.0, room, now)
+
+
+def _first(rows: _Rows, gap: float) -> _Point:
+    """Give a point over the start whose slacks and multipliers fit how far the start is off.
+
+    Where the start is much further from the level, or from a constraint, than the gap, slacks of
+    the size of the gap would leave Newton no room to move.
+    """
+    highest = (rows.member * rows.b).max(axis=1, initial=0.0)
+    room = 1.0 - 0.5 * float(rows.lam @ rows.start**2) - float(highest.sum())
+    size = max(gap, abs(room), rows.c.max(initial=0.0))
+    w, xi = np.zeros(rows.d), highest + 0.1 * size / rows.k
+    s = np.maximum(rows.slack(w, xi), 0.01 * size / rows.k)
+    return _Point(w, xi, s, 0.1 * size / (rows.m * s))
+
+
+def _is_centre(rows: _Rows, x: _Point, off: _Residues, full: bool) -> bool:
+    """Whether the equations hold, each to a share of its own terms; `full`: after a full step.
+
+    What is left of A' z = lambda w is paid for by the bound, so only rounding may be left there.
+    """
+    nu = LEVEL * (rows.d + rows.k)
+    terms = rows.terms(x.z) + rows.lam * np.abs(rows.start + x.w)
+    share = CENTRED if full else ROUNDING
+    return bool(
+        abs(off.room - nu * off.now) <= CENTRED * nu * off.now
+        and np.abs(x.s * x.z - off.now).max() <= CENTRED * off.now
+        and (np.abs(off.off) <= CENTRED * x.s).all()
+        and np.abs(off.in_xi).max() <= CENTRED
+        and (np.abs(off.in_w) <= share * terms).all()
+    )
+
+
+def _newton(rows: _Rows, gap: float) -> _Point | None:
+    """Solve the centre's equations; s and z stay positive, all else may start off."""
+    nu = LEVEL * (rows.d + rows.k)
+    # The objective on the central path falls by d + k to m times mu: the middle serves.
+    pace = 0.5 * (rows.d + rows.k + rows.m)
+    x, step = _first(rows, gap), 1.0
     for _ in range(MOST_NEWTON):
-        off = rows.slack(w, xi) - s
-        in_w, in_xi = rows.back(z)
-        room = 1.0 - 0.5 * float(rows.lam @ w**2) - float(xi.sum())
-        now = float(s @ z) / m
-        # The objective on the central path falls by d + k to m times mu: the middle serves.
-        mu = (room + pace * now) / (nu + pace)
-        if (
-            abs(room - nu * now) <= CENTRED * nu * now
-            and np.abs(s * z - now).max() <= CENTRED * now
-            and np.abs(off).max() <= 1e-9
-            and np.abs(1.0 - in_xi).max() <= CENTRED
-            and np.abs(rows.lam * w - in_w).max() <= CENTRED * steep
-        ):
-            return w, xi, z
-        mu = min(max(mu, 0.1 * now), 10.0 * now)
-        q = z / s
-        push_w, push_xi = rows.back(mu / s - z - q * off)
+        off = _residues(rows, x)
+        if _is_centre(rows, x, off, step == 1.0):
+            return x
+        # After a short step mu falls less: the way is free again from nearer to the path.
+        least = (1.0 - 0.9 * step) * off.now
+        mu = min(max((off.room + pace * off.now) / (nu + pace), least), 10.0 * off.now)
+        q = x.z / x.s
+        push_w, push_xi = rows.back(mu / x.s - x.z - q * off.off)
         try:
-            dw, dxi = rows.normal(q, push_w + in_w - rows.lam * w, push_xi + in_xi - 1.0)
+            dw, dxi = rows.normal(q, push_w + off.in_w, push_xi + off.in_xi)
         except np.linalg.LinAlgError:
             return None
-        ds = rows.times(dw, dxi) + off
-        dz = mu / s - z - q * ds
-        step = min(1.0, NEARLY / max((-ds / s).max(), (-dz / z).max(), 1e-300))
-        w, xi, s, z = w + step * dw, xi + step * dxi, s + step * ds, z + step * dz
-        if not np.isfinite(z).all():
+        ds = rows.times(dw, dxi) + off.off
+        dz = mu / x.s - x.z - q * ds
+        step = min(1.0, NEARLY / max((-ds / x.s).max(), (-dz / x.z).max(), 1e-300))
+        x = _Point(x.w + step * dw, x.xi + step * dxi, x.s + step * ds, x.z + step * dz)
+        if not np.isfinite(x.z).all():
             return None
     return None

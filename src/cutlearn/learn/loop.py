@@ -75,6 +75,7 @@ class Run:
         self.spent = (0.0, 0.0, 0)  # seconds of oracle and master, and cuts, before the first step
         self.begun = False
         self.confirmed = False  # whether the last planes were all known
+        self.exhausted = False  # whether rounding leaves nothing more to ask or to prove
         self.digest = ""
         if file is not None:
             self.digest = (
@@ -108,20 +109,26 @@ class Run:
         )
 
     def done(self) -> bool:
-        """Whether the gap is reached or the steps are used up."""
+        """Whether the gap is reached, the steps are used up, or nothing is left to ask."""
         if not self.steps:
             return False
-        return self.gap() <= self.setting.tol or len(self.steps) >= self.setting.max_steps
+        used_up = len(self.steps) >= self.setting.max_steps or self.exhausted
+        return used_up or self.gap() <= self.setting.tol
 
     def gap(self) -> float:
         """The certified gap over max(objective, a floor), 0 for an objective of 0."""
         distance = max(self.best - self.master.lower_bound, 0.0)
         return distance / (max(self.best, FLOOR * self.largest) or 1.0)
 
-    def _next(self, level: float, share: float = 1.0, confirmed: bool = False) -> Vector:
-        """Ask the master for the next w, given the best objective or a stand-in for it."""
+    def _next(self, level: float, share: float = 1.0, confirmed: bool = False) -> bool:
+        """Take the master's next w, given the best objective or a stand-in for it; whether there
+        is one."""
         fine = share * self.setting.tol * max(level, FLOOR * self.largest)
-        return self._inside(self.master.solve(level, fine, confirmed))
+        w = self.master.solve(level, fine, confirmed)
+        if w is None:
+            return False
+        self.w = self._inside(w)
+        return True
 
     def step(self, threads: int) -> Step:
         """Ask the oracles at w, give their planes to the master, take the next w."""
@@ -137,7 +144,10 @@ class Run:
         asked = time.perf_counter()
         self.confirmed = not self._give(index, rows)
         if self.best > 0 and self.gap() > self.setting.tol:
-            self.w = self._next(self.best, confirmed=self.confirmed)
+            # Planes that were all known, and weights that were just asked: it would go on so.
+            moved = self._next(self.best, confirmed=self.confirmed)
+            same = self.confirmed and np.array_equal(self.w, w)
+            self.exhausted = (not moved or same) and self.gap() > self.setting.tol
         end = time.perf_counter()
         bound = self.master.lower_bound
         before = self.spent if not self.steps else (0.0, 0.0, 0)
@@ -173,7 +183,8 @@ class Run:
                 return
             # Before the first step the best known value stands in for the best objective.
             level = level if self.steps else min(level, known)
-            self.w = self._next(level, 0.0 if self.steps else SETTLED)
+            if not self._next(level, 0.0 if self.steps else SETTLED):
+                return
 
     def _objective(self, rows: Matrix, w: Vector) -> float:
         heights = rows[:, 0] + rows[:, 1:] @ w
@@ -201,9 +212,12 @@ class Run:
         gap = max(self.best - self.master.lower_bound, 0.0)
         converged = bool(self.steps) and self.gap() <= self.setting.tol
         if not converged:
+            advice = "Raise max_steps, or lower C."
+            if self.exhausted:
+                advice = "Rounding hides what is better; raise tol to this gap."
             warnings.warn(
-                f"training stopped after {len(self.steps)} steps at a gap of {self.gap():.2%}; "
-                f"{self.setting.tol:.2%} was wanted. Raise max_steps, or lower C.",
+                f"training stopped after {len(self.steps)} steps at a gap of "
+                f"{100 * self.gap():.2g}%; {100 * self.setting.tol:.2g}% was wanted. {advice}",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -225,7 +239,10 @@ class Run:
             "steps": steps_to_rows(self.steps),
             **self.master.state(),
         }
-        values = {"digest": self.digest, "complete": self.complete, "confirmed": self.confirmed}
+        values = {
+            "digest": self.digest, "complete": self.complete, "confirmed": self.confirmed,
+            "exhausted": self.exhausted,
+        }  # fmt: skip
         save_checkpoint(self.file, KIND, values, arrays)
 
     def _restore(self) -> None:
@@ -243,3 +260,4 @@ class Run:
             self.steps = rows_to_steps(arrays["steps"])
             self.best = self.steps[-1].best
             self.complete, self.confirmed = bool(values["complete"]), bool(values["confirmed"])
+            self.exhausted = bool(values.get("exhausted", False))

@@ -60,10 +60,13 @@ class Master(ABC):
         self.lower_bound = -np.inf
         # At lambda = 0 the bound holds within a box, up to where planes have fallen by `reach`.
         self.reach = 0.0
+        # Weights that are thought near the optimum: the LP counts from there.
+        self.at = np.zeros(n_weights)
 
     @abstractmethod
-    def solve(self, best: float, fine: float, confirmed: bool = False) -> Vector:
-        """Give the weights to ask next, and raise the lower bound.
+    def solve(self, best: float, fine: float, confirmed: bool = False) -> Vector | None:
+        """Give the weights to ask next, and raise the lower bound; None when there is nothing
+        left to ask within rounding.
 
         Parameters
         ----------
@@ -167,7 +170,7 @@ class Master(ABC):
             if self.lam > 0:
                 found = solve_quadratic(part, upper, self.alpha[at], self.mu)
             else:
-                found = solve_linear(part, upper)
+                found = solve_linear(part, upper, self.at)
             self.alpha = np.zeros(len(self.b))
             self.alpha[at], self.mu = found.alpha, found.mu
             over = self.b + self.a @ found.w - part.slacks(found.w)[self.group]

@@ -55,6 +55,10 @@ class Program:
         """Give the program over some of the planes."""
         return replace(self, b=self.b[at], a=self.a[at], group=self.group[at])
 
+    def at(self, origin: Vector) -> "Program":
+        """Give the same planes and constraints, w counted from `origin`."""
+        return replace(self, b=self.b + self.a @ origin, least=self.least - self.rows @ origin)
+
     def slacks(self, w: Vector) -> Vector:
         """Give the model of every group's risk at w: the largest plane, or zero."""
         out = np.zeros(self.n_groups)
@@ -161,21 +165,33 @@ def _attempt(
     return solution, int(flag)
 
 
-def solve_linear(program: Program, upper: float) -> Solution:
-    """Solve the LP of lambda = 0, each weight in its own unit and slacks in `upper`."""
+def solve_linear(program: Program, upper: float, origin: Vector) -> Solution:
+    """Solve the LP of lambda = 0, slacks in `upper` and w counted from `origin`.
+
+    The nearer the origin is to the solution, the less is lost where planes cancel. Planes from
+    afar can be ten powers of ten steeper than those near the optimum, whose slopes would be
+    dropped as zeros in units of the steepest: units are those of the middle slope, and steep
+    rows are divided by their size.
+    """
     d, k, p = program.a.shape[1], program.n_groups, len(program.b)
-    units = units_of(program, upper)
-    matrix, bound, sizes = _inequalities(program, upper, units)
+    units = _middle_units(program, upper)
+    matrix, bound, sizes = _inequalities(program.at(origin), upper, units)
+    steep = np.abs(matrix).max(axis=1, initial=0.0)
+    steep[steep == 0] = 1.0
     cost = np.concatenate([np.zeros(d), np.ones(k)])
     tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     for options in (tight, {}):
-        found = linprog(cost, matrix, bound, bounds=(None, None), method="highs", options=options)
+        found = linprog(
+            cost, matrix / steep[:, None], bound / steep, bounds=(None, None), method="highs",
+            options=options,
+        )  # fmt: skip
         if found.status == 0:
             break
     else:
         raise RuntimeError(f"the LP with {p} planes was not solved ({found.message})")
-    dual = np.maximum(-found.ineqlin.marginals, 0.0)
-    return Solution(found.x[:d] * units, program.clean(dual[:p]), dual[p + k :] * (upper / sizes))
+    dual = np.maximum(-found.ineqlin.marginals / steep, 0.0)
+    w = origin + found.x[:d] * units
+    return Solution(w, program.clean(dual[:p]), dual[p + k :] * (upper / sizes))
 
 
 def _inequalities(program: Program, upper: float, units: Vector) -> tuple[Matrix, Vector, Vector]:
@@ -205,6 +221,19 @@ def units_of(program: Program, upper: float) -> Vector:
     slopes = np.abs(program.a).max(axis=0, initial=0.0)
     steepest = slopes.max(initial=0.0) or 1.0
     return upper / np.where(slopes > FLAT * steepest, slopes, steepest)
+
+
+def _middle_units(program: Program, upper: float) -> Vector:
+    """Give the size of each weight at which a plane of the (geometric) mean slope falls by
+    `upper`."""
+    slopes = np.abs(program.a)
+    steepest = slopes.max(initial=0.0) or 1.0
+    known = slopes > FLAT * steepest
+    logs = np.log(np.where(known, slopes, 1.0)).sum(axis=0)
+    count = known.sum(axis=0)
+    middle = np.where(count > 0, np.exp(logs / np.maximum(count, 1)), steepest)
+    units: Vector = upper / middle
+    return units
 
 
 def room_of(rows: Matrix, least: Vector) -> float:
