@@ -127,6 +127,14 @@ def test_an_energy_keeps_nothing_that_the_caller_can_change():
     assert listed.minimize().value == wanted[1]
 
 
+def test_a_problem_keeps_no_indices_that_the_caller_can_change():
+    edges, members = np.array([[0, 1], [1, 2]], np.int32), np.array([0, 2], np.int32)
+    problem = cl.Problem(np.ones((3, 1)), edges=edges, regions=[[members]])
+    edges[:], members[:] = 2**30, 2**30
+    assert problem.edges.tolist() == [[0, 1], [1, 2]]
+    assert problem.regions[0].members.tolist() == [0, 2]
+
+
 def test_indices_that_another_thread_rewrites_cannot_lead_astray():
     solver = cl.Energy.grid(blurred((60, 60)), 0.5).solver()
     index = np.zeros(20_000, np.int64)

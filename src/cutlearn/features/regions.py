@@ -213,10 +213,12 @@ def _of_lists(value: Sequence[Any], n: int, name: str) -> Family:
 
 
 def checked_indices(name: str, value: ArrayLike, n: int) -> NDArray[np.int32]:
-    """Check node indices and give them as int32."""
+    """Check node indices and give them as int32, in an array that nobody else can write to."""
     array = as_array(name, value)
     if array.size == 0:
         return array.astype(np.int32)
+    if array is value or array.base is not None:
+        array = array.copy()
     if array.dtype.kind not in "iu":
         raise InputError(f"{name}: {array.dtype} values found; integers wanted. Convert them.")
     low, high = int(array.min()), int(array.max())
