@@ -11,10 +11,13 @@ import numpy as np
 
 import cutlearn as cl
 from cutlearn.learn.kinds import KINDS
-from cutlearn.learn.steps import LEARNERS, LIKELIHOOD
+from cutlearn.learn.learners import LEARNERS as ALL
 from cutlearn.model.kinds import KINDS as KINDS_OF_MODELS
-from cutlearn.model.parameters import CHOICES, check_parameters
+from cutlearn.model.parameters import check_parameters
 
+LEARNERS = [name for name, one in ALL.items() if one.margin]
+LIKELIHOOD = [name for name, one in ALL.items() if not one.margin]
+CHOICES = [name for name, one in ALL.items() if one.for_masks]
 PAGE = Path(__file__).parent.parent / "docs" / "combinations.md"
 CERTIFIED, HOLDS = "certified", "not certified"
 SQUARES = [[[0, 1], [2, 3, 4]]] * 2
@@ -113,7 +116,7 @@ def segmenter_rows():
     lines = []
     for labels, kind in KINDS_OF_MODELS.items():
         learners = [f"`{n}`" for n in CHOICES if fits(labels, n, ("unary", "contrast")) == "yes"]
-        able = fits(labels, kind.learners[0], ("unary", "contrast", "envelope")) == "yes"
+        able = fits(labels, kind.learners()[0], ("unary", "contrast", "envelope")) == "yes"
         gives = "masks, probabilities, decisions, areas" if kind.believes else "masks"
         lines.append(
             f"| `{labels}` | {', '.join(learners)} | {'yes' if able else 'no'} | {gives} |"

@@ -12,10 +12,10 @@ from cutlearn.energy.linear import psi
 from cutlearn.energy.linear_labels import label_psi
 from cutlearn.learn.kinds import KINDS
 from cutlearn.learn.pool import Pool
-from cutlearn.learn.steps import LEARNERS
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
 import combinations
+from combinations import LEARNERS
 
 WRITTEN = [
     [cell.strip() for cell in line.strip("|").split("|")]

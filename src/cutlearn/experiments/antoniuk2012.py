@@ -24,7 +24,8 @@ from cutlearn.experiments.reproduction import Reproduction, Tell, markdown_table
 from cutlearn.features.color import color_problem
 from cutlearn.features.problem import Problem
 from cutlearn.images.synth import Pasture, pasture
-from cutlearn.learn.loop import FLOOR, MASTERS
+from cutlearn.learn.learners import MarginLearner, learner_of
+from cutlearn.learn.loop import FLOOR
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.steps import Step
 from cutlearn.learn.train import train
@@ -106,7 +107,9 @@ def by_the_paper(pool: Pool, lam: float, learner: str) -> Race:
     race = Race(lam, learner, "paper")
     rows, least = pool.kind.constraints(pool.tasks[0])
     begin = time.process_time()
-    master = MASTERS[learner](pool.n_weights, 1, lam / PERCENT, rows, least)
+    chosen = learner_of(learner)
+    assert isinstance(chosen, MarginLearner)
+    master = chosen.master()(pool.n_weights, 1, lam / PERCENT, rows, least)
     w = pool.layout.inside(master.start(pool.largest))
     best = math.inf
     while not race.converged and len(race.best) < MOST:

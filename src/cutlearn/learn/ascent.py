@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from cutlearn.energy.linear import Layout
 from cutlearn.energy.surrogate import SurrogateLayout
 from cutlearn.errors import ConvergenceWarning
-from cutlearn.learn.baselines import KohliTorrField, UnaryField
 from cutlearn.learn.descent import Coordinates, Descent, FixedStep, Mover
+from cutlearn.learn.learners import LikelihoodLearner, learner_of
 from cutlearn.learn.likelihood import Evidence, Field, Model, mean_likelihood
 from cutlearn.learn.steps import (
     OTHER,
@@ -50,9 +50,6 @@ STRENGTHS, MOST_RACING = (0.0, 0.3, 1.0, 3.0), 8
 # Rounds of the race: up to so many steps for so many of the best. Strong edges begin badly and
 # overtake late.
 ROUNDS = ((20, 4), (60, 2))
-# The fixed step of Kohli-Torr training, for standardised features: the best of 0.01, 0.1 and 1 on
-# single images.
-FIXED_STEP = 1.0
 KIND = "likelihood"
 
 
@@ -75,12 +72,13 @@ class Ascent:
         self.layout = field.layout
         self.model: Model = field
         self.mover: Mover
-        self.fixed = setting.learner == "kohli-torr"
-        if self.fixed:
-            self.model, self.mover = KohliTorrField(field), FixedStep(self.layout, FIXED_STEP)
+        assert isinstance(setting.learner, LikelihoodLearner)
+        self.learner = setting.learner
+        self.model = self.learner.field()(field)
+        self.fixed = self.learner.step is not None
+        if self.learner.step is not None:
+            self.mover = FixedStep(self.layout, self.learner.step)
         else:
-            if setting.learner == "logistic":
-                self.model = UnaryField(field)
             self.mover = Descent(Coordinates(self.layout, _second_moment(seen)))
         self.field = field
         self.steps: list[Step] = []
@@ -90,20 +88,20 @@ class Ascent:
         self.spent = np.zeros(3)  # see _spent, before the first step
         self.digest = ""
         if file is not None:
-            plain = f"{setting.learner} {setting.C!r} {self.layout!r}"
+            plain = f"{setting.learner.name} {setting.C!r} {self.layout!r}"
             self.digest = digest_of_all(plain, seen)
             if Path(file).exists():
                 self._restore()
 
     def begin(self, threads: int, tell: Tell | None = None) -> None:
         """Start from logistic regression, and from where it wins the race."""
-        if self.setting.learner == "logistic":
+        if self.learner.starts == "zero":
             return
         first = self._other("logistic", self.seen, START_TOL, START_STEPS, "first")
         first._go(threads, tell)
         self.w, self.spent = first.best_w, first._spent()
         self.best, self.best_w = first.best, first.best_w
-        if self.setting.learner == "likelihood":
+        if self.learner.starts == "race":
             self.w = self._race(first.best_w, threads, tell)
         first._forget()
 
@@ -112,7 +110,7 @@ class Ascent:
         part = self.seen[:: -(-len(self.seen) // MOST_RACING)]
         racers = []
         for k, start in enumerate(_starts(self.layout, self.seen, w)):
-            racers.append(self._other("likelihood", part, self.setting.tol, 0, f"start{k}"))
+            racers.append(self._other(self.learner.name, part, self.setting.tol, 0, f"start{k}"))
             if not racers[-1].steps:
                 racers[-1].w = start
         leading = racers
@@ -134,7 +132,8 @@ class Ascent:
         if self.file is not None:
             file = Path(self.file)
             file = file.with_name(f"{file.stem}-{name}{file.suffix}")
-        return Ascent(self.field, seen, Settings(learner, self.setting.C, tol, 1, most), file)
+        setting = Settings(learner_of(learner), self.setting.C, tol, 1, most)
+        return Ascent(self.field, seen, setting, file)
 
     def _forget(self) -> None:
         if self.file is not None:

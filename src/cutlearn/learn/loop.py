@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.errors import ConvergenceWarning
-from cutlearn.learn.bundle import Bundle
-from cutlearn.learn.center import Center
+from cutlearn.learn.learners import MarginLearner
 from cutlearn.learn.master import Master
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.steps import OTHER, Settings, Step, TrainResult, rows_to_steps, steps_to_rows
@@ -39,7 +38,6 @@ ROUGH = 0.1
 # A step that leaves more than this share of the gap counts as stalled.
 STALLED = 0.99
 KIND = "train"
-MASTERS: dict[str, type[Master]] = {"bundle": Bundle, "nslack": Bundle, "accpm": Center}
 
 
 class Run:
@@ -60,8 +58,10 @@ class Run:
     ) -> None:
         self.pool, self.setting, self.file = pool, setting, file
         self.layout = pool.layout
-        master = MASTERS[setting.learner]
-        self.master = master(pool.n_weights, setting.groups, 1.0 / setting.C, rows, least)
+        assert isinstance(setting.learner, MarginLearner)
+        self.master: Master = setting.learner.master()(
+            pool.n_weights, setting.groups, 1.0 / setting.C, rows, least
+        )
         # Images go to groups in order, in runs of nearly equal length.
         self.bounds = [g * len(pool) // setting.groups for g in range(setting.groups + 1)]
         self.steps: list[Step] = []
@@ -79,7 +79,7 @@ class Run:
         self.digest = ""
         if file is not None:
             self.digest = (
-                f"{pool.digest()} {setting.learner} {setting.C!r} {setting.groups} "
+                f"{pool.digest()} {setting.learner.name} {setting.C!r} {setting.groups} "
                 f"{rows.tolist()} {least.tolist()}"
             )
             if Path(file).exists():

@@ -8,20 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.checks import is_number, is_one_of
+from cutlearn.checks import is_number
 from cutlearn.energy.linear import Layout
 from cutlearn.energy.linear_labels import LabelLayout
 from cutlearn.energy.surrogate import SurrogateLayout
 from cutlearn.errors import InputError, quoted
+from cutlearn.learn.learners import LEARNERS, Learner, MarginLearner
 from cutlearn.run.checkpoint import fingerprint
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-
-# Max-margin learners, and those that maximise a likelihood.
-LEARNERS = ("bundle", "nslack", "accpm")
-LIKELIHOOD = ("likelihood", "logistic", "kohli-torr")
-MOST_GROUPS = 50
 
 # How a run refuses the checkpoint of another one.
 OTHER = "the checkpoint of a run with other data"
@@ -125,7 +121,7 @@ def rows_to_steps(rows: Matrix) -> list[Step]:
 class Settings:
     """Checked settings of a run."""
 
-    learner: str
+    learner: Learner
     C: float
     tol: float
     groups: int
@@ -133,14 +129,9 @@ class Settings:
 
 
 def settings_of(
-    n_images: int, learner: str, C: float, tol: float, groups: int | None, max_steps: int
+    n_images: int, learner: Learner, C: float, tol: float, groups: int | None, max_steps: int
 ) -> Settings:
     """Check the settings of a run."""
-    known = LEARNERS + LIKELIHOOD
-    if not is_one_of(learner, known):
-        raise InputError(
-            f"The 'learner' parameter must be one of {known}. Got {quoted(learner)} instead."
-        )
     for name, value in (("C", C), ("tol", tol), ("max_steps", max_steps)):
         if not is_number(value):
             raise InputError(
@@ -148,10 +139,11 @@ def settings_of(
             )
     if not C > 0:
         raise InputError(f"The 'C' parameter must be a number > 0. Got {C!r} instead.")
-    if math.isinf(C) and learner in ("bundle", "nslack"):
+    if math.isinf(C) and not learner.endless:
+        able = next(name for name, one in LEARNERS.items() if one.endless and one.margin)
         raise InputError(
-            f"C: infinity (no regulariser) found with learner={learner!r}; a finite number wanted "
-            "there. Choose learner='accpm', which needs no regulariser."
+            f"C: infinity (no regulariser) found with learner={learner.name!r}; a finite number "
+            f"wanted there. Choose learner={able!r}, which needs no regulariser."
         )
     if not tol > 0:
         raise InputError(f"The 'tol' parameter must be a number > 0. Got {tol!r} instead.")
@@ -160,10 +152,9 @@ def settings_of(
             f"The 'max_steps' parameter must be a number >= 1. Got {max_steps!r} instead."
         )
     most = n_images
-    if learner == "nslack":
-        groups = most
-    elif groups is None:
-        groups = min(most, MOST_GROUPS)
+    if isinstance(learner, MarginLearner) and (groups is None or learner.one_each):
+        groups = learner.groups(most)
+    groups = 1 if groups is None else groups
     if not is_number(groups) or not 1 <= groups <= most:
         raise InputError(
             f"The 'groups' parameter must be between 1 and the number of images, {most}. "

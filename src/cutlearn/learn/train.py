@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.checks import float_array, is_one_of, listed
+from cutlearn.checks import float_array, listed
 from cutlearn.energy.forms import Envelopes
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import Problem
 from cutlearn.learn.ascent import Ascent
 from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.learners import learner_of
 from cutlearn.learn.likelihood import bind
 from cutlearn.learn.loop import Run
 from cutlearn.learn.pool import Pool
-from cutlearn.learn.steps import LIKELIHOOD, Step, TrainResult, settings_of
+from cutlearn.learn.steps import Step, TrainResult, settings_of
 from cutlearn.run.checkpoint import Interrupted, check_place
 from cutlearn.run.workers import thread_count
 
@@ -111,15 +112,16 @@ def train(
     run: Run | Ascent
     if callback is not None and not callable(callback):
         raise InputError(f"callback: {quoted(callback)} found; a function of a step wanted.")
-    if is_one_of(learner, LIKELIHOOD):
+    chosen = learner_of(learner)
+    if not chosen.margin:
         _refuse_margin(loss, normalize, constraints, groups, pool)
-        setting = settings_of(len(problems), learner, C, tol, groups, max_steps)
+        setting = settings_of(len(problems), chosen, C, tol, groups, max_steps)
         run = Ascent(*bind(problems, labels, envelope, kind, n_labels), setting, checkpoint)
     else:
         if pool is None:
             pool = Pool(problems, labels, loss, normalize, n_jobs, envelope, kind, n_labels)
         pool.check(problems, loss, normalize, envelope, kind)
-        setting = settings_of(len(pool), learner, C, tol, groups, max_steps)
+        setting = settings_of(len(pool), chosen, C, tol, groups, max_steps)
         run = Run(pool, setting, *_constraints(pool, constraints), checkpoint)
     threads = thread_count(n_jobs)
     try:

@@ -21,9 +21,10 @@ from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.linear import layout_of, unary_of
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.learners import is_margin
 from cutlearn.learn.losses import loss_of
 from cutlearn.learn.pool import Pool
-from cutlearn.learn.steps import LIKELIHOOD, Step, TrainResult
+from cutlearn.learn.steps import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.metrics import Confusion, confusions, iou_of, stack_tables, total
 from cutlearn.model.calibrate import Calibration, Rows, calibrate, drawn, uncalibrated
@@ -70,13 +71,13 @@ class Plan:
     @property
     def path(self) -> list[Setting]:
         """What C = "auto" tries: the first, unless another is clearly better held out."""
-        path = LIKELIHOOD_PATH if self.learner in LIKELIHOOD else PATH
+        path = PATH if is_margin(self.learner) else LIKELIHOOD_PATH
         return [Setting(learner, C) for learner in (self.learner, *self.rivals) for C in path]
 
     def judge(self, problems: Sequence[Problem], labels: Sequence[Mask]) -> Judge:
         """Give the judge of what is learned."""
         given = problems, labels, self.kind, self.threads
-        if self.learner in LIKELIHOOD:
+        if not is_margin(self.learner):
             return Likelihood(*given)
         return Overlap(*given) if self.loss == "hamming" else Cost(loss_of(self.loss), *given)
 
@@ -137,7 +138,7 @@ class _Training:
         }  # fmt: skip
         self.loss: str | Loss = plan.loss
         self.pool: Pool | None = None
-        if plan.learner not in LIKELIHOOD:
+        if is_margin(plan.learner):
             self.loss = loss_of(plan.loss)
             self.pool = Pool(problems, labels, self.loss, n_jobs=plan.threads, **self.kind)
         self.judge = plan.judge(problems, labels)

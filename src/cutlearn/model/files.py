@@ -21,13 +21,14 @@ from cutlearn.errors import InputError, clean, quoted
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
 from cutlearn.learn.kept_loss import loss_from_plain, plain_of
-from cutlearn.learn.steps import LIKELIHOOD, Step, rows_to_steps, steps_to_rows
+from cutlearn.learn.learners import learner_of
+from cutlearn.learn.steps import Step, rows_to_steps, steps_to_rows
 from cutlearn.model import boltzmann_file
 from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.model.calibrate import Calibration, uncalibrated
 from cutlearn.model.card import check_card
 from cutlearn.model.kinds import KINDS, labels_in
-from cutlearn.model.parameters import ENDLESS, check_parameters, fresh_copy, kind_of, plain_C
+from cutlearn.model.parameters import check_parameters, fresh_copy, kind_of, plain_C
 from cutlearn.model.segmenter import Segmenter
 from cutlearn.sealed import Arrays, ForeignError, load_sealed, save_sealed
 
@@ -219,9 +220,10 @@ def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, featurizer: 
     steps = _steps(arrays["steps"])
     fitted, card = header["fitted"], header["card"]
     C, gap = float(_strength(fitted["C"])), fitted["gap"]
-    most = math.inf if model.learner in ENDLESS else float_info.max
+    learner = learner_of(model.learner)
+    most = math.inf if learner.endless else float_info.max
     # A likelihood has no gap, which JSON says as null.
-    told = gap is None if model.learner in LIKELIHOOD else math.isfinite(gap)
+    told = math.isfinite(gap) if learner.margin else gap is None
     if not 0 < C <= most or not told or not isinstance(card, dict):
         raise ValueError("figures of the fit that cannot be, or no card")
     model._kind, model.w_, model.w_names_ = kind, w, names

@@ -20,7 +20,7 @@ from cutlearn.energy.ordered import OrderedEnergy
 from cutlearn.energy.surrogate import surrogate_min_marginals
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID, Problem
-from cutlearn.learn.steps import LEARNERS
+from cutlearn.learn.learners import LEARNERS
 
 Mask = NDArray[np.uint8]
 Floats = NDArray[np.float64]
@@ -47,10 +47,19 @@ class Kind:
 
     name: ClassVar[str]
     most: ClassVar[int] = MOST_LABELS  # labels
-    learners: ClassVar[tuple[str, ...]] = LEARNERS
+    has_margin: ClassVar[bool] = True  # whether max-margin learners can learn it
+    has_likelihood: ClassVar[bool] = False  # whether likelihood learners can
     takes_envelopes: ClassVar[bool] = False
     has_order: ClassVar[bool] = True  # whether losses may ask for it
     believes: ClassVar[bool] = True  # whether there are min-marginals
+
+    @classmethod
+    def learners(cls) -> tuple[str, ...]:
+        """Give the names of the learners that can learn it."""
+        return tuple(
+            name for name, one in LEARNERS.items()
+            if one.for_masks and (cls.has_margin if one.margin else cls.has_likelihood)
+        )  # fmt: skip
 
     def questions(self, mask: Mask) -> Mask:
         """Give the answers, (h, w, T) of 0, 1 and 255, that boosted features learn to give.
@@ -78,7 +87,7 @@ class Binary(Kind):
 
     name = "binary"
     most = 2
-    learners = (*LEARNERS, "likelihood", "logistic")
+    has_likelihood = True
     takes_envelopes = True
 
     def questions(self, mask: Mask) -> Mask:
@@ -128,7 +137,7 @@ class Surrogate(Kind):
     """
 
     name = "surrogate"
-    learners = ("likelihood", "logistic")
+    has_margin, has_likelihood = False, True
     takes_envelopes = True
 
     def names(self, featurizer: Featurizer) -> list[str]:

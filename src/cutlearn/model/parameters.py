@@ -15,10 +15,10 @@ from cutlearn.errors import InputError, quoted
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.resize import MOST_SIDE
 from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.learners import LEARNERS, is_margin
 from cutlearn.learn.losses import NAMED, loss_of
-from cutlearn.learn.steps import LIKELIHOOD
 from cutlearn.model.calibrations import CALIBRATIONS
-from cutlearn.model.kinds import BINARY, KINDS, Kind
+from cutlearn.model.kinds import KINDS, Kind
 from cutlearn.run.workers import MOST_THREADS
 from cutlearn.shape.cccp import MARGINS
 
@@ -31,9 +31,6 @@ POTENTIALS = (
 # A region weighs as much as its pixels do, so that envelopes and unaries are regularised alike.
 ENVELOPE = EnvelopeSpec(lines=10, form="curvatures", per="node")
 FEATURES = ("auto", "linear")
-CHOICES = BINARY.learners
-# Learners that need no regulariser.
-ENDLESS = tuple(name for name in CHOICES if name not in ("bundle", "nslack"))
 # The most that a Boltzmann machine may ask for; its masks have at most so many labels.
 MOST = {"shape": 16_384, "hidden": 10**6, "words": 10**5, "epochs": 10**7, "cycles": 10**6,
         "starts": 256}  # fmt: skip
@@ -48,10 +45,12 @@ def check_parameters(model: Any) -> None:
     _need(model, "labels", _is(model.labels, *KINDS), f"one of {tuple(KINDS)}")
     named = isinstance(model.loss, Loss) or _is(model.loss, *NAMED)
     _need(model, "loss", named, f"one of {tuple(NAMED)} or a Loss")
-    _need(model, "learner", _is(model.learner, *CHOICES), f"one of {CHOICES}")
-    endless = model.learner in ENDLESS and _endless(model.C)
+    names = tuple(name for name, one in LEARNERS.items() if one.for_masks)
+    _need(model, "learner", _is(model.learner, *names), f"one of {names}")
+    endless = LEARNERS[model.learner].endless and _endless(model.C)
+    able = tuple(name for name in names if LEARNERS[name].endless)
     C = endless or _is(model.C, "auto") or _positive(model.C)
-    _need(model, "C", C, f"'auto', a finite number > 0, or infinity with a learner of {ENDLESS}")
+    _need(model, "C", C, f"'auto', a finite number > 0, or infinity with a learner of {able}")
     _need(model, "tol", _positive(model.tol), "a finite number > 0")
     features = isinstance(model.features, Featurizer) or _is(model.features, *FEATURES)
     _need(model, "features", features, f"one of {FEATURES} or a Featurizer")
@@ -113,12 +112,14 @@ def _check_labels(model: Any) -> None:
     kind, labels = KINDS[model.labels], f"when labels are {model.labels}"
     known = kind.takes_envelopes or "envelope" not in model.potentials
     _need(model, "potentials", known, f"without 'envelope' {labels}")
-    able = [name for name, other in KINDS.items() if model.learner in other.learners]
-    learned = f"one of {kind.learners} {labels}; {model.learner!r} learns {' and '.join(able)} ones"
-    _need(model, "learner", model.learner in kind.learners, learned)
+    able = [name for name, other in KINDS.items() if model.learner in other.learners()]
+    learned = (
+        f"one of {kind.learners()} {labels}; {model.learner!r} learns {' and '.join(able)} ones"
+    )
+    _need(model, "learner", model.learner in kind.learners(), learned)
     plain = kind.has_order or not loss_of(model.loss).needs_order
     _need(model, "loss", plain, f"one that needs no order {labels}, such as 'hamming'")
-    free = model.learner not in LIKELIHOOD or _is(model.loss, "hamming")
+    free = is_margin(model.learner) or _is(model.loss, "hamming")
     _need(model, "loss", free, f"'hamming' with learner={model.learner!r}, which needs no loss")
 
 

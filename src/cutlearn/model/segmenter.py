@@ -23,7 +23,8 @@ from cutlearn.features.problem import VOID, Problem
 from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.kept_loss import Described
-from cutlearn.learn.steps import LIKELIHOOD, Step
+from cutlearn.learn.learners import is_margin
+from cutlearn.learn.steps import Step
 from cutlearn.model.believe import Ranking
 from cutlearn.model.card import card_of
 from cutlearn.model.choose import Chosen, Plan, choose
@@ -228,7 +229,7 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         self.featurizer_ = featurizer
         self.w_ = chosen.w
         self.w_names_ = kind.names(featurizer)
-        self.gap_ = math.nan if self.learner in LIKELIHOOD else float(result.relative_gap)
+        self.gap_ = float(result.relative_gap) if is_margin(self.learner) else math.nan
         self.n_steps_ = len(result.steps)
         self.steps_ = result.steps
         self.converged_ = result.converged
