@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import cutlearn as cl
-from cutlearn.energy.linear import energy_of, unary_of, weights_of
+from cutlearn.energy.model import model_of, unary_of
 from cutlearn.energy.probability import softmax
 from cutlearn.experiments import tarlow2012
 from cutlearn.grid import grid_slices
@@ -46,7 +46,7 @@ def five_labels(data):
 def messages_of(problem, rows):
     """The unaries (h, w, L), and a_k = exp(-cost of leaving label k) of every edge."""
     unary = np.stack([unary_of(problem, row) for row in rows], axis=-1)
-    edges = np.stack([weights_of(problem, row) for row in rows], axis=-1)
+    edges = np.stack([model_of(problem).terms(problem, row).edges for row in rows], axis=-1)
     slices, parts, begin = grid_slices(problem.shape, problem.connectivity), [], 0
     for first, second in slices:
         box = [s.stop - s.start for s in first]
@@ -130,7 +130,9 @@ def gradients(name, problems, maps, w):
     costs = []
     for p, y in zip(problems, maps):
         truth = (y > 0).astype(np.uint8)
-        alone = min(spent(lambda p=p: energy_of(p, w).min_marginals())[0] for _ in range(5))
+        alone = min(
+            spent(lambda p=p: model_of(p).energy(p, w).min_marginals())[0] for _ in range(5)
+        )
         whole = min(spent(lambda p=p, y=truth: cl.likelihood([p], [y], w))[0] for _ in range(5))
         costs.append((whole / alone, 1e3 * alone, 1e3 * whole))
     ratio, alone, whole = (statistics.median(column) for column in zip(*costs))

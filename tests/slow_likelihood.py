@@ -3,7 +3,7 @@
 import numpy as np
 
 import tiny_problems
-from cutlearn.energy.linear import psi
+from linear_energies import psi
 
 VOID = 255
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.envelope import Envelope
-from cutlearn.energy.linear import envelopes_of, psi, unary_of, weights_of
 from cutlearn.learn.oracle import Plane
+from linear_energies import envelopes_of, psi, unary_of, weights_of
 
 
 class SlowOracle:

@@ -8,10 +8,10 @@ import pytest
 
 import tiny_labels
 import tiny_problems
-from cutlearn.energy.linear import psi
 from cutlearn.energy.linear_labels import label_psi
 from cutlearn.learn.kinds import KINDS
 from cutlearn.learn.pool import Pool
+from linear_energies import psi
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
 import combinations

@@ -8,8 +8,8 @@ import piqp
 from scipy.optimize import linprog
 
 from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.energy.linear import constraints_of, psi
 from cutlearn.features.problem import Problem
+from linear_energies import constraints_of, psi
 
 
 def labellings(n):

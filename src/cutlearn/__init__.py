@@ -3,11 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 from cutlearn.energy import (
+    Contrast,
     Energy,
     Envelope,
+    Enveloped,
     EnvelopeSpec,
+    Model,
     Moved,
     OrderedEnergy,
+    Potential,
+    Summands,
+    Unary,
     expand,
     probabilities,
     swap,
@@ -36,6 +42,7 @@ __all__ = [
     "Absolute",
     "Boltzmann",
     "BoltzmannSegmenter",
+    "Contrast",
     "ConvergenceWarning",
     "Count",
     "CountFunction",
@@ -43,17 +50,22 @@ __all__ = [
     "Energy",
     "Envelope",
     "EnvelopeSpec",
+    "Enveloped",
     "Featurizer",
     "Hamming",
     "InputError",
     "LabelCount",
     "MaxFlow",
+    "Model",
     "Moved",
     "OrderedEnergy",
+    "Potential",
     "Problem",
     "Sample",
     "Segmenter",
     "Solver",
+    "Summands",
+    "Unary",
     "__version__",
     "choose_order",
     "direction_features",
@@ -87,6 +99,10 @@ _LATER = {
     "superpixels": "cutlearn.features.regions",
     "train": "cutlearn.learn.train",
 }
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:

@@ -8,12 +8,12 @@ from sklearn.linear_model import LogisticRegression
 
 import cutlearn as cl
 from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.energy.linear import layout_of
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.learn.baselines import KohliTorrField
 from cutlearn.learn.descent import Coordinates
 from cutlearn.learn.likelihood import BinaryField, evidence_of
 from cutlearn.run.checkpoint import Interrupted
+from linear_energies import layout_of
 
 
 def images(seed, count=3, L=2, shape=(9, 11)):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.energy.linear import psi
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.learn.losses import Count, CountFunction, Hamming
 from cutlearn.learn.oracle import Oracle, task_of
+from linear_energies import psi
 from tiny_problems import (
     count,
     hamming,
@@ -143,7 +143,7 @@ def test_void_nodes_leave_regions_and_counts(grid):
         small = Problem(nodes[known], np.searchsorted(known, ends[alive]), features[alive],
                         [[0, 1, 2], [2, 3]])  # fmt: skip
         b, a = planes(small, truth[known].astype(np.uint8), delta, "pixels", spec)
-        oracle = Oracle(task_of(p, truth, loss, envelope=spec))
+        oracle = Oracle(task_of(p, truth, loss, model=spec))
         for _ in range(3):
             w = np.concatenate([random_weights(rng), random_vector(rng, spec)])
             assert oracle(w).value(w) == pytest.approx((b + a @ w).max(), rel=1e-9, abs=1e-11)

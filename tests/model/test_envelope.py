@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.energy.linear import energy_of
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.model.parameters import ENVELOPE
 from cutlearn.model.predict import problem_of
 from features.worlds import world
+from linear_energies import energy_of
 
 IMAGES, MASKS = world(6, shape=(30, 36), void=True)
 FAMILIES = (("slic", 30), ("felzenszwalb", 60))

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.energy.linear import constraints_of
 from cutlearn.learn.losses import Count, CountFunction, Hamming
 from cutlearn.learn.train import train
+from linear_energies import constraints_of
 from tiny_problems import (
     count,
     full_optimum,

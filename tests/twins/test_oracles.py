@@ -71,7 +71,7 @@ def test_core_and_twin_agree_with_envelopes(form, listed, loss):
     counted = Count(weights=[rng.uniform(0, 2, 720)], regions=[fine], tolerance=2)
     specs = (EnvelopeSpec(10, form, "node"), EnvelopeSpec(4, form))
     bound = {"hamming": Hamming(), "count": Count(), "regions": counted + 0.1 * Hamming()}[loss]
-    task = task_of(p, labels, bound, envelope=specs)
+    task = task_of(p, labels, bound, model=specs)
     fast, slow = Oracle(task), SlowOracle(task)
     for size in (1e-2, 0.3, 3.0):
         vectors = [random_vector(rng, spec) for spec in specs]

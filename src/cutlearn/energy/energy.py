@@ -28,7 +28,6 @@ from cutlearn.checks import (
     shape_of,
 )
 from cutlearn.energy.envelope import Envelope
-from cutlearn.energy.forms import Envelopes
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
@@ -151,17 +150,18 @@ class Energy:
         return self
 
     @classmethod
-    def of(cls, problem: Problem, w: ArrayLike, envelope: Envelopes = None) -> "Energy":
+    def of(cls, problem: Problem, w: ArrayLike, envelope: Any = None) -> "Energy":
         """The energy of a problem under weights w, in the order node, edge, envelope.
 
         E(y; w) = sum_i y_i (w_node . f_i) + sum_e [y_i != y_j] (w_edge . g_e)
                   + sum_c envelope(fraction of c at 1)
 
-        `envelope` is an EnvelopeSpec, or one for each family of the problem's regions.
+        `envelope` is an EnvelopeSpec, or one for each family of the problem's regions; a `Model`
+        in its place has potentials of its own.
         """
-        from cutlearn.energy.linear import energy_of
+        from cutlearn.energy.model import model_of
 
-        return energy_of(problem, float_array("w", w), envelope)
+        return model_of(problem, envelope).energy(problem, w)
 
     def value(self, labels: ArrayLike) -> float:
         """E of a labelling, evaluated term by term."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.checks import as_array, instance
-from cutlearn.energy.linear import checked_weights
+from cutlearn.energy.model import checked_weights
 from cutlearn.energy.ordered import OrderedEnergy
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
@@ -82,7 +82,7 @@ class LabelLayout:
     def inside(self, w: Vector) -> Vector:
         """Give w moved into the cone G w >= 0 where a solver's rounding left it."""
         out = w.copy()
-        T = self.split(out)["tables"]
+        T = out[self.tables].reshape(self.n_edge_features, self.n_labels, self.n_labels)  # a view
         if self.ordered:
             c = np.maximum(_second_differences(T), 0.0)
             inner = -np.cumsum(np.cumsum(c, axis=1), axis=2)

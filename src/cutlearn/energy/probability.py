@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.energy.energy import Energy
-from cutlearn.energy.forms import Envelopes
+from cutlearn.energy.model import ModelLike
 from cutlearn.energy.ordered import OrderedEnergy
 from cutlearn.energy.surrogate import surrogate_min_marginals
 from cutlearn.errors import InputError
@@ -23,7 +23,7 @@ KINDS = ("binary", "ordered", "surrogate")
 def probabilities(
     problem: Problem,
     w: ArrayLike,
-    envelope: Envelopes = None,
+    envelope: ModelLike = None,
     *,
     kind: str = "binary",
     n_jobs: int | None = None,
@@ -40,7 +40,7 @@ def probabilities(
     w : array
         Learned weights.
     envelope : EnvelopeSpec, or one for each family of regions, optional
-        As in training.
+        As in training; or a Model.
     kind : "binary", "ordered" or "surrogate"
         As in training.
     n_jobs : int, optional

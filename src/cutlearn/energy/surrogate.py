@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.energy.energy import Energy
-from cutlearn.energy.forms import Envelopes
-from cutlearn.energy.linear import Layout, checked_weights, energy_of, layout_of
+from cutlearn.energy.model import Layout, ModelLike, checked_weights, model_of
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.run.workers import Workers
@@ -57,16 +56,14 @@ class SurrogateLayout:
         return np.concatenate([self.one.inside(row) for row in self.rows(w)])
 
 
-def surrogate_layout(
-    problem: Problem, n_labels: int, envelope: Envelopes = None
-) -> SurrogateLayout:
+def surrogate_layout(problem: Problem, n_labels: int, model: ModelLike = None) -> SurrogateLayout:
     """Give the slices of w for a problem."""
-    return SurrogateLayout(layout_of(problem, envelope), n_labels)
+    return SurrogateLayout(model_of(problem, model).layout(problem), n_labels)
 
 
-def surrogate_labels(problem: Problem, w: ArrayLike, envelope: Envelopes = None) -> int:
+def surrogate_labels(problem: Problem, w: ArrayLike, model: ModelLike = None) -> int:
     """Give L, from the length of w."""
-    one, size = layout_of(problem, envelope).size, np.asarray(w).size
+    one, size = model_of(problem, model).layout(problem).size, np.asarray(w).size
     if size % one or size < 2 * one:
         raise InputError(
             f"w: {size} weights found; {one} for each of at least two labels wanted. Use weights "
@@ -76,18 +73,18 @@ def surrogate_labels(problem: Problem, w: ArrayLike, envelope: Envelopes = None)
 
 
 def surrogate_min_marginals(
-    problem: Problem, w: ArrayLike, envelope: Envelopes = None, threads: int = 1
+    problem: Problem, w: ArrayLike, model: ModelLike = None, threads: int = 1
 ) -> Matrix:
     """Give S of every node and label, (n, L).
 
     A node that is fixed to a label is fixed to 1 in its field and to 0 in all others.
     """
-    layout = surrogate_layout(problem, surrogate_labels(problem, w, envelope), envelope)
-    rows = layout.rows(w)
+    layout = surrogate_layout(problem, surrogate_labels(problem, w, model), model)
+    rows, field = layout.rows(w), model_of(problem, model)
     out = np.empty((problem.n_nodes, len(rows)))
 
     def fill(k: int) -> None:
-        energy = energy_of(problem, rows[k], envelope)
+        energy = field.energy(problem, rows[k])
         both = energy.min_marginals(fixed_in_field(problem, energy, k)).reshape(-1, 2)
         np.subtract(both[:, 1], both[:, 0], out=out[:, k])
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.energy.linear import constraints_of
+from cutlearn.energy.model import model_of
 from cutlearn.experiments.reproduction import Reproduction, Tell, markdown_table
 from cutlearn.features.problem import Problem
 from cutlearn.images.synth import Checkerboard, checkerboard
@@ -95,7 +95,7 @@ def early_weights(world: Checkerboard, iterations: int) -> Floats:
     problem = problem_of(world)
     oracle = Oracle(task_of(problem, world.labels, Hamming(), 0, "loss", SPEC))
     layout = oracle.task.layout
-    master = Bundle(layout.size, 1, 1 / C, *constraints_of(problem, SPEC))
+    master = Bundle(layout.size, 1, 1 / C, *model_of(problem, SPEC).constraints(problem))
     w = layout.inside(master.start(1.0))
     best = np.inf
     for _ in range(iterations):

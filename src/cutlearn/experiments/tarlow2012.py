@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.energy.linear import unary_of
+from cutlearn.energy.model import unary_of
 from cutlearn.energy.probability import probabilities
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.experiments.reproduction import Reproduction, Tell, markdown_table

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.energy.linear import Layout
+from cutlearn.energy.model import Layout
 from cutlearn.energy.surrogate import SurrogateLayout
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.learn.descent import Coordinates, Descent, FixedStep, Mover
 from cutlearn.learn.learners import LikelihoodLearner, learner_of
-from cutlearn.learn.likelihood import Evidence, Field, Model, mean_likelihood
+from cutlearn.learn.likelihood import Evidence, Field, Maximised, mean_likelihood
 from cutlearn.learn.steps import (
     OTHER,
     Settings,
@@ -70,7 +70,7 @@ class Ascent:
     ) -> None:
         self.seen, self.setting, self.file = seen, setting, file
         self.layout = field.layout
-        self.model: Model = field
+        self.model: Maximised = field
         self.mover: Mover
         assert isinstance(setting.learner, LikelihoodLearner)
         self.learner = setting.learner

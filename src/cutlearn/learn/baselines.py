@@ -10,7 +10,6 @@ its best and its last point differ.
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.energy.linear import energy_of
 from cutlearn.energy.probability import softened, softmax
 from cutlearn.errors import InputError
 from cutlearn.learn.likelihood import (
@@ -72,12 +71,12 @@ class KohliTorrField:
                 "learner: 'kohli-torr' found with envelopes or several labels; two labels on nodes "
                 "and edges wanted. Choose learner='likelihood', which has no such limits."
             )
-        self.layout = field.layout
+        self.layout, self.model = field.layout, field.model
 
     def value(self, seen: Evidence, w: Vector) -> Valued:
         """Give L_n, and what stands in for the gradient."""
         problem = seen.problem
-        energy = energy_of(problem, w)
+        energy = self.model.energy(problem, w)
         fixed = None if problem.fixed is None else problem.fixed.reshape(energy.shape)
         phi = energy.min_marginals(fixed).reshape(-1, 2)
         y = seen.labels == 1

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.energy.linear import Layout
+from cutlearn.energy.model import Layout
 from cutlearn.energy.surrogate import SurrogateLayout
 from cutlearn.sealed import Arrays
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.checks import is_one_of
-from cutlearn.energy.forms import Envelopes
-from cutlearn.energy.linear import constraints_of
+from cutlearn.energy.model import ModelLike
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import Problem
+from cutlearn.learn.generic import GenericOracle, ask_generic
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.labels import (
     ExpansionOracle,
@@ -50,17 +50,24 @@ class Binary:
 
     certified = True
 
-    def __init__(self, loss: Loss, normalize: str, envelope: Envelopes) -> None:
-        self.loss, self.normalize, self.envelope = loss, normalize, envelope
-        self.oracle, self.ask = Oracle, ask
+    def __init__(self, loss: Loss, normalize: str, model: ModelLike) -> None:
+        self.loss, self.normalize, self.model = loss, normalize, model
+
+    def oracle(self, task: Task) -> Oracle | GenericOracle:
+        """Make the oracle of one image: the core's where it knows all potentials."""
+        return Oracle(task) if task.model.in_core else GenericOracle(task)
+
+    def ask(self, oracles: Sequence[Any], w: Vector, threads: int) -> Matrix:
+        """Ask every oracle at w."""
+        return (ask if isinstance(oracles[0], Oracle) else ask_generic)(oracles, w, threads)
 
     def task(self, problem: Problem, labels: ArrayLike, image: int) -> Task:
         """Bind one image."""
-        return task_of(problem, labels, self.loss, image, self.normalize, self.envelope)
+        return task_of(problem, labels, self.loss, image, self.normalize, self.model)
 
     def constraints(self, task: Task) -> tuple[Matrix, Vector]:
         """Edge weights >= 0 and concave envelopes."""
-        return constraints_of(task.problem, self.envelope)
+        return task.model.constraints(task.problem)
 
 
 class Labels:
@@ -94,7 +101,7 @@ def kind_of(
     n_labels: int | None,
     loss: Loss,
     normalize: str,
-    envelope: Envelopes,
+    model: ModelLike,
     labels: Sequence[ArrayLike],
 ) -> Kind:
     """Give the kind of a name; without n_labels, L is one more than the largest label found."""
@@ -113,8 +120,8 @@ def kind_of(
                 f"n_labels: {quoted(n_labels)} found with binary labels; 2 wanted. Choose "
                 "kind='ordered' or 'unordered'."
             )
-        return Binary(loss, normalize, envelope)
-    if envelope is not None:
+        return Binary(loss, normalize, model)
+    if model is not None:
         raise InputError(
             f"envelope: found with kind={kind!r}; learned envelopes wanted with binary labels "
             "only. Leave out envelope, or choose kind='binary'."

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
-from cutlearn.energy.linear import checked_weights
 from cutlearn.energy.linear_labels import LabelLayout, label_costs_of, label_layout, label_psi
+from cutlearn.energy.model import checked_weights
 from cutlearn.energy.moves import expand
 from cutlearn.features.problem import VOID, Problem, checked_labels
 from cutlearn.learn.image_loss import LabelLoss, Loss

@@ -13,14 +13,12 @@ not concave.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.energy.forms import Envelopes
-from cutlearn.energy.linear import Layout, checked_weights, energy_of, layout_of
+from cutlearn.energy.model import Layout, Model, ModelLike, checked_weights, model_of
 from cutlearn.energy.probability import softened
 from cutlearn.energy.surrogate import (
     SurrogateLayout,
@@ -36,9 +34,6 @@ from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
 Valued = tuple[float, Vector]
-
-# Rows of features that are copied at a time; few enough to stay in a cache.
-BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +74,7 @@ def evidence_of(problem: Problem, labels: ArrayLike, image: int = 0, n_labels: i
     return Evidence(kept, truth, truth != VOID, image)
 
 
-class Model(Protocol):
+class Maximised(Protocol):
     """What a run asks of one image at w."""
 
     def value(self, seen: Evidence, w: Vector) -> Valued: ...
@@ -97,22 +92,20 @@ class BinaryField:
 
     n_labels = 2
 
-    def __init__(self, problem: Problem, envelope: Envelopes) -> None:
-        self.envelope = envelope
-        self.layout: Layout = layout_of(problem, envelope)
+    def __init__(self, problem: Problem, envelope: ModelLike) -> None:
+        self.model = model_of(problem, envelope)
+        self.layout: Layout = self.model.layout(problem)
 
     def value(self, seen: Evidence, w: Vector) -> Valued:
         """Give L_n and its gradient for one image."""
         problem = seen.problem
-        energy = energy_of(problem, w, self.envelope)
+        energy = self.model.energy(problem, w)
         fixed = None if problem.fixed is None else problem.fixed.reshape(energy.shape)
         truth = seen.labels.reshape(energy.shape)
-        sums = energy.argmin_sums(
-            truth=truth, regions=regions_of(problem, self.layout), fixed=fixed
-        )
+        sums = energy.argmin_sums(truth=truth, regions=regions_of(problem, self.model), fixed=fixed)
         share = 1.0 / int(np.count_nonzero(seen.known))
         total = log_likelihood(sums.min_marginals, seen)
-        return share * total, share * feature_sums(problem, self.layout, sums)
+        return share * total, share * feature_sums(problem, self.model, sums)
 
 
 class SurrogateField:
@@ -129,14 +122,14 @@ class SurrogateField:
     n_labels : int
     """
 
-    def __init__(self, problem: Problem, envelope: Envelopes, n_labels: int) -> None:
-        self.envelope, self.n_labels = envelope, n_labels
-        self.layout: SurrogateLayout = surrogate_layout(problem, n_labels, envelope)
+    def __init__(self, problem: Problem, envelope: ModelLike, n_labels: int) -> None:
+        self.model, self.n_labels = model_of(problem, envelope), n_labels
+        self.layout: SurrogateLayout = surrogate_layout(problem, n_labels, self.model)
 
     def value(self, seen: Evidence, w: Vector) -> Valued:
         """Give L_n and its gradient for one image."""
         problem = seen.problem
-        costs = surrogate_min_marginals(problem, w, self.envelope)
+        costs = surrogate_min_marginals(problem, w, self.model)
         q, soft = softened(costs)
         known = np.flatnonzero(seen.known)
         share = 1.0 / known.size
@@ -146,13 +139,13 @@ class SurrogateField:
             c = np.where(seen.known, q[:, k] - (seen.labels == k), 0.0)
             # S falls with the cost of 1 - y where the field's cut has y = 1.
             c[costs[:, k] < 0] *= -1.0
-            energy = energy_of(problem, row, self.envelope)
+            energy = self.model.energy(problem, row)
             sums = energy.argmin_sums(
                 weights=c.reshape(energy.shape),
-                regions=regions_of(problem, self.layout.one),
+                regions=regions_of(problem, self.model),
                 fixed=fixed_in_field(problem, energy, k),
             )
-            gradient.append(feature_sums(problem, self.layout.one, sums))
+            gradient.append(feature_sums(problem, self.model, sums))
         return share * total, share * np.concatenate(gradient)
 
 
@@ -163,7 +156,7 @@ def likelihood(
     problems: Sequence[Problem],
     labels: Sequence[ArrayLike],
     w: ArrayLike,
-    envelope: Envelopes = None,
+    envelope: ModelLike = None,
     *,
     kind: str = "binary",
     n_labels: int | None = None,
@@ -206,7 +199,7 @@ def likelihood(
 def bind(
     problems: Sequence[Problem],
     labels: Sequence[ArrayLike],
-    envelope: Envelopes,
+    envelope: ModelLike,
     kind: str,
     n_labels: int | None,
 ) -> tuple[Field, list[Evidence]]:
@@ -234,9 +227,11 @@ def bind(
     return field, seen
 
 
-def mean_likelihood(model: Model, seen: Sequence[Evidence], w: Vector, workers: Workers) -> Valued:
+def mean_likelihood(
+    maximised: Maximised, seen: Sequence[Evidence], w: Vector, workers: Workers
+) -> Valued:
     """Give the mean over images of L_n and of its gradient, summed in the images' order."""
-    parts = workers.map(lambda one: model.value(one, w), seen)
+    parts = workers.map(lambda one: maximised.value(one, w), seen)
     value = sum(part[0] for part in parts) / len(parts)
     return value, np.sum([part[1] for part in parts], axis=0) / len(parts)
 
@@ -252,32 +247,15 @@ def log_likelihood(min_marginals: NDArray[np.float64], seen: Evidence) -> float:
     return -float((np.maximum(above, 0.0) + np.log1p(np.exp(-np.abs(above)))).sum())
 
 
-def regions_of(problem: Problem, layout: Layout) -> list[NDArray[np.int32]]:
-    """Give the regions under envelopes, family by family."""
-    return [members for family, _ in zip(problem.regions, layout.specs) for members in family]
+def regions_of(problem: Problem, model: Model) -> list[NDArray[np.int32]]:
+    """Give the regions whose counts the potentials ask for, in their order."""
+    return [members for p in model.potentials for members in p.regions(problem)]
 
 
-def feature_sums(problem: Problem, layout: Layout, sums: ArgminSums) -> Vector:
+def feature_sums(problem: Problem, model: Model, sums: ArgminSums) -> Vector:
     """Give sum_d c_d [psi(argmin_d) - psi(y)] in the order of w."""
-    features = problem.edge_features
-    assert features is not None
-    parts = [
-        _weighted(sums.node, problem.node_features),
-        _weighted(sums.edge[: problem.n_edges], features),
-    ]
-    ends = [0, *accumulate(len(family) for family, _ in zip(problem.regions, layout.specs))]
-    for family, spec, (begin, end) in zip(problem.regions, layout.specs, pairwise(ends)):
-        total = np.zeros(spec.lines + 1)
-        for size, counts in zip(family.sizes, sums.region[begin:end]):
-            weigh = size if spec.per == "node" else 1
-            total += weigh * (counts @ spec.features(np.arange(size + 1) / size))
-        parts.append(total)
+    parts, begin = [], 0
+    for p in model.potentials:
+        parts.append(p.argmin_sums(problem, sums, begin))
+        begin += len(p.regions(problem))
     return np.concatenate(parts)
-
-
-def _weighted(weights: Vector, features: NDArray[Any]) -> Vector:
-    """Give weights @ features, in blocks: numpy copies float32 before it sums in float64."""
-    total = np.zeros(features.shape[1])
-    for begin in range(0, len(weights), BLOCK):
-        total += weights[begin : begin + BLOCK] @ features[begin : begin + BLOCK]
-    return total

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
 from cutlearn.checks import is_one_of
-from cutlearn.energy.forms import Envelopes, Form
-from cutlearn.energy.linear import Layout, checked_weights, layout_of
+from cutlearn.energy.forms import Form
+from cutlearn.energy.model import Layout, Model, ModelLike, checked_weights, model_of
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import VOID, Problem, checked_labels
 from cutlearn.learn.image_loss import ImageLoss, Loss
@@ -52,8 +52,9 @@ class Task:
     loss : ImageLoss
     loss_scale, energy_scale : float
         The factors r_n and s_n of the normalisation.
+    model : Model
     layout : Layout
-        Of w.
+        Of its weights.
     image : int
         Number of the image, for messages.
     """
@@ -63,6 +64,7 @@ class Task:
     loss: ImageLoss
     loss_scale: float
     energy_scale: float
+    model: Model
     layout: Layout
     image: int = 0
 
@@ -76,7 +78,7 @@ class Task:
         problem, loss = self.problem, self.loss
         out = [problem.node_features, problem.edge_features, problem.edges, problem.fixed]
         out += [self.labels, loss.unary, loss.constant, loss.table]
-        for family in problem.regions if self.layout.specs else ():
+        for family in problem.regions if self.layout.specs or not self.model.in_core else ():
             out += [family.first, family.members]
         for e in loss.counts:
             out += [e.members, e.weights, e.slopes, e.intercepts]
@@ -89,17 +91,18 @@ def task_of(
     loss: Loss,
     image: int = 0,
     normalize: str = "pixels",
-    envelope: Envelopes = None,
+    model: ModelLike = None,
 ) -> Task:
-    """Bind a problem, its labels (255: void), a loss and the forms of the envelopes."""
+    """Bind a problem, its labels (255: void), a loss and a model."""
     given = checked_labels(problem, labels)
     counted = given != VOID
     bound = loss.bind(image, np.where(counted, given, 0).astype(np.uint8), counted)
     kept, truth = problem.training(given)
     if kept.n_nodes != problem.n_nodes:
         bound = bound.take(counted)
+    chosen = model_of(problem, model)
     return Task(
-        kept, truth, bound, *shares(counted, normalize), layout_of(problem, envelope), image
+        kept, truth, bound, *shares(counted, normalize), chosen, chosen.layout(problem), image
     )
 
 

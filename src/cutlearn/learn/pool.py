@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.checks import instance, listed
-from cutlearn.energy.forms import Envelopes
-from cutlearn.energy.linear import Layout
 from cutlearn.energy.linear_labels import LabelLayout
+from cutlearn.energy.model import Layout, Model, ModelLike
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.learn.image_loss import Loss
@@ -99,7 +98,7 @@ class Pool:
     normalize : "pixels", "loss" or "none"
     n_jobs : int, optional
         Threads that prepare the images.
-    envelope : EnvelopeSpec, or one for each family of regions, optional
+    envelope : EnvelopeSpec, one for each family of regions, or a Model, optional
     kind : "binary", "ordered" or "unordered"
     n_labels : int, optional
         L; by default one more than the largest label found.
@@ -112,7 +111,7 @@ class Pool:
         loss: str | Loss = "hamming",
         normalize: str = "pixels",
         n_jobs: int | None = None,
-        envelope: Envelopes = None,
+        envelope: ModelLike = None,
         kind: str = "binary",
         n_labels: int | None = None,
     ) -> None:
@@ -140,7 +139,7 @@ class Pool:
         problems: Sequence[Problem],
         loss: str | Loss,
         normalize: str,
-        envelope: Envelopes = None,
+        envelope: ModelLike = None,
         kind: str = "binary",
     ) -> None:
         """Refuse to serve other problems, another loss, normalisation, envelope or kind."""
@@ -198,7 +197,7 @@ class Pool:
         return digest_of_all(self.settings, self.tasks)
 
 
-def _settings(loss: str | Loss, normalize: str, envelope: Envelopes, kind: str) -> str:
+def _settings(loss: str | Loss, normalize: str, envelope: ModelLike, kind: str) -> str:
     plain = f"{loss_of(loss)!r} normalize={normalize!r}"
     if kind != "binary":
         plain += f" kind={kind!r}"
@@ -206,7 +205,7 @@ def _settings(loss: str | Loss, normalize: str, envelope: Envelopes, kind: str) 
 
 
 def check_alike(
-    problems: Sequence[Problem], labels: Sequence[ArrayLike], envelope: Envelopes
+    problems: Sequence[Problem], labels: Sequence[ArrayLike], envelope: ModelLike
 ) -> None:
     """Refuse lists of different lengths, and images that have not the same features."""
     problems, labels = listed("problems", problems), listed("labels", labels)
@@ -220,7 +219,7 @@ def check_alike(
             "Give them in the same order."
         )
     families = [len(problem.regions) for problem in problems]
-    if envelope is not None and len(set(families)) > 1:
+    if envelope is not None and not isinstance(envelope, Model) and len(set(families)) > 1:
         odd = next(i for i, count in enumerate(families) if count != families[0])
         raise InputError(
             f"image {odd}: {families[odd]} families of regions found; {families[0]} wanted, as in "

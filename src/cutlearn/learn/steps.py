@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.checks import is_number
-from cutlearn.energy.linear import Layout
 from cutlearn.energy.linear_labels import LabelLayout
+from cutlearn.energy.model import Layout
 from cutlearn.energy.surrogate import SurrogateLayout
 from cutlearn.errors import InputError, quoted
 from cutlearn.learn.learners import LEARNERS, Learner, MarginLearner

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.checks import float_array, listed
 from cutlearn.energy.forms import Envelopes
+from cutlearn.energy.model import Model, ModelLike
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import Problem
 from cutlearn.learn.ascent import Ascent
@@ -44,6 +45,7 @@ def train(
     constraints: tuple[ArrayLike, ArrayLike] | None = None,
     envelope: Envelopes = None,
     *,
+    model: Model | None = None,
     kind: str = "binary",
     n_labels: int | None = None,
     groups: int | None = None,
@@ -79,6 +81,9 @@ def train(
         Further rows G w >= h.
     envelope : EnvelopeSpec, or one for each family of regions, optional
         Learns an envelope for the problems' regions; its weights come last in w.
+    model : Model, optional
+        Potentials of your own choice, from outside too, in the place of unaries, contrast and
+        `envelope`.
     kind : "binary", "ordered", "unordered" or "surrogate"
         What the labels are. Ordered ones have one table of costs for each edge feature, learned
         under constraints that keep the cut exact; unordered ones use expansion moves, so that
@@ -109,6 +114,12 @@ def train(
     """
     if checkpoint is not None:
         checkpoint = check_place(checkpoint)
+    if model is not None and envelope is not None:
+        raise InputError(
+            "model, envelope: both given; one of them is needed. Put an Enveloped among the "
+            "model's potentials."
+        )
+    given: ModelLike = envelope if model is None else model
     run: Run | Ascent
     if callback is not None and not callable(callback):
         raise InputError(f"callback: {quoted(callback)} found; a function of a step wanted.")
@@ -116,11 +127,11 @@ def train(
     if not chosen.margin:
         _refuse_margin(loss, normalize, constraints, groups, pool)
         setting = settings_of(len(problems), chosen, C, tol, groups, max_steps)
-        run = Ascent(*bind(problems, labels, envelope, kind, n_labels), setting, checkpoint)
+        run = Ascent(*bind(problems, labels, given, kind, n_labels), setting, checkpoint)
     else:
         if pool is None:
-            pool = Pool(problems, labels, loss, normalize, n_jobs, envelope, kind, n_labels)
-        pool.check(problems, loss, normalize, envelope, kind)
+            pool = Pool(problems, labels, loss, normalize, n_jobs, given, kind, n_labels)
+        pool.check(problems, loss, normalize, given, kind)
         setting = settings_of(len(pool), chosen, C, tol, groups, max_steps)
         run = Run(pool, setting, *_constraints(pool, constraints), checkpoint)
     threads = thread_count(n_jobs)

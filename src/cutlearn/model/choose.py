@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cutlearn.bootstrap import Figure, left_out
 from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.energy.linear import layout_of, unary_of
+from cutlearn.energy.model import model_of, unary_of
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.learners import is_margin
@@ -279,7 +279,7 @@ def best_shift(
 
 def _lean(problem: Problem, w: Vector, envelope: EnvelopeSpec | None) -> float:
     """What envelopes add to the cost of label 1 for a pixel whose regions turn with it."""
-    layout = layout_of(problem, envelope)
+    layout = model_of(problem, envelope).layout(problem)
     samples = [spec.convert(w[at], "samples") for spec, at in zip(layout.specs, layout.envelopes)]
     return float(sum(v[-1] - v[0] for v in samples))
 

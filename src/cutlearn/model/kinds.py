@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.energy.linear import energy_of
 from cutlearn.energy.linear_labels import label_costs_of
 from cutlearn.energy.moves import expand
 from cutlearn.energy.ordered import OrderedEnergy
@@ -100,11 +99,11 @@ class Binary(Kind):
 
     def mask(self, problem: Problem, w: ArrayLike) -> Mask:
         """The labels of the minimum cut."""
-        return _cut(energy_of(problem, w, self.envelope), problem)
+        return _cut(Energy.of(problem, w, self.envelope), problem)
 
     def least(self, problem: Problem, w: ArrayLike) -> Floats:
         """The min-marginals of the cut."""
-        return energy_of(problem, w, self.envelope).min_marginals(_settled(problem))
+        return Energy.of(problem, w, self.envelope).min_marginals(_settled(problem))
 
 
 class Ordered(Kind):

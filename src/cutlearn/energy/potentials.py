@@ -1,0 +1,235 @@
+"""Potentials: the summands of an energy that is linear in the weights, E(y; w) = w . psi(y).
+
+A potential owns a slice v of w. It knows how long the slice is, psi of a labelling, the terms that
+v makes of a problem (unaries, weights of edges, envelopes), the rows G v >= 0 that keep the cut
+exact, and the way back into that cone from where a solver's rounding has left it. Everything else
+(`Model`, oracles, learners, files) asks the potential; one from outside is as good as these.
+
+    Unary       psi = sum_i y_i f_i                      u_i = v . f_i
+    Contrast    psi = sum_e [y_i != y_j] g_e             weight of edge e: v . g_e, v >= 0 (g >= 0)
+    Enveloped   psi = sum_c r_c spec.features(p_c)       an envelope of p_c, the fraction of ones
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.energy.envelope import Envelope
+from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.errors import InputError
+from cutlearn.features.problem import Problem
+from cutlearn.graph.marginals import ArgminSums
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Bits = NDArray[np.bool_]
+
+# Rows of features that are copied at a time; few enough to stay in a cache.
+BLOCK = 4096
+
+
+@dataclass
+class Summands:
+    """The terms that a potential adds to the energy of a problem.
+
+    Attributes
+    ----------
+    unary : (n,) float64, or None
+    edges : (m,) or (m, 2) float64, or None
+        One number for each edge of the problem: the cost of ends that differ, or p and q.
+    envelopes : list of Envelope
+    """
+
+    unary: Vector | None = None
+    edges: Matrix | None = None
+    envelopes: list[Envelope] = field(default_factory=list)
+
+
+class Potential(ABC):
+    """One kind of summand of the energy.
+
+    Subclasses are values: two that are equal make the same energies, and their repr tells them
+    apart (a frozen dataclass does both).
+    """
+
+    name: str  # of its slice of w
+
+    @property
+    def in_core(self) -> bool:
+        """Whether the core's oracle knows it; else a slower one serves (energy, cut, psi)."""
+        return False
+
+    @abstractmethod
+    def count(self, problem: Problem) -> int:
+        """The number of its weights."""
+
+    @abstractmethod
+    def psi(self, problem: Problem, y: Bits) -> Vector:
+        """The features of a labelling: v . psi is what the potential adds to its energy."""
+
+    @abstractmethod
+    def terms(self, problem: Problem, v: Vector) -> Summands:
+        """What it adds to the energy; refuses v for which no cut is exact."""
+
+    def constraints(self, problem: Problem) -> Matrix:
+        """G of the rows G v >= 0 that keep the cut exact; by default there are none."""
+        return np.zeros((0, self.count(problem)))
+
+    def inside(self, v: Vector) -> Vector:
+        """v moved into that cone, if rounding has left it outside."""
+        return v
+
+    def argmin_sums(self, problem: Problem, sums: ArgminSums, begin: int) -> Vector:
+        """sum_d c_d [psi(argmin_d) - psi(y)], for the gradient of a likelihood.
+
+        `begin` is the number of regions that potentials before it have named.
+        """
+        raise InputError(
+            f"potential {self.name!r}: no sums over argmin-marginals, which a likelihood needs; "
+            "max-margin learners need none. Choose learner='bundle', or write argmin_sums."
+        )
+
+    def regions(self, problem: Problem) -> list[NDArray[np.int32]]:
+        """The regions whose counts `argmin_sums` asks for."""
+        return []
+
+
+@dataclass(frozen=True)
+class Unary(Potential):
+    """A cost of label 1 at every node, linear in its features."""
+
+    name: str = "node"
+
+    @property
+    def in_core(self) -> bool:
+        return True
+
+    def count(self, problem: Problem) -> int:
+        return problem.n_node_features
+
+    def psi(self, problem: Problem, y: Bits) -> Vector:
+        return np.asarray(problem.node_features[y].sum(axis=0, dtype=np.float64))
+
+    def terms(self, problem: Problem, v: Vector) -> Summands:
+        return Summands(unary=product(problem.node_features, v))
+
+    def argmin_sums(self, problem: Problem, sums: ArgminSums, begin: int) -> Vector:
+        return _weighted(sums.node, problem.node_features)
+
+
+@dataclass(frozen=True)
+class Contrast(Potential):
+    """A cost of different labels at the ends of every edge, linear in its features >= 0."""
+
+    name: str = "edge"
+
+    @property
+    def in_core(self) -> bool:
+        return True
+
+    def count(self, problem: Problem) -> int:
+        return problem.n_edge_features
+
+    def psi(self, problem: Problem, y: Bits) -> Vector:
+        ends = problem.edge_ends()
+        cut = y[ends[:, 0]] != y[ends[:, 1]]
+        return np.asarray(edge_features(problem)[cut].sum(axis=0, dtype=np.float64))
+
+    def terms(self, problem: Problem, v: Vector) -> Summands:
+        if v.size and v.min() < 0:
+            raise InputError(
+                f"w: edge weight {v.min():g} found; values >= 0 wanted, so that the cut is exact. "
+                "Train with the default constraints."
+            )
+        return Summands(edges=product(edge_features(problem), v))
+
+    def constraints(self, problem: Problem) -> Matrix:
+        return np.eye(self.count(problem))
+
+    def inside(self, v: Vector) -> Vector:
+        return np.maximum(v, 0.0)
+
+    def argmin_sums(self, problem: Problem, sums: ArgminSums, begin: int) -> Vector:
+        return _weighted(sums.edge[: problem.n_edges], edge_features(problem))
+
+
+@dataclass(frozen=True)
+class Enveloped(Potential):
+    """A concave function of the fraction of ones in every region of a family.
+
+    Parameters
+    ----------
+    spec : EnvelopeSpec
+    family : int
+        Which of the problem's families of regions.
+    """
+
+    spec: EnvelopeSpec = field(default_factory=EnvelopeSpec)
+    family: int = 0
+    name: str = "envelope"
+
+    @property
+    def in_core(self) -> bool:
+        return True
+
+    def count(self, problem: Problem) -> int:
+        if self.family >= len(problem.regions):
+            raise InputError(
+                f"envelope: family {self.family} of regions asked for, and "
+                f"{len(problem.regions)} given; regions are needed. Give the Problem regions, or "
+                "leave out the envelope."
+            )
+        return self.spec.lines + 1
+
+    def psi(self, problem: Problem, y: Bits) -> Vector:
+        family = problem.regions[self.family]
+        weigh = family.sizes if self.spec.per == "node" else np.ones(len(family))
+        return np.asarray(weigh @ self.spec.features(family.counts(y) / family.sizes))
+
+    def terms(self, problem: Problem, v: Vector) -> Summands:
+        if not self.spec.is_concave(v):
+            raise InputError(
+                f"w: an envelope that is not concave found for family {self.family}; concave ones "
+                "wanted, so that the cut is exact. Train with the default constraints."
+            )
+        vector = self.spec.inside(v)
+        return Summands(envelopes=[self.spec.envelope(vector, m) for m in self.regions(problem)])
+
+    def constraints(self, problem: Problem) -> Matrix:
+        return self.spec.constraints()
+
+    def inside(self, v: Vector) -> Vector:
+        return self.spec.inside(v)
+
+    def regions(self, problem: Problem) -> list[NDArray[np.int32]]:
+        return list(problem.regions[self.family])
+
+    def argmin_sums(self, problem: Problem, sums: ArgminSums, begin: int) -> Vector:
+        total = np.zeros(self.spec.lines + 1)
+        sizes = problem.regions[self.family].sizes
+        for size, counts in zip(sizes, sums.region[begin : begin + len(sizes)]):
+            weigh = size if self.spec.per == "node" else 1
+            total += weigh * (counts @ self.spec.features(np.arange(size + 1) / size))
+        return total
+
+
+def edge_features(problem: Problem) -> NDArray[Any]:
+    """The edge features, which every problem has, if only (0, 0) of them."""
+    assert problem.edge_features is not None
+    return problem.edge_features
+
+
+def product(features: NDArray[Any], v: Vector) -> Vector:
+    """features @ v, not by a BLAS, whose order of sums may depend on its threads."""
+    return np.asarray(np.einsum("ij,j->i", features, v))
+
+
+def _weighted(weights: Vector, features: NDArray[Any]) -> Vector:
+    """weights @ features, in blocks: numpy copies float32 before it sums in float64."""
+    total = np.zeros(features.shape[1])
+    for begin in range(0, len(weights), BLOCK):
+        total += weights[begin : begin + BLOCK] @ features[begin : begin + BLOCK]
+    return total
