@@ -82,7 +82,7 @@ class LabelLayout:
     def inside(self, w: Vector) -> Vector:
         """Give w moved into the cone G w >= 0 where a solver's rounding left it."""
         out = w.copy()
-        T = self.split(out)["tables"]
+        T = out[self.tables].reshape(self.n_edge_features, self.n_labels, self.n_labels)  # a view
         if self.ordered:
             c = np.maximum(_second_differences(T), 0.0)
             inner = -np.cumsum(np.cumsum(c, axis=1), axis=2)
