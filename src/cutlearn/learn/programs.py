@@ -174,6 +174,8 @@ def solve_linear(program: Program, upper: float, origin: Vector) -> Solution:
     rows are divided by their size.
     """
     d, k, p = program.a.shape[1], program.n_groups, len(program.b)
+    # Weights that no plane knows are counted from zero, where they stay if constraints let them.
+    origin = np.where(np.abs(program.a).max(axis=0, initial=0.0) > 0, origin, 0.0)
     units = _middle_units(program, upper)
     matrix, bound, sizes = _inequalities(program.at(origin), upper, units)
     steep = np.abs(matrix).max(axis=1, initial=0.0)
