@@ -14,6 +14,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -190,6 +191,8 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="only say what can be had")
     options = parser.parse_args()
+    # A job in the background ignores the interrupt key, and so would the runs that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     known = machines()
     unknown = set(options.names) - {machine.name for machine in known}
     if unknown:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nanobind
 import pytest
 
 import cutlearn
@@ -32,6 +33,8 @@ def test_some_examples_were_found():
 
 
 def test_the_stub_of_the_core_is_fresh(tmp_path):
+    if int(nanobind.__version__.split(".")[0]) < 3:
+        pytest.skip("older nanobinds write other stubs of the same core")
     made = tmp_path / "core.pyi"
     command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "cutlearn._core", "-o", made]
     subprocess.run(command, check=True)

@@ -132,7 +132,7 @@ def test_void_labels_are_hidden_too():
     model = conditional(6)
     x = seen(model)
     machine = model.given(x)
-    fixed = np.where(labels == 255, -1, labels).astype(np.int8)
+    fixed = np.where(labels == 255, np.int8(-1), labels.astype(np.int8))
     truth, best = machine.best(200, 1, fixed)
     margin = Margin.of(truth, best, 1.0, 0.0, labels == 255)
     rival = model.given(x, margin)

@@ -122,7 +122,7 @@ def solve_quadratic(program: Program, upper: float, alpha: Vector, mu: Vector) -
     ):
         start = (alpha, mu) if tolerance == 1e-10 else None
         solution, flag = _attempt(program, upper, float(unit), start, tolerance, options)
-        if flag != SOLVED:
+        if solution is None:
             continue
         bound = program.dual_value(solution.alpha, solution.mu, np.zeros(0))
         error = program.value(solution.w) - bound
@@ -142,8 +142,8 @@ def _attempt(
     start: tuple[Vector, Vector] | None,
     tolerance: float,
     options: dict[str, Any],
-) -> tuple[Solution, int]:
-    """Solve once, w in `unit` and slacks in `upper`."""
+) -> tuple[Solution | None, int]:
+    """Solve once, w in `unit` and slacks in `upper`; what failed may hold anything."""
     d, k, p = program.a.shape[1], program.n_groups, len(program.b)
     hessian = np.zeros((d + k, d + k))
     hessian[range(d), range(d)] = program.lam * unit**2 / upper
@@ -158,6 +158,8 @@ def _attempt(
         hessian, linear, matrix, bound, np.full(len(bound), -1e30), None,
         primal_tol=tolerance, **options,
     )  # fmt: skip
+    if flag != SOLVED:
+        return None, int(flag)
     dual = np.maximum(info["lam"], 0.0)
     solution = Solution(
         np.asarray(x[:d]) * unit, program.clean(dual[:p]), dual[p + k :] * (upper / sizes)
@@ -174,6 +176,8 @@ def solve_linear(program: Program, upper: float, origin: Vector) -> Solution:
     rows are divided by their size.
     """
     d, k, p = program.a.shape[1], program.n_groups, len(program.b)
+    # Weights that no plane knows are counted from zero, where they stay if constraints let them.
+    origin = np.where(np.abs(program.a).max(axis=0, initial=0.0) > 0, origin, 0.0)
     units = _middle_units(program, upper)
     matrix, bound, sizes = _inequalities(program.at(origin), upper, units)
     steep = np.abs(matrix).max(axis=1, initial=0.0)

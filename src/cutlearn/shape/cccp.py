@@ -70,7 +70,7 @@ class Learning:
     ) -> float:
         """One step for one image; gives by how much its margin is violated."""
         void = labels.ravel() == VOID
-        fixed = np.where(void, -1, labels.ravel()).astype(np.int8)
+        fixed = np.where(void, np.int8(-1), labels.ravel().astype(np.int8))
         machine = model.given(view)
         truth, best = machine.best(model.starts(machine, self.starts, rng), fixed=fixed)
         output, latent = MARGINS[self.margin]
