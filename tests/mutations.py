@@ -3,6 +3,8 @@
 import json
 import struct
 
+from cutlearn.sealed import DIGITS
+
 
 def flipped(data, rng):
     """One bit is another."""
@@ -72,10 +74,9 @@ def edited(data, rng):
 def without_seal(data, rng):
     """The digest was taken out, or replaced."""
     head, body = _parts(data)
-    if rng.integers(2):
-        del head["__metadata__"]["digest"]
-    else:
-        head["__metadata__"]["digest"] = rng.bytes(32).hex()
+    ((key, text),) = head["__metadata__"].items()
+    other = "" if rng.integers(2) else f"{rng.bytes(32).hex()} "
+    head["__metadata__"][key] = other + text[DIGITS + 1 :]
     return _joined(head, body)
 
 
