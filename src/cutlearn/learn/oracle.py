@@ -163,7 +163,7 @@ def ask(oracles: Sequence[Oracle], w: Vector, threads: int = 1) -> NDArray[np.fl
     for oracle in oracles[:1]:
         checked_weights(w, oracle.task.layout.size)
     try:
-        return _core.oracle_round([oracle.core for oracle in oracles], w, threads)
+        return _core.highest_planes([oracle.core for oracle in oracles], w, threads)
     except (OverflowError, RuntimeError, MemoryError) as error:
         raise failed(error, [oracle.task.image for oracle in oracles], w) from error
 
