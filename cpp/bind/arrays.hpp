@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "run/interrupt.hpp"
 #include "learn/oracle.hpp"
+#include "run/interrupt.hpp"
 
 namespace cutlearn {
 
@@ -35,8 +35,8 @@ Out<T> owned(std::vector<T> values, std::vector<std::size_t> shape) {
   return Out<T>(data->data(), shape.size(), shape.data(), owner);
 }
 
-// Long work that needs no interpreter. Other threads of Python go on meanwhile, and a signal such as
-// Ctrl-C ends it with the exception of the signal's handler.
+// Long work that needs no interpreter. Other threads of Python go on meanwhile, and a signal such
+// as Ctrl-C ends it with the exception of the signal's handler.
 template <class F>
 auto without_interpreter(F&& work) {
   const Question signalled = [] {

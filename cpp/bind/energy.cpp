@@ -89,8 +89,7 @@ using MakeEngine = std::unique_ptr<Engine> (*)(const Input&, const Survey&);
 template <MakeEngine make>
 std::unique_ptr<Flow> make_flow(double constant, In<double> unary, std::vector<std::int64_t> shape,
                                 int connectivity, In<Id> edges, std::vector<In<double>> weights,
-                                std::vector<int> kinds, nb::tuple regions,
-                                In<std::int8_t> fixed) {
+                                std::vector<int> kinds, nb::tuple regions, In<std::int8_t> fixed) {
   const Input input = make_input(constant, unary, std::move(shape), connectivity, edges, weights,
                                  kinds, regions, fixed);
   return without_interpreter([&]() -> std::unique_ptr<Flow> {
@@ -128,18 +127,20 @@ auto with_marginals(Flow& f, F&& work) {
 }
 
 Out<double> all_marginals(Flow& f, int threads) {
-  return with_marginals(f, [&](Engine& e, double* phi) {
-           e.min_marginals(phi, threads);
-           return 0;
-         }).first;
+  return with_marginals(f,
+                        [&](Engine& e, double* phi) {
+                          e.min_marginals(phi, threads);
+                          return 0;
+                        })
+      .first;
 }
 
 std::tuple<Out<double>, Out<double>, Out<double>, Out<double>> argmin_sums(
     Flow& f, In<double> weights, In<std::uint8_t> truth, In<std::int64_t> region_first,
     In<Id> members, int threads) {
   const ArgminTask task{view(weights), view(truth), view(region_first), view(members)};
-  auto [phi, sums] = with_marginals(
-      f, [&](Engine& e, double* out) { return e.argmin_sums(out, task, threads); });
+  auto [phi, sums] =
+      with_marginals(f, [&](Engine& e, double* out) { return e.argmin_sums(out, task, threads); });
   const auto array = [](std::vector<double>& x) {
     const std::size_t size = x.size();
     return owned(std::move(x), {size});
@@ -174,17 +175,17 @@ void bind_energy(nb::module_& m) {
       .def_ro("worst_edge", &Survey::worst_edge)
       .def_ro("worst", &Survey::worst);
 
-#define ENERGY_PARAMETERS                                                                      \
-  "constant: float, unary: numpy.typing.NDArray[numpy.float64], "                              \
-  "shape: collections.abc.Sequence[int], connectivity: int, "                                   \
-  "edges: numpy.typing.NDArray[numpy.int32], "                                                  \
-  "weights: collections.abc.Sequence[numpy.typing.NDArray[numpy.float64]], "                    \
-  "kinds: collections.abc.Sequence[int], "                                                      \
-  "regions: tuple[numpy.typing.NDArray[typing.Any], ...], "                                     \
+#define ENERGY_PARAMETERS                                                    \
+  "constant: float, unary: numpy.typing.NDArray[numpy.float64], "            \
+  "shape: collections.abc.Sequence[int], connectivity: int, "                \
+  "edges: numpy.typing.NDArray[numpy.int32], "                               \
+  "weights: collections.abc.Sequence[numpy.typing.NDArray[numpy.float64]], " \
+  "kinds: collections.abc.Sequence[int], "                                   \
+  "regions: tuple[numpy.typing.NDArray[typing.Any], ...], "                  \
   "fixed: numpy.typing.NDArray[numpy.int8]) -> "
 #define ENERGY_SIGNATURE "(" ENERGY_PARAMETERS
 #define METHOD_SIGNATURE "(self, " ENERGY_PARAMETERS
-#define ENERGY_ARGUMENTS                                                                       \
+#define ENERGY_ARGUMENTS                                                                        \
   nb::arg("constant"), nb::arg("unary").noconvert(), nb::arg("shape"), nb::arg("connectivity"), \
       nb::arg("edges").noconvert(), nb::arg("weights").noconvert(), nb::arg("kinds"),           \
       nb::arg("regions"), nb::arg("fixed").noconvert()
@@ -196,20 +197,23 @@ void bind_energy(nb::module_& m) {
 
   nb::class_<Flow>(m, "Flow")
       .def("solve", [](Flow& f) { f.use([](Engine& e) { e.solve(); }); })
-      .def("labels", [](Flow& f, std::vector<std::size_t> shape) {
-        return f.read([&](Engine& e) { return copied(e.labels(), std::move(shape)); });
-      })
-      .def("changed", [](Flow& f) {
-        return f.read([](Engine& e) { return copied(e.changed(), {e.changed().size()}); });
-      })
+      .def("labels",
+           [](Flow& f, std::vector<std::size_t> shape) {
+             return f.read([&](Engine& e) { return copied(e.labels(), std::move(shape)); });
+           })
+      .def("changed",
+           [](Flow& f) {
+             return f.read([](Engine& e) { return copied(e.changed(), {e.changed().size()}); });
+           })
       .def_prop_ro("resumed", [](Flow& f) { return f.read([](Engine& e) { return e.resumed(); }); })
-      .def("residuals", [](Flow& f) {
-        return f.read([](Engine& e) {
-          const auto [excess, difference] = e.residuals();
-          return std::tuple(copied(std::span<const Cap>(excess), {excess.size()}),
-                            copied(std::span<const Cap>(difference), {difference.size()}));
-        });
-      })
+      .def("residuals",
+           [](Flow& f) {
+             return f.read([](Engine& e) {
+               const auto [excess, difference] = e.residuals();
+               return std::tuple(copied(std::span<const Cap>(excess), {excess.size()}),
+                                 copied(std::span<const Cap>(difference), {difference.size()}));
+             });
+           })
       .def_prop_ro("minimum", [](Flow& f) { return f.read([](Engine& e) { return e.minimum(); }); })
       .def_prop_ro("scale", [](Flow& f) { return f.read([](Engine& e) { return e.scale(); }); })
       .def_prop_ro("inexact", [](Flow& f) { return f.read([](Engine& e) { return e.inexact(); }); })
@@ -218,38 +222,42 @@ void bind_energy(nb::module_& m) {
                    [](Flow& f) { return f.read([](Engine& e) { return e.clipped_error(); }); })
       .def_prop_ro("outgrown",
                    [](Flow& f) { return f.read([](Engine& e) { return e.outgrown(); }); })
-      .def("change_unary",
-           [](Flow& f, In<std::int64_t> index, In<double> values,
-              nb::ndarray<double, nb::ndim<1>, nb::c_contig> stored) {
-             f.use([&](Engine& e) { e.change_unary(view(index), view(values), stored.data()); });
-           },
-           nb::arg("index").noconvert(), nb::arg("values").noconvert(),
-           nb::arg("stored").noconvert())
-      .def("change_weights",
-           [](Flow& f, In<std::int64_t> index, In<double> pq,
-              nb::ndarray<double, nb::ndim<1>, nb::c_contig> stored) {
-             f.use([&](Engine& e) { e.change_weights(view(index), view(pq), stored.data()); });
-           },
-           nb::arg("index").noconvert(), nb::arg("pq").noconvert(), nb::arg("stored").noconvert())
-      .def("change_fixed",
-           [](Flow& f, In<std::int64_t> index, In<std::int8_t> labels,
-              nb::ndarray<std::int8_t, nb::ndim<1>, nb::c_contig> stored) {
-             f.use([&](Engine& e) { e.change_fixed(view(index), view(labels), stored.data()); });
-           },
-           nb::arg("index").noconvert(), nb::arg("labels").noconvert(),
-           nb::arg("stored").noconvert())
+      .def(
+          "change_unary",
+          [](Flow& f, In<std::int64_t> index, In<double> values,
+             nb::ndarray<double, nb::ndim<1>, nb::c_contig> stored) {
+            f.use([&](Engine& e) { e.change_unary(view(index), view(values), stored.data()); });
+          },
+          nb::arg("index").noconvert(), nb::arg("values").noconvert(),
+          nb::arg("stored").noconvert())
+      .def(
+          "change_weights",
+          [](Flow& f, In<std::int64_t> index, In<double> pq,
+             nb::ndarray<double, nb::ndim<1>, nb::c_contig> stored) {
+            f.use([&](Engine& e) { e.change_weights(view(index), view(pq), stored.data()); });
+          },
+          nb::arg("index").noconvert(), nb::arg("pq").noconvert(), nb::arg("stored").noconvert())
+      .def(
+          "change_fixed",
+          [](Flow& f, In<std::int64_t> index, In<std::int8_t> labels,
+             nb::ndarray<std::int8_t, nb::ndim<1>, nb::c_contig> stored) {
+            f.use([&](Engine& e) { e.change_fixed(view(index), view(labels), stored.data()); });
+          },
+          nb::arg("index").noconvert(), nb::arg("labels").noconvert(),
+          nb::arg("stored").noconvert())
       .def("min_marginals", &all_marginals, nb::arg("threads"))
       .def("argmin_sums", &argmin_sums, nb::arg("weights").noconvert(),
            nb::arg("truth").noconvert(), nb::arg("region_first").noconvert(),
            nb::arg("members").noconvert(), nb::arg("threads"))
       .def("argmins", &all_argmins, nb::arg("threads"))
-      .def("disproof",
-           [](Flow& f, double constant, In<double> unary, std::vector<std::int64_t> shape,
-              int connectivity, In<Id> edges, std::vector<In<double>> weights,
-              std::vector<int> kinds, nb::tuple regions, In<std::int8_t> fixed) {
-             const Input input = make_input(constant, unary, std::move(shape), connectivity, edges,
-                                            weights, kinds, regions, fixed);
-             return f.use([&](Engine& e) { return e.disproof(input); });
-           },
-           ENERGY_ARGUMENTS, nb::sig("def disproof" METHOD_SIGNATURE "str"));
+      .def(
+          "disproof",
+          [](Flow& f, double constant, In<double> unary, std::vector<std::int64_t> shape,
+             int connectivity, In<Id> edges, std::vector<In<double>> weights,
+             std::vector<int> kinds, nb::tuple regions, In<std::int8_t> fixed) {
+            const Input input = make_input(constant, unary, std::move(shape), connectivity, edges,
+                                           weights, kinds, regions, fixed);
+            return f.use([&](Engine& e) { return e.disproof(input); });
+          },
+          ENERGY_ARGUMENTS, nb::sig("def disproof" METHOD_SIGNATURE "str"));
 }

@@ -22,14 +22,18 @@ NB_MODULE(_core, m) {
   bind_ordered(m);
   bind_trees(m);
 
-  m.def("forward_offsets", [](int connectivity) {
-    std::vector<std::vector<int>> offsets;
-    for (const Offset& o : forward_offsets(connectivity)) offsets.push_back({o[0], o[1], o[2]});
-    return offsets;
-  }, nb::arg("connectivity"));
+  m.def(
+      "forward_offsets",
+      [](int connectivity) {
+        std::vector<std::vector<int>> offsets;
+        for (const Offset& o : forward_offsets(connectivity)) offsets.push_back({o[0], o[1], o[2]});
+        return offsets;
+      },
+      nb::arg("connectivity"));
 
-  m.def("check_grid", [](std::vector<std::int64_t> shape) { grid_shape(shape, true); },
-        nb::arg("shape"), "Refuse, by ValueError, a grid that is too large for one network.");
+  m.def(
+      "check_grid", [](std::vector<std::int64_t> shape) { grid_shape(shape, true); },
+      nb::arg("shape"), "Refuse, by ValueError, a grid that is too large for one network.");
 
   bind_energy(m);
 }

@@ -113,8 +113,8 @@ nb::object ask_all(const std::vector<const Oracle*>& oracles, In<double> w, int 
   } catch (const TaskFailure& failure) {
     raise(failure);
   }
-  return nb::cast(nb::ndarray<nb::numpy, double, nb::c_contig>(planes->data(),
-                                                               {tasks.size(), size}, owner));
+  return nb::cast(
+      nb::ndarray<nb::numpy, double, nb::c_contig>(planes->data(), {tasks.size(), size}, owner));
 }
 
 }  // namespace
@@ -151,7 +151,8 @@ void bind_oracle(nb::module_& m) {
       .def("set_table", &set_table, nb::arg("table").noconvert(), nb::arg("counted").noconvert(),
            nb::sig("def set_table(self, table: numpy.typing.NDArray[numpy.float64], "
                    "counted: numpy.typing.NDArray[numpy.uint8]) -> None"));
-  m.def("highest_planes", &ask_all, nb::arg("oracles"), nb::arg("w").noconvert(), nb::arg("threads"),
+  m.def("highest_planes", &ask_all, nb::arg("oracles"), nb::arg("w").noconvert(),
+        nb::arg("threads"),
         nb::sig("def highest_planes(oracles: collections.abc.Sequence[Oracle], "
                 "w: numpy.typing.NDArray[numpy.float64], threads: int) "
                 "-> numpy.typing.NDArray[numpy.float64]"));

@@ -82,10 +82,11 @@ nb::object ask_all(const std::vector<const OrderedOracle*>& oracles, In<double> 
   std::vector<double> planes(oracles.size() * size);
   try {
     without_interpreter([&] {
-      parallel(oracles.size(), threads, [](int) { return OrderedScratch(); },
-               [&](OrderedScratch& scratch, std::size_t i) {
-                 highest_plane(oracles[i]->task, view(w), {planes.data() + i * size, size}, scratch);
-               });
+      parallel(
+          oracles.size(), threads, [](int) { return OrderedScratch(); },
+          [&](OrderedScratch& scratch, std::size_t i) {
+            highest_plane(oracles[i]->task, view(w), {planes.data() + i * size, size}, scratch);
+          });
     });
   } catch (const TaskFailure& failure) {
     raise(failure);
@@ -123,9 +124,9 @@ void bind_ordered(nb::module_& m) {
         without_interpreter([&] { d.flow->min_marginals(least.data()); });
         return owned(std::move(least), shape);
       });
-  m.def("ordered", &open, nb::arg("unary").noconvert(), nb::arg("labels"),
-        nb::arg("shape"), nb::arg("connectivity"), nb::arg("edges").noconvert(),
-        nb::arg("tables").noconvert(), nb::arg("each"), nb::arg("fixed").noconvert(),
+  m.def("ordered", &open, nb::arg("unary").noconvert(), nb::arg("labels"), nb::arg("shape"),
+        nb::arg("connectivity"), nb::arg("edges").noconvert(), nb::arg("tables").noconvert(),
+        nb::arg("each"), nb::arg("fixed").noconvert(),
         nb::sig("def ordered(unary: numpy.typing.NDArray[numpy.float64], labels: int, "
                 "shape: collections.abc.Sequence[int], connectivity: int, "
                 "edges: numpy.typing.NDArray[numpy.int32], "
@@ -135,9 +136,9 @@ void bind_ordered(nb::module_& m) {
   nb::class_<OrderedOracle>(m, "OrderedOracle")
       .def("__init__", &make_oracle, nb::arg("node").noconvert(), nb::arg("edge").noconvert(),
            nb::arg("labels"), nb::arg("shape"), nb::arg("connectivity"),
-           nb::arg("ends").noconvert(), nb::arg("fixed").noconvert(),
-           nb::arg("truth").noconvert(), nb::arg("constant").noconvert(),
-           nb::arg("cost").noconvert(), nb::arg("loss_scale"), nb::arg("energy_scale"),
+           nb::arg("ends").noconvert(), nb::arg("fixed").noconvert(), nb::arg("truth").noconvert(),
+           nb::arg("constant").noconvert(), nb::arg("cost").noconvert(), nb::arg("loss_scale"),
+           nb::arg("energy_scale"),
            nb::sig("def __init__(self, node: numpy.typing.NDArray[typing.Any], "
                    "edge: numpy.typing.NDArray[typing.Any], labels: int, "
                    "shape: collections.abc.Sequence[int], connectivity: int, "

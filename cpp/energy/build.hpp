@@ -20,7 +20,7 @@ class Builder {
   Builder(Net& net, const Input& input, const GridShape& grid, Quantiser& quantise)
       : net_(net), input_(input), grid_(grid), q_(quantise) {}
 
-  std::vector<Id> edge_arc;                      // for a list of edges: the arc tail -> head
+  std::vector<Id> edge_arc;  // for a list of edges: the arc tail -> head
   struct Clipped {
     Id slot;
     double amount;  // the unary less what the network holds of it
@@ -32,8 +32,10 @@ class Builder {
   void build(bool clip) {
     const Regions& r = input_.regions;
     net_.allocate(grid_.slots + static_cast<std::int64_t>(r.alpha.size()), grid_.guard);
-    // Arcs of the list, and beside them the places of members: together they number the arcs of a node.
-    check_size(static_cast<std::int64_t>(input_.edges.size() + r.members.size() + r.alpha.size()), "arcs");
+    // Arcs of the list, and beside them the places of members: together they number the arcs of a
+    // node.
+    check_size(static_cast<std::int64_t>(input_.edges.size() + r.members.size() + r.alpha.size()),
+               "arcs");
     net_.K = q_(input_.constant);
     if constexpr (D) add_grid_edges();
     if constexpr (Net::has_arcs) add_arcs();

@@ -85,8 +85,8 @@ class Engine {
            scale_for(total + doubt) == quantise_.scale();
   }
 
-  Survey survey_;  // of the numbers as they are now
-  bool clips_ = false;  // built with clipped unaries: follows no change
+  Survey survey_;        // of the numbers as they are now
+  bool clips_ = false;   // built with clipped unaries: follows no change
   bool narrow_ = false;  // holds whole numbers of quanta only: other changes make it stale
   bool stale_ = false;
   Quantiser quantise_;

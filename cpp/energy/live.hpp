@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "energy/build.hpp"
-#include "flow/certificate.hpp"
 #include "energy/engine.hpp"
+#include "flow/certificate.hpp"
 #include "flow/marginals.hpp"
 #include "flow/maxflow.hpp"
 #include "flow/sweep.hpp"
@@ -117,9 +117,8 @@ class Live final : public Engine {
       quantise_.pair(p, q, P, Q);
       if (P == P0 && Q == Q0) continue;
       const auto [v, code] = locate(index[k]);
-      for_networks([&, v = v, code = code](Net& net) {
-        net.add_pairwise(v, code, Q - Q0, P - P0);
-      });
+      for_networks(
+          [&, v = v, code = code](Net& net) { net.add_pairwise(v, code, Q - Q0, P - P0); });
       flow_.residual_changed(v, code);
       unary_changed(v);
       unary_changed(net_.neighbour(v, code));
@@ -347,8 +346,9 @@ class Live final : public Engine {
   Maxflow<Net> flow_;
   std::vector<Id> edge_arc_;
   std::unordered_map<Id, Force> forced_;
-  std::unordered_map<Id, double> beyond_;  // what clipping took from the cost of the label not forced
-  Cap offset_ = 0;                         // what forcing to label 1 took from K
+  std::unordered_map<Id, double>
+      beyond_;      // what clipping took from the cost of the label not forced
+  Cap offset_ = 0;  // what forcing to label 1 took from K
   bool solved_ = false, resumed_ = false;
 };
 

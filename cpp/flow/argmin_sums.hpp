@@ -1,7 +1,8 @@
 // Sums over all argmin-marginals without making any of them.
 //
-// What     Let c_d be the weight of node d, A_d the nodes that turn to their other label when d does
-//          (flow/marginals.hpp), and y the minimiser. For any features psi of nodes, edges and regions,
+// What     Let c_d be the weight of node d, A_d the nodes that turn to their other label when d
+//          does (flow/marginals.hpp), and y the minimiser. For any features psi of nodes, edges and
+//          regions,
 //            sum_d c_d [ psi(argmin_d) - psi(y) ]
 //          depends on c and the sets through few numbers only, whatever the number of features:
 //            node_i      sum over d of c_d [i in A_d] (1 - 2 y_i)
@@ -96,9 +97,15 @@ class ArgminSummer {
 
   // on: the nodes of label 1, by slot
   ArgminSummer(Net& net, const GridShape& grid, const std::vector<std::uint8_t>& on,
-        const ArgminPlan& plan)
-      : net_(net), grid_(grid), on_(on), plan_(plan), node_(grid.slots), inside_(net.slots, 0),
-        edge_(D ? std::size_t{D / 2} * net.slots : net.arc.size()), region_(plan.region_size()),
+               const ArgminPlan& plan)
+      : net_(net),
+        grid_(grid),
+        on_(on),
+        plan_(plan),
+        node_(grid.slots),
+        inside_(net.slots, 0),
+        edge_(D ? std::size_t{D / 2} * net.slots : net.arc.size()),
+        region_(plan.region_size()),
         turned_(plan.region_count(), 0) {}
 
   // Adds node i with its set, given as slots.

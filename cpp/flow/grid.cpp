@@ -9,8 +9,14 @@ namespace cutlearn {
 std::vector<Offset> forward_offsets(int connectivity) {
   int dimensions = 3, reach = 0;  // reach: largest squared length
   switch (connectivity) {
-    case 4: dimensions = 2; reach = 1; break;
-    case 8: dimensions = 2; reach = 2; break;
+    case 4:
+      dimensions = 2;
+      reach = 1;
+      break;
+    case 8:
+      dimensions = 2;
+      reach = 2;
+      break;
     case 6: reach = 1; break;
     case 18: reach = 2; break;
     case 26: reach = 3; break;

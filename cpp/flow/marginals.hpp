@@ -4,19 +4,19 @@
 // What     In a solved network no residual path leads from an excess to a deficit. Let d have label
 //          0. Forcing it to 1 makes it a source without limit, so
 //            f_d = Phi_d(1) - min E = the largest flow from d to the deficits,
-//          and the labelling nearest to the minimiser that attains it puts A_d to 1: all that d then
-//          reaches. No residual path enters the other side, so the search stays on d's own. For
-//          label 1 everything is mirrored: excesses flow to d, A_d is all that reaches d.
-// How      Flow is not taken back. A push from d that leaves excess_d lower by the same amount keeps
-//          the stored function (N3 of flow/network.hpp), so it just moves room (what is left of deficits)
-//          to d, and f_d is all the room that can be gathered at d. The next node, a neighbour,
-//          finds most of its room there, one step away.
+//          and the labelling nearest to the minimiser that attains it puts A_d to 1: all that d
+//          then reaches. No residual path enters the other side, so the search stays on d's own.
+//          For label 1 everything is mirrored: excesses flow to d, A_d is all that reaches d.
+// How      Flow is not taken back. A push from d that leaves excess_d lower by the same amount
+//          keeps the stored function (N3 of flow/network.hpp), so it just moves room (what is left
+//          of deficits) to d, and f_d is all the room that can be gathered at d. The next node, a
+//          neighbour, finds most of its room there, one step away.
 // Search   Breadth first from each neighbour of d in turn. Where a path fills up, the search goes
 //          back to the state before the nodes beyond were found. What was searched without finding
 //          room is closed (no residual arc leaves it) and stays so while d gathers.
-// Sets     If d lies in the set A_c of the node c before it, all room of A_c is at c (or where it was
-//          moved since). If d takes it all and still reaches the place, A_d = A_c, known without a
-//          search. f_d and A_d depend on the energy alone, not on order or flow.
+// Sets     If d lies in the set A_c of the node c before it, all room of A_c is at c (or where it
+//          was moved since). If d takes it all and still reaches the place, A_d = A_c, known
+//          without a search. f_d and A_d depend on the energy alone, not on order or flow.
 #pragma once
 
 #include <algorithm>
@@ -203,7 +203,8 @@ class Gather {
     Id cut = -1;
     net_.any_code(u, [&](Id code) {
       const Id w = net_.neighbour(u, code);
-      if (onward<one>(u, code) > 0 && room<one>(w) > 0 && open<one>(w)) cut = augment<one>(at, code, w);
+      if (onward<one>(u, code) > 0 && room<one>(w) > 0 && open<one>(w))
+        cut = augment<one>(at, code, w);
       return cut >= 0;
     });
     return cut;
@@ -237,8 +238,8 @@ class Gather {
   Net net_;
   const Id hubs_;
   Id d_ = 0, count_ = 0;
-  std::unique_ptr<Found[]> found_;   // the first count_: nodes found from d_, in order
-  std::vector<std::uint32_t> mark_;  // stamp_ if found
+  std::unique_ptr<Found[]> found_;    // the first count_: nodes found from d_, in order
+  std::vector<std::uint32_t> mark_;   // stamp_ if found
   std::vector<std::uint32_t> owner_;  // set_stamp_ if in the set of the last node
   std::uint32_t stamp_ = 0, set_stamp_ = 0;
   std::vector<Id> set_;

@@ -25,9 +25,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "run/interrupt.hpp"
 #include "flow/levels.hpp"
 #include "flow/network.hpp"
+#include "run/interrupt.hpp"
 
 namespace cutlearn {
 
@@ -382,8 +382,7 @@ class Maxflow {
     const bool s = level_[v] > 0;
     net_.any_code(v, [&](Id code) {
       const Id u = net_.neighbour(v, code);
-      if (is_parent(v, code, u))
-        s ? make_orphan<S>(u) : make_orphan<T>(u);
+      if (is_parent(v, code, u)) s ? make_orphan<S>(u) : make_orphan<T>(u);
       return false;
     });
   }
@@ -401,16 +400,16 @@ class Maxflow {
   }
 
   Net& net_;
-  std::vector<Id> level_;      // > 0 depth in S, < 0 minus the depth in T, 0 in neither
-  std::vector<Link> parent_;   // code of the arc from the node towards its parent
-  std::vector<Id> current_;    // first arc that may still lead to a parent
+  std::vector<Id> level_;     // > 0 depth in S, < 0 minus the depth in T, 0 in neither
+  std::vector<Link> parent_;  // code of the arc from the node towards its parent
+  std::vector<Id> current_;   // first arc that may still lead to a parent
   std::array<Levels, 2> active_, orphans_;
   std::array<Id, 2> top_{1, 1};
   std::vector<Id> scan_, touched_;
   static constexpr std::uint8_t kPatience = 2;  // measured: 1 to 4 are alike
   std::vector<std::uint8_t> sunk_;
   std::uint8_t phase_ = 0;
-  static constexpr Id kDeep = Id{1} << 26;  // times 32 directions fits into 31 bits
+  static constexpr Id kDeep = Id{1} << 26;     // times 32 directions fits into 31 bits
   static constexpr std::size_t kScans = 4096;  // between two questions whether to go on
   std::size_t scans_ = 0;
   bool track_ = false;  // the first solve touches everything: not worth listing

@@ -1,10 +1,11 @@
 // The arcs between the auxiliary nodes of regions ("hubs") and their members, without stored ends.
 //
 // What     A region of n members under H hinges has H hubs and n H pairs of residuals, one table of
-//          n rows: the arcs of a member lie side by side, those of a hub one row apart. Neither heads nor
-//          sisters are stored: which hub, which member and which pair follow from the row.
-// Place    A member arc of a node is named by its place: of a hub, the row of the member; of a member, the
-//          column, counted on through all its regions.
+//          n rows: the arcs of a member lie side by side, those of a hub one row apart. Neither
+//          heads nor sisters are stored: which hub, which member and which pair follow from the
+//          row.
+// Place    A member arc of a node is named by its place: of a hub, the row of the member; of a
+//          member, the column, counted on through all its regions.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,8 @@ class Members {
     std::vector<Id> next(first_.begin(), first_.end() - 1);
     Id pair = 0;
     for (std::size_t c = 0; c + 1 < member_first.size(); ++c) {
-      const auto begin = static_cast<Id>(member_first[c]), end = static_cast<Id>(member_first[c + 1]);
+      const auto begin = static_cast<Id>(member_first[c]),
+                 end = static_cast<Id>(member_first[c + 1]);
       const auto hub = static_cast<Id>(hinge_first[c]);
       const auto count = static_cast<Id>(hinge_first[c + 1]) - hub;
       tables_.push_back({pair, count});
@@ -99,7 +101,8 @@ class Members {
     return is_hub(v) ? p.back : p.there;
   }
 
-  // Calls f(place, neighbour, out, in) for the arcs of v from a place on, until a call returns true.
+  // Calls f(place, neighbour, out, in) for the arcs of v from a place on, until a call returns
+  // true.
   template <class F>
   bool any(Id v, Id from, F&& f) {
     if (empty()) return false;

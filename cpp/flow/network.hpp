@@ -3,10 +3,10 @@
 // What     Node slots 0..slots-1. Slots of a grid are row-major with padding, so that the
 //          neighbour of v in direction d is v + offset[d] and no heads or sisters are stored:
 //          padding has capacity 0 everywhere and is never entered. The residuals of a pixel lie
-//          side by side. Arcs of general graphs lie contiguously by tail; those between auxiliary nodes
-//          and the members of their regions are in flow/members.hpp.
-// Numbers  Residuals are of type R, 32 bits wide where that is exact, else 64: half of the memory is
-//          a tenth of the time. Sums, excesses and flows are always 64 bits.
+//          side by side. Arcs of general graphs lie contiguously by tail; those between auxiliary
+//          nodes and the members of their regions are in flow/members.hpp.
+// Numbers  Residuals are of type R, 32 bits wide where that is exact, else 64: half of the memory
+//          is a tenth of the time. Sums, excesses and flows are always 64 bits.
 // Code     An arc out of v is named by a code: 0..D-1 for the directions, D + a for arc a, and
 //          D + the number of arcs + its place for one between a member and a hub.
 // Meaning  A node on the source side has label 1. The stored function of the labels y is
@@ -66,8 +66,8 @@ struct Network {
   Cap K = 0;
   std::array<Id, (D ? D : 1)> offset{};
   Zeroed<Cap> excess;
-  Zeroed<R> grid_caps;                         // the D residuals of slot 0, of slot 1, ...
-  std::vector<Id> first, head, sister;         // listed arcs by tail; first has slots + 1 entries
+  Zeroed<R> grid_caps;                  // the D residuals of slot 0, of slot 1, ...
+  std::vector<Id> first, head, sister;  // listed arcs by tail; first has slots + 1 entries
   std::vector<R> arc;
   Members<R> members;
 
@@ -146,8 +146,8 @@ struct Network {
     return false;
   }
 
-  // As any_code, but the arcs outside the grid are walked round from the one of code `from`, if v has
-  // it.
+  // As any_code, but the arcs outside the grid are walked round from the one of code `from`, if v
+  // has it.
   template <class F>
   bool any_code_from(Id v, Id from, F&& f) {
     for (Id d = 0; d < D; ++d)

@@ -1,15 +1,15 @@
 // Flow that needs no search: over one arc, and along the lines of a grid.
 //
 // Direct   Most flow travels source -> v -> w -> sink.
-// Lines    Where unaries come in blobs, most of the rest is straight. On a line of pixels v, v + step, ... let room_v be what the arc v -> v + step can carry to
-//          deficits further on:
+// Lines    Where unaries come in blobs, most of the rest is straight. On a line of pixels v, v +
+//          step, ... let room_v be what the arc v -> v + step can carry to deficits further on:
 //            room_v = min(r(v -> v + step), [room_{v + step} - excess_{v + step}]+),
 //          found walking against the line. Walking along it, every excess passes on what has room.
-//          Nothing is pushed that does not arrive, so each pass is a maximum flow of its lines in that
-//          direction.
-// Passes   While the excesses of one direction are passed on, the room of the next is found: directions
-//          come in opposite pairs, so D of them take D + 1 walks through memory, in turn from the end
-//          and from the beginning.
+//          Nothing is pushed that does not arrive, so each pass is a maximum flow of its lines in
+//          that direction.
+// Passes   While the excesses of one direction are passed on, the room of the next is found:
+//          directions come in opposite pairs, so D of them take D + 1 walks through memory, in turn
+//          from the end and from the beginning.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,8 @@ class Sweep {
 
   explicit Sweep(Net& net) : net_(net), room_(net.slots), next_(net.slots) {}
 
-  // Where the first direction moves little after the direct pushes, as with noisy unaries, the others
-  // would not pay.
+  // Where the first direction moves little after the direct pushes, as with noisy unaries, the
+  // others would not pay.
   void operator()() {
     for (Id v = net_.end() - 1; v >= net_.begin(); --v) find_room(v, 0);
     std::swap(room_, next_);
@@ -39,7 +39,8 @@ class Sweep {
 
  private:
   static constexpr Id kMost = D < 8 ? D : 8;
-  static constexpr Id kWorthwhile = 25;  // measured: noisy 1 in 40 to 120, blobs and seeds 1 in 4 to 18
+  // Measured: noisy 1 in 40 to 120, blobs and seeds 1 in 4 to 18.
+  static constexpr Id kWorthwhile = 25;
 
   // Passes on along d, and finds the room of direction `then`.
   void pass(Id d, Id then) {

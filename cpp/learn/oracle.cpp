@@ -153,11 +153,12 @@ std::vector<std::uint8_t> best_labels(const OracleTask& task, std::span<const do
   return {engine->labels().begin(), engine->labels().end()};
 }
 
-// Searches the hull of the count for the piece in scratch.shifted; see(y) gives the plane's a . w of a
-// labelling, and keeps the labelling when it is the best. `best` is the greatest height so far.
+// Searches the hull of the count for the piece in scratch.shifted; see(y) gives the plane's a . w
+// of a labelling, and keeps the labelling when it is the best. `best` is the greatest height so
+// far.
 template <class See>
-void search_counts(const OracleTask& task, std::size_t k, const Regions& regions, OracleScratch& scratch,
-          const double& best, See&& see) {
+void search_counts(const OracleTask& task, std::size_t k, const Regions& regions,
+                   OracleScratch& scratch, const double& best, See&& see) {
   const std::size_t n = task.truth.size();
   const double ratio = task.loss_scale / task.energy_scale;
   double lowest = 0;  // best as a value of E - F
@@ -225,12 +226,13 @@ void highest_plane(const OracleTask& task, std::span<const double> w, std::span<
 }
 
 void highest_planes(std::span<const OracleTask* const> tasks, std::span<const double> w,
-                  double* planes, int threads) {
+                    double* planes, int threads) {
   const std::size_t size = 1 + w.size();
-  parallel(tasks.size(), threads, [](int) { return OracleScratch(); },
-           [&](OracleScratch& scratch, std::size_t i) {
-             highest_plane(*tasks[i], w, {planes + i * size, size}, scratch);
-           });
+  parallel(
+      tasks.size(), threads, [](int) { return OracleScratch(); },
+      [&](OracleScratch& scratch, std::size_t i) {
+        highest_plane(*tasks[i], w, {planes + i * size, size}, scratch);
+      });
 }
 
 }  // namespace cutlearn

@@ -5,11 +5,11 @@
 //            -Delta(y) = min_k (constant_k + unary_k . y) + sum_c psi_c(s_c) - f(s),
 //          psi_c concave in a region's count, f convex in the image's. So
 //            max_y  r Delta(y) - s (E(y; w) - E(y_n; w))
-//          is the best of one cut for each piece k, with unaries w_node . f_i + r/s unary_ki and the
-//          psi_c beside the envelopes, or of several where there is an f (learn/hull.hpp). The plane of the
-//          labelling found is b + a . w, b = r Delta(y), a = s (psi(y_n) - psi(y)).
-// Sums     a is summed over the nodes and edges where y and y_n disagree, in their order: short near
-//          the optimum, without cancellation, and a function of y alone.
+//          is the best of one cut for each piece k, with unaries w_node . f_i + r/s unary_ki and
+//          the psi_c beside the envelopes, or of several where there is an f (learn/hull.hpp). The
+//          plane of the labelling found is b + a . w, b = r Delta(y), a = s (psi(y_n) - psi(y)).
+// Sums     a is summed over the nodes and edges where y and y_n disagree, in their order: short
+//          near the optimum, without cancellation, and a function of y alone.
 // State    None: every call builds its network anew and resumes only from piece to piece. When w
 //          changes, every capacity does, and following all of them costs more than building
 //          (measured in benchmarks/training.py); nothing is kept for an image between calls.
@@ -66,6 +66,6 @@ void highest_plane(const OracleTask& task, std::span<const double> w, std::span<
 // planes[i] for every task, on so many threads.
 // throws TaskFailure
 void highest_planes(std::span<const OracleTask* const> tasks, std::span<const double> w,
-                  double* planes, int threads);
+                    double* planes, int threads);
 
 }  // namespace cutlearn

@@ -48,13 +48,14 @@ void mix_tables(const OrderedTask& task, std::span<const double> w, OrderedScrat
     const std::size_t count = task.alike[d] ? 1 : task.edges[d];
     scratch.tables[d].assign(count * square, 0);
     double* out = scratch.tables[d].data();
-    if (task.edge.rows && task.edges[d]) with_rows(task.edge, [&](const auto* rows) {
-      for (std::size_t e = 0; e < count; ++e)
-        for (std::size_t g = 0; g < G; ++g)
-          if (const auto weight = static_cast<double>(rows[(before + e) * G + g]); weight != 0)
-            for (std::size_t i = 0; i < square; ++i)
-              out[e * square + i] += weight * T[g * square + i];
-    });
+    if (task.edge.rows && task.edges[d])
+      with_rows(task.edge, [&](const auto* rows) {
+        for (std::size_t e = 0; e < count; ++e)
+          for (std::size_t g = 0; g < G; ++g)
+            if (const auto weight = static_cast<double>(rows[(before + e) * G + g]); weight != 0)
+              for (std::size_t i = 0; i < square; ++i)
+                out[e * square + i] += weight * T[g * square + i];
+      });
     before += task.edges[d];
   }
 }
@@ -85,19 +86,20 @@ void write_plane(const OrderedTask& task, std::span<const std::uint8_t> y,
         }
   });
   double* table = node + L * F;
-  if (task.edge.rows) with_rows(task.edge, [&](const auto* g) {
-    const OrderedInput input = make_input(task);
-    const auto add = [&](std::size_t, std::size_t, Id u, Id v) {
-      const std::size_t wanted = truth[u] * L + truth[v], found = y[u] * L + y[v];
-      if (wanted != found)
-        for (std::size_t c = 0; c < G; ++c) {
-          table[c * L * L + wanted] += static_cast<double>(g[c]);
-          table[c * L * L + found] -= static_cast<double>(g[c]);
-        }
-      g += G;
-    };
-    for_edges(input, grid_shape(task.shape, false), add);
-  });
+  if (task.edge.rows)
+    with_rows(task.edge, [&](const auto* g) {
+      const OrderedInput input = make_input(task);
+      const auto add = [&](std::size_t, std::size_t, Id u, Id v) {
+        const std::size_t wanted = truth[u] * L + truth[v], found = y[u] * L + y[v];
+        if (wanted != found)
+          for (std::size_t c = 0; c < G; ++c) {
+            table[c * L * L + wanted] += static_cast<double>(g[c]);
+            table[c * L * L + found] -= static_cast<double>(g[c]);
+          }
+        g += G;
+      };
+      for_edges(input, grid_shape(task.shape, false), add);
+    });
   for (double& x : plane) x *= task.energy_scale;
   plane[0] = task.loss_scale * loss(task, y);
 }
@@ -118,11 +120,12 @@ void OrderedTask::survey() {
   std::size_t before = 0;
   for (const std::size_t count : edges) {
     bool same = true;
-    if (edge.rows) with_rows(edge, [&](const auto* rows) {
-      const auto* first = rows + before * edge.columns;
-      for (std::size_t e = 1; e < count && same; ++e)
-        same = std::equal(first, first + edge.columns, first + e * edge.columns);
-    });
+    if (edge.rows)
+      with_rows(edge, [&](const auto* rows) {
+        const auto* first = rows + before * edge.columns;
+        for (std::size_t e = 1; e < count && same; ++e)
+          same = std::equal(first, first + edge.columns, first + e * edge.columns);
+      });
     alike.push_back(same);
     before += count;
   }
@@ -141,8 +144,7 @@ void highest_plane(const OrderedTask& task, std::span<const double> w, std::span
   scratch.row.resize(plane.size());
   for (std::size_t k = 0; k < task.constant.size(); ++k) {
     const double* piece = task.cost.data() + k * size;
-    for (std::size_t i = 0; i < size; ++i)
-      scratch.shifted[i] = scratch.unary[i] + ratio * piece[i];
+    for (std::size_t i = 0; i < size; ++i) scratch.shifted[i] = scratch.unary[i] + ratio * piece[i];
     input.unary = scratch.shifted;
     OrderedTerms terms(input);
     if (terms.fault.what == OrderedFault::kNotSubmodular)

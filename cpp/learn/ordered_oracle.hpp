@@ -1,10 +1,12 @@
-// The oracle of one image with ordered labels: weights w in, the highest plane of its risk at w out.
+// The oracle of one image with ordered labels: weights w in, the highest plane of its risk at w
+// out.
 //
-// What     E(y; w) = sum_i w_node[y_i] . f_i + sum_e sum_g g_eg T_g[y_i, y_j]; w holds w_node (L x F)
-//          and then one table T_g (L x L) for each edge feature. The loss is given as pieces,
-//          -Delta(y) = min_k (constant_k + sum_i cost_k[i, y_i]): one cut each (ordered/engine.hpp).
-// Plane    b + a . w of the labelling found, b = r Delta(y), a = s (psi(y_n) - psi(y)); psi sums f at
-//          each label and g at each pair of labels, here over nodes and edges that disagree.
+// What     E(y; w) = sum_i w_node[y_i] . f_i + sum_e sum_g g_eg T_g[y_i, y_j]; w holds w_node (L x
+//          F) and then one table T_g (L x L) for each edge feature. The loss is given as pieces,
+//          -Delta(y) = min_k (constant_k + sum_i cost_k[i, y_i]): one cut each
+//          (ordered/engine.hpp).
+// Plane    b + a . w of the labelling found, b = r Delta(y), a = s (psi(y_n) - psi(y)); psi sums f
+//          at each label and g at each pair of labels, here over nodes and edges that disagree.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +33,7 @@ struct OrderedTask {
   std::vector<std::size_t> edges;  // their number in each direction
   std::vector<char> alike;         // directions whose edges all have the same features
 
-  std::size_t weights() const {
-    return labels * node.columns + edge.columns * labels * labels;
-  }
+  std::size_t weights() const { return labels * node.columns + edge.columns * labels * labels; }
   // Sets `edges` and `alike` from the rest.
   void survey();
 };

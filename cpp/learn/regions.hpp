@@ -3,10 +3,11 @@
 //
 // Envelope A family of regions shares one vector of w in one of three forms (energy/forms.py). With
 //          rises d_1 >= .. >= d_K over steps of M/K, M the nodes of a region, r = 1 or M:
-//            psi_c(s) = r (v_0 + d_1 K s/M + sum_k c_k max(0, K s/M - k)),  c_k = d_{k+1} - d_k <= 0
+//            psi_c(s) = r (v_0 + d_1 K s/M + sum_k c_k max(0, K s/M - k)),  c_k = d_{k+1} - d_k <=
+//            0
 //          which is r v_0 + slope s + sum_k min(0, beta_k - alpha_k s) with slope = r d_1 K/M,
-//          alpha_k = -c_k r K/M, beta_k = -c_k r k. Break points k M/K lie within (0, M), so no line
-//          is hidden; where c_k = 0 there is no hinge. r v_0 moves no label and is left out.
+//          alpha_k = -c_k r K/M, beta_k = -c_k r k. Break points k M/K lie within (0, M), so no
+//          line is hidden; where c_k = 0 there is no hinge. r v_0 moves no label and is left out.
 // Loss     -Delta has one concave function for each counted region, given as hinges.
 #pragma once
 
@@ -39,7 +40,7 @@ struct OracleRegions {
   double constant = 0;
 
   std::size_t count() const { return first.empty() ? 0 : first.size() - 1; }
-  std::size_t weights() const;   // numbers of w
+  std::size_t weights() const;    // numbers of w
   std::size_t enveloped() const;  // regions of the families
 };
 

@@ -11,9 +11,9 @@
 //          are split in halves.
 // Order    x_t(k+1) <= x_tk by an arc from k+1 to k that carries more than all terms of the pixel:
 //          never cut, also when some nodes of the pixel are forced.
-// Layout   On a grid whose tables join neighbouring thresholds at most (always so with three labels)
-//          the nodes of a pixel lie side by side, and a neighbour is an offset: no heads or sisters
-//          are stored. Else a list of arcs, where a zero capacity makes no arc.
+// Layout   On a grid whose tables join neighbouring thresholds at most (always so with three
+//          labels) the nodes of a pixel lie side by side, and a neighbour is an offset: no heads or
+//          sisters are stored. Else a list of arcs, where a zero capacity makes no arc.
 #pragma once
 
 #include <cstdint>

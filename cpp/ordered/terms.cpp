@@ -91,7 +91,8 @@ bool OrderedTerms::fits_narrow(const OrderedInput& input, double coarse) const {
   };
   if (!whole(limited.empty() ? input.unary : limited)) return false;
   for (std::size_t d = 0; d < edges.size(); ++d)
-    if (edges[d] && !whole({input.tables[d].data, (input.tables[d].each ? edges[d] : 1) * square()}))
+    if (edges[d] &&
+        !whole({input.tables[d].data, (input.tables[d].each ? edges[d] : 1) * square()}))
       return false;
   return true;
 }
@@ -128,15 +129,15 @@ void OrderedTerms::survey_table(const double* V, std::size_t direction, std::siz
                                 std::size_t count) {
   const auto report = [&](OrderedFault::What what, Id a, Id b, double amount) {
     if (fault.what == OrderedFault::kNone || fault.what == OrderedFault::kNotSubmodular)
-      fault = {what, static_cast<std::int64_t>(edge), static_cast<std::int64_t>(direction), a, b,
+      fault = {what,  static_cast<std::int64_t>(edge), static_cast<std::int64_t>(direction), a, b,
                amount};
   };
   double sum = std::abs(V[0]);
   for (Id k = 1; k < L; ++k) {
     sum += std::abs(V[k * L] - V[(k - 1) * L]) + std::abs(V[k] - V[k - 1]);
     for (Id l = 1; l < L; ++l) {
-      const double c = (V[(k - 1) * L + l] + V[k * L + l - 1]) -
-                       (V[(k - 1) * L + l - 1] + V[k * L + l]);
+      const double c =
+          (V[(k - 1) * L + l] + V[k * L + l - 1]) - (V[(k - 1) * L + l - 1] + V[k * L + l]);
       sum += 2 * std::abs(c);  // an arc and the unary that goes with it
       if (c < 0 && c < fault.amount && c < -kRounding * size_of(V, L))
         report(OrderedFault::kNotSubmodular, k - 1, l - 1, c);
@@ -153,7 +154,8 @@ void OrderedTerms::survey_table(const double* V, std::size_t direction, std::siz
 void OrderedTerms::limit_unaries(const OrderedInput& input) {
   const bool dwarfs = edge_sum_ > 0 && node_sum_ > kDwarf * edge_sum_;
   // Above the best label: twice what the tables can repay, and a share of the whole, so that
-  // neither rounding nor a pixel without tables makes a tie. Powers of two keep whole numbers whole.
+  // neither rounding nor a pixel without tables makes a tie. Powers of two keep whole numbers
+  // whole.
   const double sum = edge_sum_ > 0 ? edge_sum_ : node_sum_ > 0 ? node_sum_ : 1;
   std::vector<double> room(pixels, sum / pixels);
   for_edges(input, grid_shape(input.shape, false),

@@ -1,9 +1,9 @@
 // The numbers of an energy of ordered labels, checked, limited and rounded to integers.
 //
-// Numbers  Every u_t(l) and V(a,b) is rounded once to a multiple of 1 / scale, and all else is integer
-//          arithmetic on those: a labelling's value is off by half a quantum for each pixel and
-//          each edge whose numbers were rounded. c < 0 within rounding counts as 0; `inexact` counts
-//          the quanta of both.
+// Numbers  Every u_t(l) and V(a,b) is rounded once to a multiple of 1 / scale, and all else is
+//          integer arithmetic on those: a labelling's value is off by half a quantum for each pixel
+//          and each edge whose numbers were rounded. c < 0 within rounding counts as 0; `inexact`
+//          counts the quanta of both.
 // Far      Where unaries dwarf the tables, a label that costs more above the pixel's best than its
 //          tables can ever repay is cut to just that: it is never chosen, and the tables keep their
 //          precision. Fixed labels are the same: all others cost that much more.
@@ -25,26 +25,26 @@ struct Tables {
 };
 
 struct OrderedInput {
-  Id labels = 2;                       // L
-  std::span<const double> unary;       // n x L
-  std::vector<std::int64_t> shape;     // of the grid, or the number of nodes
-  int connectivity = 0;                // 0: a list of edges
-  std::span<const Id> edges;           // tail, head, tail, head, ...; empty on a grid
-  std::vector<Tables> tables;          // L x L each, indexed by the labels of tail and head
-  std::span<const std::int16_t> fixed; // empty, or -1 free, else the label
+  Id labels = 2;                        // L
+  std::span<const double> unary;        // n x L
+  std::vector<std::int64_t> shape;      // of the grid, or the number of nodes
+  int connectivity = 0;                 // 0: a list of edges
+  std::span<const Id> edges;            // tail, head, tail, head, ...; empty on a grid
+  std::vector<Tables> tables;           // L x L each, indexed by the labels of tail and head
+  std::span<const std::int16_t> fixed;  // empty, or -1 free, else the label
 };
 
 // The first fault of an input; `what` is kNone when there is none.
 struct OrderedFault {
   enum What { kNone, kUnary, kTable, kNotSubmodular, kRange } what = kNone;
-  std::int64_t index = -1;      // of the unary, or of the edge within its direction
+  std::int64_t index = -1;  // of the unary, or of the edge within its direction
   std::int64_t direction = -1;
-  Id a = -1, b = -1;            // the table's entry, or the lower labels of the worst square
-  double amount = 0;            // of the worst c(a+1, b+1)
+  Id a = -1, b = -1;  // the table's entry, or the lower labels of the worst square
+  double amount = 0;  // of the worst c(a+1, b+1)
 };
 
-// Calls f(direction, e, tail, head) for every edge, numbered within its direction; the ends are slots
-// of `grid`, which is the input's own shape with or without padding.
+// Calls f(direction, e, tail, head) for every edge, numbered within its direction; the ends are
+// slots of `grid`, which is the input's own shape with or without padding.
 template <class F>
 void for_edges(const OrderedInput& input, const GridShape& grid, F&& f) {
   if (!input.connectivity) {
@@ -80,7 +80,9 @@ struct OrderedTerms {
   const Cap* part(std::size_t direction, std::size_t edge) const {
     return parts_.data() + (first_[direction] + (each_[direction] ? edge : 0)) * L * L;
   }
-  std::size_t edge_count() const { return std::accumulate(edges.begin(), edges.end(), std::size_t{0}); }
+  std::size_t edge_count() const {
+    return std::accumulate(edges.begin(), edges.end(), std::size_t{0});
+  }
   // The largest |k - l| with c(k,l) > 0.
   Id reach() const;
 
@@ -94,7 +96,7 @@ struct OrderedTerms {
   void quantise(const OrderedInput& input);
   void quantise_table(const double* V, Cap* part, std::size_t count);
 
-  double node_sum_ = 0, edge_sum_ = 0;  // of the absolute values that enter the network
+  double node_sum_ = 0, edge_sum_ = 0;    // of the absolute values that enter the network
   double node_most_ = 0, edge_most_ = 0;  // the largest sums of a pixel and of an edge
   std::vector<Cap> parts_;
   std::vector<std::size_t> first_;  // part of each direction

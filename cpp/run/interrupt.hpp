@@ -1,7 +1,8 @@
 // Long work that a person can end: it asks now and then whether to go on.
 //
-// A thread asks whoever listens for it, nobody by default. The door to Python (bind/arrays.hpp) lets
-// the calling thread look for signals such as Ctrl-C; run/parallel.hpp passes the answer on to the others.
+// A thread asks whoever listens for it, nobody by default. The door to Python (bind/arrays.hpp)
+// lets the calling thread look for signals such as Ctrl-C; run/parallel.hpp passes the answer on to
+// the others.
 #pragma once
 
 #include <chrono>

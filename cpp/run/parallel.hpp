@@ -23,7 +23,8 @@ constexpr std::size_t kMostThreads = 256;
 // How many threads are worth starting.
 inline int useful_threads(int threads, std::size_t tasks) {
   const std::size_t most = std::max<std::size_t>(std::min(tasks, kMostThreads), 1);
-  return static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(std::max(threads, 1)), most));
+  return static_cast<int>(
+      std::min<std::size_t>(static_cast<std::size_t>(std::max(threads, 1)), most));
 }
 
 // What went wrong, and at which task.

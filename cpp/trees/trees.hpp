@@ -22,23 +22,23 @@
 namespace cutlearn {
 
 struct Trees {
-    std::span<const std::int32_t> feature, left, right, roots;
-    std::span<const float> threshold;
-    std::span<const double> value;
-    double baseline;
+  std::span<const std::int32_t> feature, left, right, roots;
+  std::span<const float> threshold;
+  std::span<const double> value;
+  double baseline;
 };
 
 struct Columns {
-    std::span<const float> buffer;
-    std::span<const std::int64_t> start;
-    std::int64_t rows, cols, stride, step;
+  std::span<const float> buffer;
+  std::span<const std::int64_t> start;
+  std::int64_t rows, cols, stride, step;
 };
 
 // ensures: throws std::invalid_argument, naming the broken invariant, or returns with T1-T4 true.
-void check(const Trees &trees, const Columns &columns);
+void check(const Trees& trees, const Columns& columns);
 
 // requires: check passed; out.size() == rows * cols.
 // ensures: out[r * cols + c] = logit of pixel (r, c).
-void evaluate(const Trees &trees, const Columns &columns, std::span<double> out);
+void evaluate(const Trees& trees, const Columns& columns, std::span<double> out);
 
 }  // namespace cutlearn
