@@ -64,7 +64,9 @@ def test_core_includes_only_folders_to_its_left(path):
         assert (ROOT / "cpp" / target / file).exists(), included
         assert CORE_ORDER.index(target) <= CORE_ORDER.index(folder), f"{folder} includes {target}"
         assert target != "trees" or folder in ("trees", "bind"), f"{folder} includes trees"
-    assert folder == "bind" or not re.search("nanobind|Python.h|PyErr", text), "Python outside bind/"
+    assert folder == "bind" or not re.search("nanobind|Python.h|PyErr", text), (
+        "Python outside bind/"
+    )
 
 
 @pytest.mark.parametrize("path", CODE, ids=name)

@@ -12,7 +12,7 @@
 
 #include "bind/arrays.hpp"
 #include "energy/engine.hpp"
-#include "energy/nested.hpp"
+#include "energy/solve_once.hpp"
 
 using namespace cutlearn;
 
@@ -83,28 +83,28 @@ Input make_input(double constant, const In<double>& unary, std::vector<std::int6
   return input;
 }
 
-using MakeEngine = std::unique_ptr<Engine> (*)(const Input&, const Survey&);
-
-// The engine of an energy, or nothing if its numbers are faulty.
-template <MakeEngine make>
-std::unique_ptr<Flow> make_flow(double constant, In<double> unary, std::vector<std::int64_t> shape,
-                                int connectivity, In<Id> edges, std::vector<In<double>> weights,
-                                std::vector<int> kinds, nb::tuple regions, In<std::int8_t> fixed) {
+// What `make` gives for an energy, or nothing if its numbers are faulty.
+template <auto make>
+auto of_energy(double constant, In<double> unary, std::vector<std::int64_t> shape, int connectivity,
+               In<Id> edges, std::vector<In<double>> weights, std::vector<int> kinds,
+               nb::tuple regions, In<std::int8_t> fixed) {
   const Input input = make_input(constant, unary, std::move(shape), connectivity, edges, weights,
                                  kinds, regions, fixed);
-  return without_interpreter([&]() -> std::unique_ptr<Flow> {
+  using Made = decltype(make(input, Survey{}));
+  return without_interpreter([&]() -> Made {
     const Survey s = survey(input);
     if (s.bad_unary >= 0 || s.bad_edge >= 0 || s.worst_edge >= 0 || !std::isfinite(s.total()))
       return nullptr;
-    return std::make_unique<Flow>(make(input, s));
+    return make(input, s);
   });
 }
 
-// Solved while the arrays of the input are there.
-std::unique_ptr<Engine> make_solved(const Input& input, const Survey& survey) {
-  auto engine = make_engine_once(input, survey);
-  engine->solve();
-  return engine;
+std::unique_ptr<Flow> make_flow(const Input& input, const Survey& survey) {
+  return std::make_unique<Flow>(make_engine(input, survey));
+}
+
+std::unique_ptr<Solved> make_solved(const Input& input, const Survey& survey) {
+  return std::make_unique<Solved>(solve_once(input, survey));
 }
 
 Survey make_survey(double constant, In<double> unary, std::vector<std::int64_t> shape,
@@ -190,10 +190,22 @@ void bind_energy(nb::module_& m) {
       nb::arg("edges").noconvert(), nb::arg("weights").noconvert(), nb::arg("kinds"),           \
       nb::arg("regions"), nb::arg("fixed").noconvert()
   m.def("survey", &make_survey, ENERGY_ARGUMENTS, nb::sig("def survey" ENERGY_SIGNATURE "Survey"));
-  m.def("flow", &make_flow<make_engine>, ENERGY_ARGUMENTS,
+  m.def("flow", &of_energy<make_flow>, ENERGY_ARGUMENTS,
         nb::sig("def flow" ENERGY_SIGNATURE "Flow | None"));
-  m.def("solved", &make_flow<make_solved>, ENERGY_ARGUMENTS,
-        nb::sig("def solved" ENERGY_SIGNATURE "Flow | None"));
+  m.def("solved", &of_energy<make_solved>, ENERGY_ARGUMENTS,
+        nb::sig("def solved" ENERGY_SIGNATURE "Solved | None"));
+
+  nb::class_<Solved>(m, "Solved")
+      .def("labels",
+           [](const Solved& s, std::vector<std::size_t> shape) {
+             return copied(std::span(s.labels), std::move(shape));
+           })
+      .def_ro("minimum", &Solved::minimum)
+      .def_ro("scale", &Solved::scale)
+      .def_ro("inexact", &Solved::inexact)
+      .def_ro("clipped", &Solved::clipped)
+      .def_ro("clipped_error", &Solved::clipped_error)
+      .def_ro("cuts", &Solved::cuts);
 
   nb::class_<Flow>(m, "Flow")
       .def("solve", [](Flow& f) { f.use([](Engine& e) { e.solve(); }); })

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "energy/input.hpp"
+#include "energy/solved.hpp"
 #include "flow/argmin_sums.hpp"
 
 namespace cutlearn {
@@ -37,6 +38,11 @@ class Engine {
   std::int64_t inexact() const { return quantise_.inexact; }
   double clipped() const { return clipped_; }
   double clipped_error() const { return clipped_error_; }  // the rounding of that sum, at most
+
+  // All of that, to keep when the engine is gone.
+  Solved answer() const {
+    return {labels_, minimum(), scale(), inexact(), clipped(), clipped_error()};
+  }
 
   // The excess left at every node, and r(tail -> head) - r(head -> tail) of every listed edge.
   virtual std::pair<std::vector<Cap>, std::vector<Cap>> residuals() = 0;

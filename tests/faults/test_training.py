@@ -70,7 +70,9 @@ def test_the_37th_oracle_call_fails(mode, error, monkeypatch, tmp_path):
     assert len(whole.steps) > 7, "there is a call to fail, and something after it"
     file = tmp_path / "run"
     with monkeypatch.context() as patch:
-        failing(patch, 37, error, asked="highest_ordered_planes" if "kind" in mode else "highest_planes")
+        failing(
+            patch, 37, error, asked="highest_ordered_planes" if "kind" in mode else "highest_planes"
+        )
         raised = InputError if error is OverflowError else error
         with pytest.raises(raised, match=r"^image 0: .*it broke"):
             train(problems, truth, **settings, checkpoint=file)

@@ -7,10 +7,10 @@ that were checked; the numbers in them are surveyed by the core on the way in.
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from cutlearn.grid import edge_ends, grid_edge_counts
 
 SCALAR, SYMMETRIC, PAIR = range(3)  # Weights::Kind of the core
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -52,20 +53,24 @@ class Terms:
     constant: float = 0.0
     slack: float = 0.0
 
-    def flow(self, fixed: NDArray[np.int8], solved: bool = False) -> _core.Flow:
-        """The network of these terms in the core; refuses faulty numbers by name.
+    def flow(self, fixed: NDArray[np.int8]) -> _core.Flow:
+        """The network of these terms in the core; refuses faulty numbers by name."""
+        return self._of_core(_core.flow, fixed)
 
-        With `solved` it is solved already, in the cheapest way there is, and only tells the answer.
-        """
+    def solved(self, fixed: NDArray[np.int8]) -> _core.Solved:
+        """The answer alone, in the cheapest way there is; refuses faulty numbers by name."""
+        return self._of_core(_core.solved, fixed)
+
+    def _of_core(self, make: Callable[..., T | None], fixed: NDArray[np.int8]) -> T:
         try:
-            flow = (_core.solved if solved else _core.flow)(*self.numbers(fixed))
+            made = make(*self.numbers(fixed))
         except MemoryError:
             raise MemoryError(self._too_large()) from None
         except ValueError as error:
             raise InputError(f"energy: {error}. Split it into parts.") from None
-        if flow is None:
+        if made is None:
             self._refuse(_core.survey(*self.numbers(fixed)))
-        return flow
+        return made
 
     def numbers(self, fixed: NDArray[np.int8]) -> tuple[Any, ...]:
         """The arguments of the core's functions."""
@@ -242,7 +247,8 @@ class Solver:
 
 def minimize(terms: Terms, fixed: NDArray[np.int8]) -> Cut:
     """Build, solve, read: the cut without a handle, in the cheapest way there is."""
-    return read_cut(terms.flow(fixed, solved=True), terms)
+    answer = terms.solved(fixed)
+    return Cut(answer.labels(list(terms.shape)), *certified(answer, terms.slack))
 
 
 def solved(terms: Terms, fixed: NDArray[np.int8]) -> _core.Flow:

@@ -1,7 +1,11 @@
-#include "energy/nested.hpp"
+#include "energy/solve_once.hpp"
 
 #include <algorithm>
-#include <stdexcept>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "energy/engine.hpp"
 
 namespace cutlearn {
 
@@ -39,9 +43,10 @@ struct OtherRegions {
   }
 };
 
-class Nested final : public Engine {
+// One cut for each line of a region.
+class LineByLine {
  public:
-  Nested(const Input& input, const Survey& survey, std::size_t region) {
+  LineByLine(const Input& input, const Survey& survey, std::size_t region) {
     const Regions& r = input.regions;
     const auto part = [&](const auto& values, std::span<const std::int64_t> first) {
       return values.subspan(first[region], first[region + 1] - first[region]);
@@ -57,46 +62,30 @@ class Nested final : public Engine {
     survey_ = survey;
     narrow_scale_ = narrow_scale(input, survey);
     anew();
-    quantise_ = Quantiser(engine_->scale());
   }
 
-  void solve() override {
+  Solved solve() {
+    Solved best;
+    Quantiser quantise(engine_->scale());
     Cap lines = 0;
     std::int64_t inexact = 0;
     for (std::size_t k = 0; k <= alpha_.size(); ++k) {
       if (k > 0) {
-        lines += quantise_(beta_[k - 1]);
+        lines += quantise(beta_[k - 1]);
         inexact = std::max(inexact, engine_->inexact());
         small(alpha_[k - 1]) ? engine_->shift_unary(members_, mass_, -alpha_[k - 1]) : anew(k);
       }
       engine_->solve();
-      if (k == 0 || engine_->minimum() + lines < least_) {
-        least_ = engine_->minimum() + lines;
-        labels_.assign(engine_->labels().begin(), engine_->labels().end());
+      if (k == 0 || engine_->minimum() + lines < best.minimum) {
+        best.minimum = engine_->minimum() + lines;
+        best.labels.assign(engine_->labels().begin(), engine_->labels().end());
       }
     }
-    quantise_.inexact += std::max(inexact, engine_->inexact());
+    best.scale = quantise.scale();
+    best.inexact = quantise.inexact + std::max(inexact, engine_->inexact());
+    best.cuts = static_cast<std::int64_t>(alpha_.size()) + 1;
+    return best;
   }
-
-  Cap minimum() const override { return least_; }
-  bool resumed() const override { return false; }
-
-  std::pair<std::vector<Cap>, std::vector<Cap>> residuals() override { refuse(); }
-  void change_unary(std::span<const std::int64_t>, std::span<const double>, double*) override {
-    refuse();
-  }
-  void change_weights(std::span<const std::int64_t>, std::span<const double>, double*) override {
-    refuse();
-  }
-  void change_fixed(std::span<const std::int64_t>, std::span<const std::int8_t>,
-                    std::int8_t*) override {
-    refuse();
-  }
-  void shift_unary(std::span<const Id>, std::span<const double>, double) override { refuse(); }
-  void min_marginals(double*, int) override { refuse(); }
-  ArgminSums argmin_sums(double*, const ArgminTask&, int) override { refuse(); }
-  std::vector<std::vector<std::int64_t>> argmins(double*, int) override { refuse(); }
-  std::string disproof(const Input&) override { refuse(); }
 
  private:
   // Whether the trees can follow a change of slope; a greater one turns too many of them over.
@@ -114,18 +103,14 @@ class Nested final : public Engine {
     for (std::size_t j = 0; j < k; ++j) engine_->shift_unary(members_, mass_, -alpha_[j]);
   }
 
-  [[noreturn]] static void refuse() {
-    throw std::logic_error("an engine made for one solve gives its labels and minimum only");
-  }
-
   Input rest_;
+  Survey survey_;  // of all regions
   std::unique_ptr<OtherRegions> others_;
   double narrow_scale_ = 0;
   std::unique_ptr<Engine> engine_;
   std::span<const Id> members_;
   std::span<const double> mass_, alpha_, beta_;
   double slope_ = 0;
-  Cap least_ = 0;
 };
 
 }  // namespace
@@ -142,10 +127,12 @@ std::int64_t conditioned_region(const Input& input) {
   return -1;
 }
 
-std::unique_ptr<Engine> make_engine_once(const Input& input, const Survey& survey) {
+Solved solve_once(const Input& input, const Survey& survey) {
   const std::int64_t region = survey.clip() ? -1 : conditioned_region(input);
-  if (region < 0) return make_engine(input, survey);
-  return std::make_unique<Nested>(input, survey, static_cast<std::size_t>(region));
+  if (region >= 0) return LineByLine(input, survey, static_cast<std::size_t>(region)).solve();
+  const auto engine = make_engine(input, survey);
+  engine->solve();
+  return engine->answer();
 }
 
 }  // namespace cutlearn

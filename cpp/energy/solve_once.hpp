@@ -1,4 +1,5 @@
-// One image-wide envelope by conditioning on its lines: nested cuts instead of a hub.
+// One solve, in the cheapest way there is: an image-wide envelope by conditioning on its lines,
+// nested cuts instead of a hub; anything else by the live engine.
 //
 // What     psi(s) is the lowest of a few lines, so min_y [E(y) + psi(s)] is the least of one cut
 //          for each line, with unaries a_k m_i. Lines come with falling slope, so each cut has the
@@ -11,14 +12,15 @@
 //          numbers are represented exactly.
 #pragma once
 
-#include <memory>
+#include <cstdint>
 
-#include "energy/engine.hpp"
+#include "energy/solved.hpp"
 
 namespace cutlearn {
 
-// An engine for one solve: conditions on a region where that is cheaper than hubs for all.
-std::unique_ptr<Engine> make_engine_once(const Input& input, const Survey& survey);
+// Conditions on a region where that is cheaper than hubs for all.
+// requires a survey without faults and a finite total
+Solved solve_once(const Input& input, const Survey& survey);
 
 // The region to condition on, or -1: one that has most of the nodes, and few lines.
 std::int64_t conditioned_region(const Input& input);
