@@ -2,6 +2,7 @@
 // works.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -11,6 +12,7 @@
 #include <stdexcept>
 
 #include "bind/arrays.hpp"
+#include "bind/regions.hpp"
 #include "energy/engine.hpp"
 #include "energy/solve_once.hpp"
 
@@ -59,7 +61,7 @@ class Flow {
 
 Input make_input(double constant, const In<double>& unary, std::vector<std::int64_t> shape,
                  int connectivity, const In<Id>& edges, const std::vector<In<double>>& weights,
-                 const std::vector<int>& kinds, const nb::tuple& regions,
+                 const std::vector<int>& kinds, const RegionsPtr& regions,
                  const In<std::int8_t>& fixed) {
   Input input;
   input.constant = constant;
@@ -69,15 +71,10 @@ Input make_input(double constant, const In<double>& unary, std::vector<std::int6
   input.edges = view(edges);
   for (std::size_t k = 0; k < weights.size(); ++k)
     input.weights.push_back({static_cast<Weights::Kind>(kinds[k]), weights[k].data()});
-  if (regions.size()) {
-    Regions& r = input.regions;
-    r.member_first = view(nb::cast<In<std::int64_t>>(regions[0]));
-    r.members = view(nb::cast<In<Id>>(regions[1]));
-    r.mass = view(nb::cast<In<double>>(regions[2]));
-    r.slope = view(nb::cast<In<double>>(regions[3]));
-    r.hinge_first = view(nb::cast<In<std::int64_t>>(regions[4]));
-    r.alpha = view(nb::cast<In<double>>(regions[5]));
-    r.beta = view(nb::cast<In<double>>(regions[6]));
+  if (regions) {
+    if (regions->last >= static_cast<std::int64_t>(unary.size()))
+      throw std::invalid_argument("a region has a member beyond the last node");
+    input.regions = regions->view();
   }
   input.fixed = view(fixed);
   return input;
@@ -87,7 +84,7 @@ Input make_input(double constant, const In<double>& unary, std::vector<std::int6
 template <auto make>
 auto of_energy(double constant, In<double> unary, std::vector<std::int64_t> shape, int connectivity,
                In<Id> edges, std::vector<In<double>> weights, std::vector<int> kinds,
-               nb::tuple regions, In<std::int8_t> fixed) {
+               RegionsPtr regions, In<std::int8_t> fixed) {
   const Input input = make_input(constant, unary, std::move(shape), connectivity, edges, weights,
                                  kinds, regions, fixed);
   using Made = decltype(make(input, Survey{}));
@@ -109,7 +106,7 @@ std::unique_ptr<Solved> make_solved(const Input& input, const Survey& survey) {
 
 Survey make_survey(double constant, In<double> unary, std::vector<std::int64_t> shape,
                    int connectivity, In<Id> edges, std::vector<In<double>> weights,
-                   std::vector<int> kinds, nb::tuple regions, In<std::int8_t> fixed) {
+                   std::vector<int> kinds, RegionsPtr regions, In<std::int8_t> fixed) {
   return survey(make_input(constant, unary, std::move(shape), connectivity, edges, weights, kinds,
                            regions, fixed));
 }
@@ -181,14 +178,14 @@ void bind_energy(nb::module_& m) {
   "edges: numpy.typing.NDArray[numpy.int32], "                               \
   "weights: collections.abc.Sequence[numpy.typing.NDArray[numpy.float64]], " \
   "kinds: collections.abc.Sequence[int], "                                   \
-  "regions: tuple[numpy.typing.NDArray[typing.Any], ...], "                  \
+  "regions: Regions | None, "                                                \
   "fixed: numpy.typing.NDArray[numpy.int8]) -> "
 #define ENERGY_SIGNATURE "(" ENERGY_PARAMETERS
 #define METHOD_SIGNATURE "(self, " ENERGY_PARAMETERS
 #define ENERGY_ARGUMENTS                                                                        \
   nb::arg("constant"), nb::arg("unary").noconvert(), nb::arg("shape"), nb::arg("connectivity"), \
       nb::arg("edges").noconvert(), nb::arg("weights").noconvert(), nb::arg("kinds"),           \
-      nb::arg("regions"), nb::arg("fixed").noconvert()
+      nb::arg("regions").none(), nb::arg("fixed").noconvert()
   m.def("survey", &make_survey, ENERGY_ARGUMENTS, nb::sig("def survey" ENERGY_SIGNATURE "Survey"));
   m.def("flow", &of_energy<make_flow>, ENERGY_ARGUMENTS,
         nb::sig("def flow" ENERGY_SIGNATURE "Flow | None"));
@@ -266,7 +263,7 @@ void bind_energy(nb::module_& m) {
           "disproof",
           [](Flow& f, double constant, In<double> unary, std::vector<std::int64_t> shape,
              int connectivity, In<Id> edges, std::vector<In<double>> weights,
-             std::vector<int> kinds, nb::tuple regions, In<std::int8_t> fixed) {
+             std::vector<int> kinds, RegionsPtr regions, In<std::int8_t> fixed) {
             const Input input = make_input(constant, unary, std::move(shape), connectivity, edges,
                                            weights, kinds, regions, fixed);
             return f.use([&](Engine& e) { return e.disproof(input); });

@@ -13,11 +13,13 @@ using namespace cutlearn;
 
 void bind_energy(nb::module_& m);
 void bind_oracle(nb::module_& m);
+void bind_regions(nb::module_& m);
 void bind_ordered(nb::module_& m);
 void bind_trees(nb::module_& m);
 
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of cutlearn; see cutlearn.graph for the doors to it.";
+  bind_regions(m);
   bind_oracle(m);
   bind_ordered(m);
   bind_trees(m);

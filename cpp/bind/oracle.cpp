@@ -1,6 +1,7 @@
 // The door to the oracle: arrays in, planes out, the interpreter's lock released.
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -11,24 +12,22 @@
 
 #include "bind/arrays.hpp"
 #include "bind/failure.hpp"
+#include "bind/regions.hpp"
 #include "learn/oracle.hpp"
 
 using namespace cutlearn;
 
 namespace {
 
-// Owns the arrays that its task views.
+// Keeps the arrays that its task views.
 struct Oracle {
   AnyTable node, edge;
   In<Id> ends;
   In<std::int8_t> fixed;
   In<std::uint8_t> truth;
   In<double> constant, unary;
-  In<std::int64_t> first;
-  In<Id> members;
-  In<double> mass, slope;
-  In<std::int64_t> hinge_first;
-  In<double> alpha, beta, table;
+  RegionsPtr regions;
+  In<double> table;
   In<std::uint8_t> counted;
   OracleTask task;
 };
@@ -63,30 +62,26 @@ void make_oracle(Oracle* self, AnyTable node, AnyTable edge, std::vector<std::in
     throw std::invalid_argument("the arrays of an oracle do not fit each other");
 }
 
-void set_regions(Oracle& self, const Families& families, In<std::int64_t> first, In<Id> members,
-                 In<double> mass, In<double> slope, In<std::int64_t> hinge_first, In<double> alpha,
-                 In<double> beta, double constant) {
+// given: those of the families, without slopes or hinges, then those that the loss counts
+void set_regions(Oracle& self, const Families& families, RegionsPtr given, double constant) {
   OracleRegions& regions = self.task.regions;
+  regions.families.clear();
   for (const auto& [form, lines, count, per_node] : families)
     regions.families.push_back({static_cast<EnvelopeFamily::Form>(form), lines, count, per_node});
-  self.first = first;
-  self.members = members;
-  self.mass = mass;
-  self.slope = slope;
-  self.hinge_first = hinge_first;
-  self.alpha = alpha;
-  self.beta = beta;
-  regions.first = view(first);
-  regions.members = view(members);
-  regions.mass = view(mass);
-  regions.slope = view(slope);
-  regions.hinge_first = view(hinge_first);
-  regions.alpha = view(alpha);
-  regions.beta = view(beta);
+  const Regions all = given->view();
+  const std::size_t enveloped = regions.enveloped();
+  if (enveloped > all.count() || all.hinge_first[enveloped] != 0 ||
+      given->last >= static_cast<std::int64_t>(self.task.node.rows))
+    throw std::invalid_argument("the regions of an oracle do not fit its families and nodes");
+  self.regions = std::move(given);
+  regions.first = all.member_first;
+  regions.members = all.members;
+  regions.mass = all.mass;
+  regions.slope = all.slope.subspan(enveloped);
+  regions.hinge_first = all.hinge_first.subspan(enveloped);
+  regions.alpha = all.alpha;
+  regions.beta = all.beta;
   regions.constant = constant;
-  if (regions.count() != regions.enveloped() + slope.size() || mass.size() != members.size() ||
-      hinge_first.size() != slope.size() + 1 || alpha.size() != beta.size())
-    throw std::invalid_argument("the regions of an oracle do not fit each other");
 }
 
 void set_table(Oracle& self, In<double> table, In<std::uint8_t> counted) {
@@ -135,19 +130,11 @@ void bind_oracle(nb::module_& m) {
                    "constant: numpy.typing.NDArray[numpy.float64], "
                    "unary: numpy.typing.NDArray[numpy.float64], "
                    "loss_scale: float, energy_scale: float) -> None"))
-      .def("set_regions", &set_regions, nb::arg("families"), nb::arg("first").noconvert(),
-           nb::arg("members").noconvert(), nb::arg("mass").noconvert(),
-           nb::arg("slope").noconvert(), nb::arg("hinge_first").noconvert(),
-           nb::arg("alpha").noconvert(), nb::arg("beta").noconvert(), nb::arg("constant"),
+      .def("set_regions", &set_regions, nb::arg("families"), nb::arg("regions"),
+           nb::arg("constant"),
            nb::sig("def set_regions(self, "
                    "families: collections.abc.Sequence[tuple[int, int, int, bool]], "
-                   "first: numpy.typing.NDArray[numpy.int64], "
-                   "members: numpy.typing.NDArray[numpy.int32], "
-                   "mass: numpy.typing.NDArray[numpy.float64], "
-                   "slope: numpy.typing.NDArray[numpy.float64], "
-                   "hinge_first: numpy.typing.NDArray[numpy.int64], "
-                   "alpha: numpy.typing.NDArray[numpy.float64], "
-                   "beta: numpy.typing.NDArray[numpy.float64], constant: float) -> None"))
+                   "regions: Regions, constant: float) -> None"))
       .def("set_table", &set_table, nb::arg("table").noconvert(), nb::arg("counted").noconvert(),
            nb::sig("def set_table(self, table: numpy.typing.NDArray[numpy.float64], "
                    "counted: numpy.typing.NDArray[numpy.uint8]) -> None"));

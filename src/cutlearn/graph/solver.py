@@ -39,7 +39,7 @@ class Terms:
     edges : (2m,) int32, tails and heads of the list
     weights : one flat float64 array for each direction of the grid, or one for the list
     kinds : SCALAR, SYMMETRIC (p = q) or PAIR (p, q interleaved) for each of them
-    regions : member_first, members, mass, slope, hinge_first, alpha, beta; or empty
+    regions : their members and hinges, or None
     slack : bound of the rounding that preparing these numbers took
     """
 
@@ -49,7 +49,7 @@ class Terms:
     edges: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     weights: tuple[Floats, ...] = ()
     kinds: tuple[int, ...] = ()
-    regions: tuple[NDArray[Any], ...] = ()
+    regions: _core.Regions | None = None
     constant: float = 0.0
     slack: float = 0.0
 
@@ -90,10 +90,11 @@ class Terms:
     def _too_large(self) -> str:
         """What memory the network needs, roughly: 30 bytes a node, 16 or 32 an arc and back."""
         arcs = sum(self._edge_count(k) for k in range(len(self.weights)))
-        hinges = self.regions[4][-1] if self.regions else 0
-        members = self.regions[1].size if self.regions else 0
+        regions, hinges, members = 1, 0, 0
+        if self.regions:
+            regions, hinges, members = len(self.regions), self.regions.hinges, self.regions.members
         needed = 30 * (self.unary.size + hinges) + (16 if self.connectivity else 32) * arcs
-        needed += 16 * members * max(hinges // max(len(self.regions[3]), 1), 1) if members else 0
+        needed += 16 * members * max(hinges // regions, 1)
         return (
             f"energy: no memory for a network of {self.unary.size} nodes and {arcs} edges, about "
             f"{needed / 1e9:.1f} GB. Close other programs, or solve it in parts."
