@@ -1,12 +1,25 @@
 // Input -> Network: quantises the numbers straight into the solver's layout.
 //
-// Unaries come after the edges because clipping asks what the edges carry.
+// What     Edges first, then the hubs of regions, then unaries: clipping asks what the edges of a
+//          node can carry. Every number passes the Quantiser once, in this order, so that `inexact`
+//          and the network depend on the input alone.
+// Requires a survey without fault, indices in range, and a scale at which the sum of all numbers
+//          stays below 2^61: then no sum of residuals or excesses leaves 64 bits.
+// Invariants (at the end of build)
+//   B1  the stored function of the network (network.hpp) is the quantised energy, with the best
+//       labels of the hubs, less `amount` y_v for every node that `clipped` lists.
+//   B2  a clipped unary is one quantum beyond all that the edges and hubs of its node can carry:
+//       the label stays forced and no tie arises.
+//   B3  N1 and N2 of network.hpp; padding has no capacity and no excess.
+// Why it stops  One pass over each array of the input.
 #pragma once
 
 #include <bit>
 #include <utility>
 
 #include "energy/input.hpp"
+#include "flow/arcs.hpp"
+#include "flow/checks.hpp"
 #include "flow/network.hpp"
 
 namespace cutlearn {
@@ -40,6 +53,7 @@ class Builder {
     if constexpr (D) add_grid_edges();
     if constexpr (Net::has_arcs) add_arcs();
     add_unaries(clip);
+    if constexpr (kChecks) demand(broken_network(net_));
   }
 
  private:
@@ -80,22 +94,17 @@ class Builder {
 
   void add_list() {
     const std::size_t edges = input_.edges.size() / 2;
-    auto& first = net_.first;
-    first.assign(net_.slots + 1, 0);
-    for (const Id v : input_.edges) ++first[v + 1];
-    for (Id v = 0; v < net_.slots; ++v) first[v + 1] += first[v];
-    net_.head.resize(first[net_.slots]);
-    net_.sister.resize(first[net_.slots]);
-    net_.arc.assign(first[net_.slots], 0);
-    next_.assign(first.begin(), first.end() - 1);
+    ArcLayout<Net> arcs(net_);
+    for (std::size_t e = 0; e < edges; ++e)
+      arcs.count(input_.edges[2 * e], input_.edges[2 * e + 1]);
+    arcs.make_room();
     edge_arc.reserve(edges);
     for (std::size_t e = 0; e < edges; ++e) {
-      edge_arc.push_back(join(input_.edges[2 * e], input_.edges[2 * e + 1]));
+      edge_arc.push_back(arcs.join(input_.edges[2 * e], input_.edges[2 * e + 1]));
       Cap P, Q;
       q_.pair(input_.weights[0].p(e), input_.weights[0].q(e), P, Q);
       net_.add_pairwise(input_.edges[2 * e], D + edge_arc.back(), Q, P);
     }
-    next_ = {};
   }
 
   // min(0, beta - alpha s) = min over z of z (beta - alpha M) + sum_i alpha m_i z (1 - y_i)
@@ -132,15 +141,6 @@ class Builder {
       for (std::size_t k = 0; k < alpha.size(); ++k)
         net_.add_unary(grid_.slots + hub + static_cast<Id>(k), q_(r.beta[hub + k]) - all[k]);
     }
-  }
-
-  Id join(Id u, Id v) {
-    const Id a = next_[u]++, b = next_[v]++;
-    net_.head[a] = v;
-    net_.head[b] = u;
-    net_.sister[a] = b;
-    net_.sister[b] = a;
-    return a;
   }
 
   void add_unaries(bool clip) {
@@ -181,7 +181,6 @@ class Builder {
   const Input& input_;
   const GridShape& grid_;
   Quantiser& q_;
-  std::vector<Id> next_;  // where the next arc of a node goes
 };
 
 }  // namespace cutlearn

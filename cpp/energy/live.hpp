@@ -1,7 +1,21 @@
 // Engine over one kind of network: changes, re-solves, min-marginals.
 //
-// With CUTLEARN_CHECKS a twin network follows every change but is never solved, and every solve
-// is proved against it.
+// What     The network is built once (build.hpp) and solved. A change is quantised, applied to the
+//          network in place and told to the search (maxflow.hpp), which goes on from its trees. A
+//          label is fixed by a unary greater than all that can act on its node.
+// Invariants (between calls)
+//   V1  the network stores the energy as it is now, quantised at the scale in use: what a new
+//       engine would store at it. So the minimum and the labels do not depend on the history.
+//   V2  survey_ has the sums of the numbers as they are now, up to survey_doubt(). When a new
+//       engine might choose another scale or clip, outgrown() is true and nothing follows.
+//   V3  quantise_.inexact counts the numbers as they are now: a change takes the old one out.
+//   V4  labels_ are the minimal minimum cut of the last solve; min-marginals need no change since.
+//   V5  offset_ + net_.K is the minimum once solved: forcing a node to 1 took `amount` from K.
+//   V6  a search that was broken off leaves trees nobody can go on with: stale_ until built anew.
+// Why it stops  As maxflow.hpp; every change is a constant number of steps, or as many as the node
+//          has arcs where it is fixed.
+// Checks   With CUTLEARN_CHECKS a twin network follows every change but is never solved, and every
+//          solve is proved against it (certificate.hpp).
 #pragma once
 
 #include <algorithm>
@@ -14,17 +28,12 @@
 #include "energy/build.hpp"
 #include "energy/engine.hpp"
 #include "flow/certificate.hpp"
+#include "flow/checks.hpp"
 #include "flow/marginals.hpp"
 #include "flow/maxflow.hpp"
 #include "flow/sweep.hpp"
 
 namespace cutlearn {
-
-#ifdef CUTLEARN_CHECKS
-constexpr bool kChecks = true;
-#else
-constexpr bool kChecks = false;
-#endif
 
 template <class Net>
 class Live final : public Engine {
@@ -69,9 +78,7 @@ class Live final : public Engine {
     resumed_ = solved_;
     solved_ ? read_touched() : read_all();
     solved_ = true;
-    if constexpr (kChecks)
-      if (const std::string fault = disproof_from(twin_); !fault.empty())
-        throw std::logic_error(fault);
+    if constexpr (kChecks) demand(disproof_from(twin_));
   }
 
   bool resumed() const override { return resumed_; }

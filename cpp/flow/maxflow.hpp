@@ -25,6 +25,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "flow/checks.hpp"
 #include "flow/levels.hpp"
 #include "flow/network.hpp"
 #include "run/interrupt.hpp"
@@ -57,6 +58,7 @@ class Maxflow {
     while (grow<S>())
       if (t_grows) t_grows = grow<T>();
     track_ = true;
+    if constexpr (kChecks) demand(broken_trees(net_, level_, parent_, kRoot, top_, active_));
   }
 
   // To be called after the excess of v changed.

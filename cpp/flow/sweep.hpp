@@ -19,10 +19,10 @@
 
 namespace cutlearn {
 
-template <class Net>
+// Along the directions first .. last - 1, in opposite pairs, the first of each pair forward.
+template <class Net, Id first, Id last>
 class Sweep {
  public:
-  static constexpr int D = Net::directions;
   using R = typename Net::Residual;
 
   explicit Sweep(Net& net) : net_(net), room_(net.slots), next_(net.slots) {}
@@ -30,15 +30,14 @@ class Sweep {
   // Where the first direction moves little after the direct pushes, as with noisy unaries, the
   // others would not pay.
   void operator()() {
-    for (Id v = net_.end() - 1; v >= net_.begin(); --v) find_room(v, 0);
+    for (Id v = net_.end() - 1; v >= net_.begin(); --v) find_room(v, first);
     std::swap(room_, next_);
-    pass(0, 1);
+    pass(first, first + 1);
     if (pushed_ < net_.slots / kWorthwhile) return;
-    for (Id d = 1; d < kMost; ++d) pass(d, d + 1);
+    for (Id d = first + 1; d < last; ++d) pass(d, d + 1);
   }
 
  private:
-  static constexpr Id kMost = D < 8 ? D : 8;
   // Measured: noisy 1 in 40 to 120, blobs and seeds 1 in 4 to 18.
   static constexpr Id kWorthwhile = 25;
 
@@ -47,7 +46,7 @@ class Sweep {
     const Id step = net_.offset[d];
     const auto visit = [&](Id v) {
       push(v, d, step);
-      if (then < kMost) find_room(v, then);
+      if (then < last) find_room(v, then);
     };
     if (step > 0)
       for (Id v = net_.begin(); v < net_.end(); ++v) visit(v);
@@ -82,8 +81,11 @@ class Sweep {
   Id pushed_ = 0;
 };
 
+// Pushes over one arc along the first `direct` directions and all other arcs, then along the lines
+// of the directions first .. last - 1.
 // requires a network that was never solved
-template <class Net>
+template <class Net, Id direct = Net::directions, Id first = 0,
+          Id last = Net::directions < 8 ? Net::directions : 8>
 void push_ahead(Net& net) {
   using R = typename Net::Residual;
   const auto push = [&net](Id v, Id w, R& out, R& in) {
@@ -97,7 +99,7 @@ void push_ahead(Net& net) {
   };
   for (Id v = net.begin(); v < net.end(); ++v) {
     if (net.excess[v] <= 0) continue;
-    for (Id d = 0; d < Net::directions && net.excess[v] > 0; ++d)
+    for (Id d = 0; d < direct && net.excess[v] > 0; ++d)
       push(v, v + net.offset[d], net.at(v, d), net.at(v + net.offset[d], d ^ 1));
     if (!Net::kListed && !net.members.is_hub(v)) continue;  // a member has nothing for its hubs yet
     net.any_arc(v, 0, [&](Id, Id w, R& out, R& in) {
@@ -105,7 +107,7 @@ void push_ahead(Net& net) {
       return net.excess[v] == 0;
     });
   }
-  if constexpr (Net::directions > 0) Sweep<Net>{net}();
+  if constexpr (Net::directions > 0) Sweep<Net, first, last>{net}();
 }
 
 }  // namespace cutlearn

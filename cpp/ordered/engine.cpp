@@ -3,29 +3,39 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <string>
 #include <type_traits>
 #include <utility>
 
+#include "flow/arcs.hpp"
 #include "flow/certificate.hpp"
+#include "flow/checks.hpp"
 #include "flow/maxflow.hpp"
 #include "flow/network.hpp"
+#include "flow/sweep.hpp"
 
 namespace cutlearn {
 
 namespace {
 
 // The search over one kind of network: a list of arcs, or a grid of pixels with L - 1 nodes each.
-// Directions of a grid: up and down the thresholds, then `width` for each direction of the pixels,
-// towards the same threshold, the next higher and the next lower.
+// Directions of a grid: up and down the thresholds, then for each direction of the pixels that
+// towards the same threshold, then those towards the next higher, then towards the next lower.
+// With CUTLEARN_CHECKS a twin network follows every change but is never solved, every solve is
+// proved against it, and no order arc is cut.
 template <class Net>
 class OrderedFlow final : public Ordered {
  public:
   static constexpr bool kGrid = !Net::has_arcs;
+  static constexpr Id D = Net::directions;
+  // Of a grid: directions of the pixels, forward only, and all that keep or cross thresholds alone.
+  // Those that do both hardly ever carry flow: they are left to the search.
+  static constexpr Id kForward = D == 6 || D == 14 ? 2 : 4;
+  static constexpr Id kStraight = kGrid ? 2 + 2 * kForward : 0;
 
   OrderedFlow(const OrderedInput& input, OrderedTerms terms)
       : Ordered(std::move(terms)),
         L_(terms_.L),
-        width_((Net::directions - 2) / 2 / static_cast<Id>(terms_.edges.size())),
         grid_(roomy(grid_shape(input.shape, kGrid))),
         fixed_(input.fixed.begin(), input.fixed.end()),
         flow_(net_) {
@@ -37,18 +47,23 @@ class OrderedFlow final : public Ordered {
       set_offsets(input);
       add_rows(input);
     } else {
-      make_room(input);
-      add_edges(input);
+      ArcLayout<Net> arcs(net_);
+      make_room(input, arcs);
+      add_edges(input, arcs);
     }
     add_unaries(terms_.limited.empty() ? input.unary : terms_.limited);
     for (Id v = net_.begin(); v < net_.end(); ++v) net_.K -= std::max<Cap>(net_.excess[v], 0);
-    push_directly();
+    if constexpr (kChecks) {
+      demand(broken_network(net_));
+      twin_ = net_.clone();
+    }
   }
 
   Cap minimum() const override { return net_.K; }
 
   void solve() override {
-    flow_.solve();
+    if (!std::exchange(started_, true)) push_ahead<Net, kStraight, kGrid ? 2 : 0, kStraight>(net_);
+    search();
     for_pixels([&](Id t, Id slot) {
       std::uint8_t label = 0;
       for (Id k = 1; k < L_; ++k) label += flow_.on_source_side(node(slot, k));
@@ -70,14 +85,14 @@ class OrderedFlow final : public Ordered {
         }
         const Cap up = l > 0 ? force(node(slot, l), true) : 0;
         const Cap down = l + 1 < L_ ? force(node(slot, l + 1), false) : 0;
-        flow_.solve();
+        search();
         *least = energy();
         if (!terms_.taken.empty()) *least += terms_.taken[static_cast<std::size_t>(t) * L_ + l];
         if (l > 0) favour(node(slot, l), true, -up);
         if (l + 1 < L_) favour(node(slot, l + 1), false, -down);
       }
     });
-    flow_.solve();
+    search();
   }
 
  private:
@@ -100,10 +115,27 @@ class OrderedFlow final : public Ordered {
           f(t++, slot);
   }
 
+  void search() {
+    flow_.solve();
+    if constexpr (kChecks) demand(disproof_from_twin());
+  }
+
+  std::string disproof_from_twin() {
+    std::vector<std::uint8_t> on(net_.slots);
+    for (Id v = net_.begin(); v < net_.end(); ++v) on[v] = flow_.on_source_side(v);
+    std::string fault;
+    for_pixels([&](Id t, Id slot) {
+      for (Id k = 2; k < L_; ++k)
+        if (on[node(slot, k)] && !on[node(slot, k - 1)])
+          fault = broken("an order arc is cut at pixel ", t);
+    });
+    return fault.empty() ? disproof(net_, twin_, on) : fault;
+  }
+
   // The code of the arc from threshold k to threshold l of the next pixel.
   Id code(std::size_t direction, Id k, Id l) const {
     const Id turn = l == k ? 0 : l > k ? 1 : 2;
-    return 2 + 2 * (static_cast<Id>(direction) * width_ + turn);
+    return 2 + 2 * (turn * kForward + static_cast<Id>(direction));
   }
 
   void set_offsets(const OrderedInput& input) {
@@ -117,7 +149,7 @@ class OrderedFlow final : public Ordered {
       const Offset& o = offsets[d];
       const Id step = (L_ - 1) * (o[0] * grid_.stride[0] + o[1] * grid_.stride[1] + o[2]);
       set(code(d, 1, 1), step);
-      if (width_ == 1) continue;
+      if (D == kStraight) continue;
       set(code(d, 1, 2), step + 1);
       set(code(d, 2, 1), step - 1);
     }
@@ -125,39 +157,29 @@ class OrderedFlow final : public Ordered {
 
   // Counts the arcs of every node and lays those that keep the order, without capacities yet:
   // the first arc of a node k > 1 leads to k - 1.
-  void make_room(const OrderedInput& input) {
+  void make_room(const OrderedInput& input, ArcLayout<Net>& arcs) {
     const std::int64_t thresholds = L_ - 1, edges = static_cast<std::int64_t>(terms_.edge_count());
     check_size(2 * thresholds * (terms_.pixels + edges * thresholds), "arcs");
-    auto& first = net_.first;
-    first.assign(net_.slots + 1, 0);
     for (Id t = 0; t < terms_.pixels; ++t)
-      for (Id k = 2; k < L_; ++k) ++first[node(t, k - 1) + 1], ++first[node(t, k) + 1];
+      for (Id k = 2; k < L_; ++k) arcs.count(node(t, k), node(t, k - 1));
     for_edges(input, grid_, [&](std::size_t d, std::size_t e, Id tail, Id head) {
       const Cap* part = terms_.part(d, e);
       for (Id k = 1; k < L_; ++k)
         for (Id l = 1; l < L_; ++l)
-          if (part[k * L_ + l]) ++first[node(tail, k) + 1], ++first[node(head, l) + 1];
+          if (part[k * L_ + l]) arcs.count(node(tail, k), node(head, l));
     });
-    for (Id v = 0; v < net_.slots; ++v) first[v + 1] += first[v];
-    net_.head.resize(first[net_.slots]);
-    net_.sister.resize(first[net_.slots]);
-    net_.arc.resize(first[net_.slots]);
-    next_.assign(first.begin(), first.end() - 1);
+    arcs.make_room();
     for (Id t = 0; t < terms_.pixels; ++t)
-      for (Id k = 2; k < L_; ++k) join(node(t, k), node(t, k - 1), {0, 0});
+      for (Id k = 2; k < L_; ++k) arcs.join(node(t, k), node(t, k - 1));
   }
 
-  void join(Id u, Id v, ArcPair arcs) {
-    const Id a = next_[u]++, b = next_[v]++;
-    net_.head[a] = v;
-    net_.head[b] = u;
-    net_.sister[a] = b;
-    net_.sister[b] = a;
-    net_.arc[a] = arcs.there;
-    net_.arc[b] = arcs.back;
+  void join(ArcLayout<Net>& arcs, Id u, Id v, ArcPair pair) {
+    const Id a = arcs.join(u, v);
+    net_.arc[a] = pair.there;
+    net_.arc[net_.sister[a]] = pair.back;
   }
 
-  void add_edges(const OrderedInput& input) {
+  void add_edges(const OrderedInput& input, ArcLayout<Net>& arcs) {
     for_edges(input, grid_, [&](std::size_t d, std::size_t e, Id tail, Id head) {
       const Cap* part = terms_.part(d, e);
       net_.K += part[0];
@@ -168,7 +190,7 @@ class OrderedFlow final : public Ordered {
         for (Id l = 1; l < L_; ++l) {
           const Cap c = part[k * L_ + l];
           carried += c;
-          if (c) join(node(tail, k), node(head, l), arcs_of(c, k, l));
+          if (c) join(arcs, node(tail, k), node(head, l), arcs_of(c, k, l));
         }
       }
       carried_[tail] += carried;
@@ -184,14 +206,13 @@ class OrderedFlow final : public Ordered {
       std::size_t there, back;  // from the first residual of the tail's pixel, of the head's
     };
     const auto offsets = forward_offsets(input.connectivity);
-    const Id reach = width_ / 2;
+    const Id reach = D == kStraight ? 0 : 1;
     for (std::size_t d = 0; d < offsets.size(); ++d) {
       std::vector<Place> places;
       for (Id k = 1; k < L_; ++k)
         for (Id l = std::max(1, k - reach); l <= std::min(L_ - 1, k + reach); ++l) {
           const std::size_t c = code(d, k, l);
-          places.push_back({k, l, (k - 1) * std::size_t{Net::directions} + c,
-                            (l - 1) * std::size_t{Net::directions} + c + 1});
+          places.push_back({k, l, (k - 1) * std::size_t{D} + c, (l - 1) * std::size_t{D} + c + 1});
         }
       const Offset& o = offsets[d];
       const Id step = o[0] * grid_.stride[0] + o[1] * grid_.stride[1] + o[2];
@@ -245,34 +266,14 @@ class OrderedFlow final : public Ordered {
     carried_ = {};
   }
 
-  // Most flow travels one arc: source -> v -> w -> sink. Here that needs no search. Arcs between
-  // thresholds of different pixels hardly ever carry any.
-  void push_directly() {
-    for (Id v = net_.begin(); v < net_.end(); ++v) {
-      if (net_.excess[v] <= 0) continue;
-      const auto push = [&](Id code) {
-        const Id w = net_.neighbour(v, code);
-        if (net_.excess[w] >= 0) return false;
-        const Cap amount = std::min<Cap>({net_.out(v, code), net_.excess[v], -net_.excess[w]});
-        net_.push(v, code, amount);
-        net_.excess[v] -= amount;
-        net_.excess[w] += amount;
-        net_.K += amount;
-        return net_.excess[v] == 0;
-      };
-      if constexpr (kGrid) {
-        bool done = push(1);
-        for (Id c = 2; c < Net::directions && !done; c += 2 * width_) done = push(c) || push(c + 1);
-      } else {
-        net_.any_code(v, push);
-      }
-    }
-  }
-
   // Makes the label other than `on` cost more by `amount`.
   void favour(Id v, bool on, Cap amount) {
-    net_.add_unary(v, on ? -amount : amount);
-    if (on) net_.K += amount;
+    const auto change = [&](Net& net) {
+      net.add_unary(v, on ? -amount : amount);
+      if (on) net.K += amount;
+    };
+    change(net_);
+    if constexpr (kChecks) change(twin_);
     flow_.excess_changed(v);
   }
 
@@ -284,13 +285,12 @@ class OrderedFlow final : public Ordered {
   }
 
   Id L_;
-  Id width_;  // thresholds that a direction of pixels joins: the same, or its neighbours too
   GridShape grid_;
   std::vector<std::int16_t> fixed_;
   std::vector<Cap> carried_;  // one more than the sum of the arcs at each pixel
-  std::vector<Id> next_;      // where the next arc of a node goes
-  Net net_;
+  Net net_, twin_;            // twin_: see the top
   Maxflow<Net> flow_;
+  bool started_ = false;
 };
 
 }  // namespace
