@@ -2,7 +2,7 @@
 # and the C++ core is rebuilt only when its sources do.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-CORE := $(wildcard cpp/*.cpp cpp/*.hpp) CMakeLists.txt
+CORE := $(wildcard cpp/*/*.cpp cpp/*/*.hpp) CMakeLists.txt
 
 .PHONY: setup demo test test-machines lint bench sanitize wheel docs clean
 

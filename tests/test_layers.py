@@ -13,7 +13,10 @@ ORDER = "images features graph energy learn shape model report experiments app".
 FORBIDDEN = re.compile("utils|helpers|common|clique|site|theta|phi|scribble")
 PYTHON = sorted(p for top in ("src", "tests", "benchmarks", "examples", "scripts")
                 for p in (ROOT / top).rglob("*.py"))  # fmt: skip
-CODE = PYTHON + sorted(p for p in (ROOT / "cpp").iterdir())
+CORE = sorted((ROOT / "cpp").glob("*/*.?pp"))
+# The core: a folder includes only folders to its left; only bind/ knows Python.
+CORE_ORDER = "run flow energy ordered learn trees bind".split()
+CODE = PYTHON + CORE
 
 
 def name(path):
@@ -44,6 +47,26 @@ def test_imports_only_folders_to_its_left(path):
         assert folder != "run", f"run/ imports the folder {target}"
         if target != "run":
             assert ORDER.index(target) < ORDER.index(folder), f"{folder} imports {target}"
+
+
+def test_every_file_of_the_core_is_in_a_folder_of_the_order():
+    files = {p for p in (ROOT / "cpp").rglob("*") if p.is_file()}
+    assert files == set(CORE)
+    assert {p.parent.name for p in CORE} == set(CORE_ORDER)
+
+
+@pytest.mark.parametrize("path", CORE, ids=name)
+def test_core_includes_only_folders_to_its_left(path):
+    folder = path.parent.name
+    text = path.read_text()
+    for included in re.findall(r'#include "(.*)"', text):
+        target, file = included.split("/")
+        assert (ROOT / "cpp" / target / file).exists(), included
+        assert CORE_ORDER.index(target) <= CORE_ORDER.index(folder), f"{folder} includes {target}"
+        assert target != "trees" or folder in ("trees", "bind"), f"{folder} includes trees"
+    assert folder == "bind" or not re.search("nanobind|Python.h|PyErr", text), (
+        "Python outside bind/"
+    )
 
 
 @pytest.mark.parametrize("path", CODE, ids=name)

@@ -27,9 +27,9 @@ def some(images=6, seed=0):
     return [with_regions(p, random_regions(rng, p.n_nodes)) for p in problems], truth
 
 
-def failing(monkeypatch, call, kind, what="it broke", rounds="oracle_round"):
-    """Let the core fail in the n-th oracle call of all rounds."""
-    real, done = getattr(oracle._core, rounds), 0
+def failing(monkeypatch, call, kind, what="it broke", asked="highest_planes"):
+    """Let the core fail in the n-th oracle call of all."""
+    real, done = getattr(oracle._core, asked), 0
 
     def fake(oracles, w, threads):
         nonlocal done
@@ -38,7 +38,7 @@ def failing(monkeypatch, call, kind, what="it broke", rounds="oracle_round"):
             raise kind(call - first - 1, what)
         return real(oracles, w, threads)
 
-    monkeypatch.setattr(oracle._core, rounds, fake)
+    monkeypatch.setattr(oracle._core, asked, fake)
 
 
 BINARY, ORDERED = {"envelope": SPEC}, {"kind": "ordered", "n_labels": 3}
@@ -70,7 +70,9 @@ def test_the_37th_oracle_call_fails(mode, error, monkeypatch, tmp_path):
     assert len(whole.steps) > 7, "there is a call to fail, and something after it"
     file = tmp_path / "run"
     with monkeypatch.context() as patch:
-        failing(patch, 37, error, rounds="ordered_round" if "kind" in mode else "oracle_round")
+        failing(
+            patch, 37, error, asked="highest_ordered_planes" if "kind" in mode else "highest_planes"
+        )
         raised = InputError if error is OverflowError else error
         with pytest.raises(raised, match=r"^image 0: .*it broke"):
             train(problems, truth, **settings, checkpoint=file)

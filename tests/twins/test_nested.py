@@ -21,12 +21,7 @@ def image_wide(rng, shape, lines, whole, steepness):
 
 def goes_line_by_line(energy):
     """Whether `minimize` conditions on the lines; else a hub would be compared with itself."""
-    flow = energy._terms.flow(np.empty(0, np.int8), solved=True)
-    try:
-        flow.min_marginals(1)
-    except RuntimeError as error:
-        return "made for one solve" in str(error)
-    return False
+    return energy._terms.solved(np.empty(0, np.int8)).cuts > 1
 
 
 @pytest.mark.parametrize("steepness", [2.0, 60.0])  # goes on from the last flow; starts anew

@@ -294,13 +294,11 @@ def _from_tables(
     return np.stack([p, np.zeros_like(p)], axis=1), u, float(t00.sum()), slack
 
 
-def _regions(
-    envelopes: Sequence[Envelope], n: int
-) -> tuple[tuple[NDArray[np.generic], ...], float, float]:
+def _regions(envelopes: Sequence[Envelope], n: int) -> tuple[_core.Regions | None, float, float]:
     """The envelopes as the core wants them, their constant, and a bound of the rounding."""
     envelopes = listed("envelopes", envelopes)
     if not envelopes:
-        return (), 0.0, 0.0
+        return None, 0.0, 0.0
     for c, e in enumerate(envelopes):
         if not isinstance(e, Envelope):
             raise InputError(f"envelopes[{c}]: {type(e).__name__} found; an Envelope wanted.")
@@ -313,7 +311,7 @@ def _regions(
     arcs = sum(h[2].size * e.members.size for h, e in zip(hinges, envelopes))
     if 2 * arcs > MOST_NODES:
         raise InputError(f"envelopes: {arcs} lines x members found; 2^30 at most.")
-    regions = (
+    regions = _core.Regions(
         np.cumsum([0] + [e.members.size for e in envelopes]),
         members,
         np.concatenate([e.weights for e in envelopes]),

@@ -7,10 +7,10 @@ that were checked; the numbers in them are surveyed by the core on the way in.
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from cutlearn.grid import edge_ends, grid_edge_counts
 
 SCALAR, SYMMETRIC, PAIR = range(3)  # Weights::Kind of the core
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Terms:
     edges : (2m,) int32, tails and heads of the list
     weights : one flat float64 array for each direction of the grid, or one for the list
     kinds : SCALAR, SYMMETRIC (p = q) or PAIR (p, q interleaved) for each of them
-    regions : member_first, members, mass, slope, hinge_first, alpha, beta; or empty
+    regions : their members and hinges, or None
     slack : bound of the rounding that preparing these numbers took
     """
 
@@ -48,24 +49,28 @@ class Terms:
     edges: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     weights: tuple[Floats, ...] = ()
     kinds: tuple[int, ...] = ()
-    regions: tuple[NDArray[Any], ...] = ()
+    regions: _core.Regions | None = None
     constant: float = 0.0
     slack: float = 0.0
 
-    def flow(self, fixed: NDArray[np.int8], solved: bool = False) -> _core.Flow:
-        """The network of these terms in the core; refuses faulty numbers by name.
+    def flow(self, fixed: NDArray[np.int8]) -> _core.Flow:
+        """The network of these terms in the core; refuses faulty numbers by name."""
+        return self._of_core(_core.flow, fixed)
 
-        With `solved` it is solved already, in the cheapest way there is, and only tells the answer.
-        """
+    def solved(self, fixed: NDArray[np.int8]) -> _core.Solved:
+        """The answer alone, in the cheapest way there is; refuses faulty numbers by name."""
+        return self._of_core(_core.solved, fixed)
+
+    def _of_core(self, make: Callable[..., T | None], fixed: NDArray[np.int8]) -> T:
         try:
-            flow = (_core.solved if solved else _core.flow)(*self.numbers(fixed))
+            made = make(*self.numbers(fixed))
         except MemoryError:
             raise MemoryError(self._too_large()) from None
         except ValueError as error:
             raise InputError(f"energy: {error}. Split it into parts.") from None
-        if flow is None:
+        if made is None:
             self._refuse(_core.survey(*self.numbers(fixed)))
-        return flow
+        return made
 
     def numbers(self, fixed: NDArray[np.int8]) -> tuple[Any, ...]:
         """The arguments of the core's functions."""
@@ -85,10 +90,11 @@ class Terms:
     def _too_large(self) -> str:
         """What memory the network needs, roughly: 30 bytes a node, 16 or 32 an arc and back."""
         arcs = sum(self._edge_count(k) for k in range(len(self.weights)))
-        hinges = self.regions[4][-1] if self.regions else 0
-        members = self.regions[1].size if self.regions else 0
+        regions, hinges, members = 1, 0, 0
+        if self.regions:
+            regions, hinges, members = len(self.regions), self.regions.hinges, self.regions.members
         needed = 30 * (self.unary.size + hinges) + (16 if self.connectivity else 32) * arcs
-        needed += 16 * members * max(hinges // max(len(self.regions[3]), 1), 1) if members else 0
+        needed += 16 * members * max(hinges // regions, 1)
         return (
             f"energy: no memory for a network of {self.unary.size} nodes and {arcs} edges, about "
             f"{needed / 1e9:.1f} GB. Close other programs, or solve it in parts."
@@ -242,7 +248,8 @@ class Solver:
 
 def minimize(terms: Terms, fixed: NDArray[np.int8]) -> Cut:
     """Build, solve, read: the cut without a handle, in the cheapest way there is."""
-    return read_cut(terms.flow(fixed, solved=True), terms)
+    answer = terms.solved(fixed)
+    return Cut(answer.labels(list(terms.shape)), *certified(answer, terms.slack))
 
 
 def solved(terms: Terms, fixed: NDArray[np.int8]) -> _core.Flow:

@@ -104,7 +104,7 @@ def ask_ordered(oracles: Sequence[OrderedOracle], w: Vector, threads: int = 1) -
     """Ask every oracle at w, in one call of the core; rows b, a of each image's highest plane."""
     checked_weights(w, oracles[0].task.layout.size)
     try:
-        return _core.ordered_round([oracle.core for oracle in oracles], w, threads)
+        return _core.highest_ordered_planes([oracle.core for oracle in oracles], w, threads)
     except (OverflowError, RuntimeError, MemoryError) as error:
         raise failed(error, [oracle.task.image for oracle in oracles], w) from error
 

@@ -166,7 +166,7 @@ def ask(oracles: Sequence[Oracle], w: Vector, threads: int = 1) -> NDArray[np.fl
     for oracle in oracles[:1]:
         checked_weights(w, oracle.task.layout.size)
     try:
-        return _core.oracle_round([oracle.core for oracle in oracles], w, threads)
+        return _core.highest_planes([oracle.core for oracle in oracles], w, threads)
     except (OverflowError, RuntimeError, MemoryError) as error:
         raise failed(error, [oracle.task.image for oracle in oracles], w) from error
 
@@ -182,24 +182,28 @@ def failed(error: Exception, images: Sequence[int], w: Vector) -> Exception:
     )
 
 
-def _regions(task: Task) -> tuple[Any, ...]:
-    """The regions of the envelopes, then those that the loss counts, as the core wants them."""
+def _regions(task: Task) -> tuple[list[tuple[int, int, int, bool]], _core.Regions, float]:
+    """The forms of the envelopes; their regions, then those that the loss counts; a constant."""
     families = list(zip(task.problem.regions, task.layout.specs))
     counts = task.loss.counts
     hinges = [e.hinges() for e in counts]
     members = [family.members for family, _ in families] + [e.members for e in counts]
     sizes = [family.sizes for family, _ in families] + [[e.members.size] for e in counts]
     enveloped = sum(family.members.size for family, _ in families)
-    return (
-        [(FORMS.index(spec.form), spec.lines, len(family), spec.per == "node")
-         for family, spec in families],
+    without = [0] * sum(len(family) for family, _ in families)  # slopes and hinges come with w
+    regions = _core.Regions(
         _offsets(np.concatenate(sizes)),
         np.concatenate(members).astype(np.int32),
         np.concatenate([np.ones(enveloped), *(e.weights for e in counts)]),
-        np.array([slope for slope, *_ in hinges]),
-        _offsets([alpha.size for _, _, alpha, _ in hinges]),
+        np.array([*without, *(slope for slope, *_ in hinges)], float),
+        _offsets([*without, *(alpha.size for _, _, alpha, _ in hinges)]),
         np.concatenate([np.zeros(0), *(alpha for _, _, alpha, _ in hinges)]),
         np.concatenate([np.zeros(0), *(beta for *_, beta in hinges)]),
+    )
+    return (
+        [(FORMS.index(spec.form), spec.lines, len(family), spec.per == "node")
+         for family, spec in families],
+        regions,
         float(sum(constant for _, constant, *_ in hinges)),
     )  # fmt: skip
 

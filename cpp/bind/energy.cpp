@@ -1,0 +1,272 @@
+// The door to energies: arrays in, arrays out, the lock of the interpreter released while the core
+// works.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+#include <stdexcept>
+
+#include "bind/arrays.hpp"
+#include "bind/regions.hpp"
+#include "energy/engine.hpp"
+#include "energy/solve_once.hpp"
+
+using namespace cutlearn;
+
+namespace {
+
+template <class T>
+Out<T> copied(std::span<const T> values, std::vector<std::size_t> shape) {
+  return owned(std::vector<T>(values.begin(), values.end()), std::move(shape));
+}
+
+// An engine that one thread at a time may use.
+class Flow {
+ public:
+  explicit Flow(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
+  Engine& engine() { return *engine_; }
+
+  // Work that needs no interpreter.
+  template <class F>
+  auto use(F&& work) {
+    const Lock lock(busy_);
+    return without_interpreter([&] { return work(*engine_); });
+  }
+  // A short look that makes Python objects.
+  template <class F>
+  auto read(F&& look) {
+    const Lock lock(busy_);
+    return look(*engine_);
+  }
+
+ private:
+  struct Lock {
+    explicit Lock(std::atomic<bool>& flag) : busy(flag) {
+      if (busy.exchange(true))
+        throw std::runtime_error(
+            "this solver is at work in another thread; give each thread a solver of its own");
+    }
+    ~Lock() { busy = false; }
+    std::atomic<bool>& busy;
+  };
+
+  std::unique_ptr<Engine> engine_;
+  std::atomic<bool> busy_{false};
+};
+
+Input make_input(double constant, const In<double>& unary, std::vector<std::int64_t> shape,
+                 int connectivity, const In<Id>& edges, const std::vector<In<double>>& weights,
+                 const std::vector<int>& kinds, const RegionsPtr& regions,
+                 const In<std::int8_t>& fixed) {
+  Input input;
+  input.constant = constant;
+  input.unary = view(unary);
+  input.shape = std::move(shape);
+  input.connectivity = connectivity;
+  input.edges = view(edges);
+  for (std::size_t k = 0; k < weights.size(); ++k)
+    input.weights.push_back({static_cast<Weights::Kind>(kinds[k]), weights[k].data()});
+  if (regions) {
+    if (regions->last >= static_cast<std::int64_t>(unary.size()))
+      throw std::invalid_argument("a region has a member beyond the last node");
+    input.regions = regions->view();
+  }
+  input.fixed = view(fixed);
+  return input;
+}
+
+// What `make` gives for an energy, or nothing if its numbers are faulty.
+template <auto make>
+auto of_energy(double constant, In<double> unary, std::vector<std::int64_t> shape, int connectivity,
+               In<Id> edges, std::vector<In<double>> weights, std::vector<int> kinds,
+               RegionsPtr regions, In<std::int8_t> fixed) {
+  const Input input = make_input(constant, unary, std::move(shape), connectivity, edges, weights,
+                                 kinds, regions, fixed);
+  using Made = decltype(make(input, Survey{}));
+  return without_interpreter([&]() -> Made {
+    const Survey s = survey(input);
+    if (s.bad_unary >= 0 || s.bad_edge >= 0 || s.worst_edge >= 0 || !std::isfinite(s.total()))
+      return nullptr;
+    return make(input, s);
+  });
+}
+
+std::unique_ptr<Flow> make_flow(const Input& input, const Survey& survey) {
+  return std::make_unique<Flow>(make_engine(input, survey));
+}
+
+std::unique_ptr<Solved> make_solved(const Input& input, const Survey& survey) {
+  return std::make_unique<Solved>(solve_once(input, survey));
+}
+
+Survey make_survey(double constant, In<double> unary, std::vector<std::int64_t> shape,
+                   int connectivity, In<Id> edges, std::vector<In<double>> weights,
+                   std::vector<int> kinds, RegionsPtr regions, In<std::int8_t> fixed) {
+  return survey(make_input(constant, unary, std::move(shape), connectivity, edges, weights, kinds,
+                           regions, fixed));
+}
+
+// Work that writes the min-marginals; they come as an array beside its result.
+template <class F>
+auto with_marginals(Flow& f, F&& work) {
+  std::vector<double> phi;
+  auto result = f.use([&](Engine& e) {
+    phi.resize(2 * e.labels().size());
+    return work(e, phi.data());
+  });
+  const std::size_t nodes = phi.size() / 2;
+  return std::pair(owned(std::move(phi), {nodes, 2}), std::move(result));
+}
+
+Out<double> all_marginals(Flow& f, int threads) {
+  return with_marginals(f,
+                        [&](Engine& e, double* phi) {
+                          e.min_marginals(phi, threads);
+                          return 0;
+                        })
+      .first;
+}
+
+std::tuple<Out<double>, Out<double>, Out<double>, Out<double>> argmin_sums(
+    Flow& f, In<double> weights, In<std::uint8_t> truth, In<std::int64_t> region_first,
+    In<Id> members, int threads) {
+  const ArgminTask task{view(weights), view(truth), view(region_first), view(members)};
+  auto [phi, sums] =
+      with_marginals(f, [&](Engine& e, double* out) { return e.argmin_sums(out, task, threads); });
+  const auto array = [](std::vector<double>& x) {
+    const std::size_t size = x.size();
+    return owned(std::move(x), {size});
+  };
+  return {phi, array(sums.node), array(sums.edge), array(sums.region)};
+}
+
+// The min-marginals; and the sets one after the other, set i from first[i] to first[i + 1].
+std::tuple<Out<double>, Out<std::int64_t>, Out<std::int64_t>> all_argmins(Flow& f, int threads) {
+  const auto [phi, sets] =
+      with_marginals(f, [&](Engine& e, double* out) { return e.argmins(out, threads); });
+  std::vector<std::int64_t> first{0}, nodes;
+  for (const auto& set : sets) {
+    nodes.insert(nodes.end(), set.begin(), set.end());
+    first.push_back(static_cast<std::int64_t>(nodes.size()));
+  }
+  const std::size_t size = nodes.size();
+  return {phi, owned(std::move(first), {sets.size() + 1}), owned(std::move(nodes), {size})};
+}
+
+}  // namespace
+
+void bind_energy(nb::module_& m) {
+  nb::class_<Survey>(m, "Survey")
+      .def_ro("unary", &Survey::unary)
+      .def_ro("edges", &Survey::edges)
+      .def_ro("rest", &Survey::rest)
+      .def_ro("bad_unary", &Survey::bad_unary)
+      .def_ro("bad_direction", &Survey::bad_direction)
+      .def_ro("bad_edge", &Survey::bad_edge)
+      .def_ro("worst_direction", &Survey::worst_direction)
+      .def_ro("worst_edge", &Survey::worst_edge)
+      .def_ro("worst", &Survey::worst);
+
+#define ENERGY_PARAMETERS                                                    \
+  "constant: float, unary: numpy.typing.NDArray[numpy.float64], "            \
+  "shape: collections.abc.Sequence[int], connectivity: int, "                \
+  "edges: numpy.typing.NDArray[numpy.int32], "                               \
+  "weights: collections.abc.Sequence[numpy.typing.NDArray[numpy.float64]], " \
+  "kinds: collections.abc.Sequence[int], "                                   \
+  "regions: Regions | None, "                                                \
+  "fixed: numpy.typing.NDArray[numpy.int8]) -> "
+#define ENERGY_SIGNATURE "(" ENERGY_PARAMETERS
+#define METHOD_SIGNATURE "(self, " ENERGY_PARAMETERS
+#define ENERGY_ARGUMENTS                                                                        \
+  nb::arg("constant"), nb::arg("unary").noconvert(), nb::arg("shape"), nb::arg("connectivity"), \
+      nb::arg("edges").noconvert(), nb::arg("weights").noconvert(), nb::arg("kinds"),           \
+      nb::arg("regions").none(), nb::arg("fixed").noconvert()
+  m.def("survey", &make_survey, ENERGY_ARGUMENTS, nb::sig("def survey" ENERGY_SIGNATURE "Survey"));
+  m.def("flow", &of_energy<make_flow>, ENERGY_ARGUMENTS,
+        nb::sig("def flow" ENERGY_SIGNATURE "Flow | None"));
+  m.def("solved", &of_energy<make_solved>, ENERGY_ARGUMENTS,
+        nb::sig("def solved" ENERGY_SIGNATURE "Solved | None"));
+
+  nb::class_<Solved>(m, "Solved")
+      .def("labels",
+           [](const Solved& s, std::vector<std::size_t> shape) {
+             return copied(std::span(s.labels), std::move(shape));
+           })
+      .def_ro("minimum", &Solved::minimum)
+      .def_ro("scale", &Solved::scale)
+      .def_ro("inexact", &Solved::inexact)
+      .def_ro("clipped", &Solved::clipped)
+      .def_ro("clipped_error", &Solved::clipped_error)
+      .def_ro("cuts", &Solved::cuts);
+
+  nb::class_<Flow>(m, "Flow")
+      .def("solve", [](Flow& f) { f.use([](Engine& e) { e.solve(); }); })
+      .def("labels",
+           [](Flow& f, std::vector<std::size_t> shape) {
+             return f.read([&](Engine& e) { return copied(e.labels(), std::move(shape)); });
+           })
+      .def("changed",
+           [](Flow& f) {
+             return f.read([](Engine& e) { return copied(e.changed(), {e.changed().size()}); });
+           })
+      .def_prop_ro("resumed", [](Flow& f) { return f.read([](Engine& e) { return e.resumed(); }); })
+      .def("residuals",
+           [](Flow& f) {
+             return f.read([](Engine& e) {
+               const auto [excess, difference] = e.residuals();
+               return std::tuple(copied(std::span<const Cap>(excess), {excess.size()}),
+                                 copied(std::span<const Cap>(difference), {difference.size()}));
+             });
+           })
+      .def_prop_ro("minimum", [](Flow& f) { return f.read([](Engine& e) { return e.minimum(); }); })
+      .def_prop_ro("scale", [](Flow& f) { return f.read([](Engine& e) { return e.scale(); }); })
+      .def_prop_ro("inexact", [](Flow& f) { return f.read([](Engine& e) { return e.inexact(); }); })
+      .def_prop_ro("clipped", [](Flow& f) { return f.read([](Engine& e) { return e.clipped(); }); })
+      .def_prop_ro("clipped_error",
+                   [](Flow& f) { return f.read([](Engine& e) { return e.clipped_error(); }); })
+      .def_prop_ro("outgrown",
+                   [](Flow& f) { return f.read([](Engine& e) { return e.outgrown(); }); })
+      .def(
+          "change_unary",
+          [](Flow& f, In<std::int64_t> index, In<double> values,
+             nb::ndarray<double, nb::ndim<1>, nb::c_contig> stored) {
+            f.use([&](Engine& e) { e.change_unary(view(index), view(values), stored.data()); });
+          },
+          nb::arg("index").noconvert(), nb::arg("values").noconvert(),
+          nb::arg("stored").noconvert())
+      .def(
+          "change_weights",
+          [](Flow& f, In<std::int64_t> index, In<double> pq,
+             nb::ndarray<double, nb::ndim<1>, nb::c_contig> stored) {
+            f.use([&](Engine& e) { e.change_weights(view(index), view(pq), stored.data()); });
+          },
+          nb::arg("index").noconvert(), nb::arg("pq").noconvert(), nb::arg("stored").noconvert())
+      .def(
+          "change_fixed",
+          [](Flow& f, In<std::int64_t> index, In<std::int8_t> labels,
+             nb::ndarray<std::int8_t, nb::ndim<1>, nb::c_contig> stored) {
+            f.use([&](Engine& e) { e.change_fixed(view(index), view(labels), stored.data()); });
+          },
+          nb::arg("index").noconvert(), nb::arg("labels").noconvert(),
+          nb::arg("stored").noconvert())
+      .def("min_marginals", &all_marginals, nb::arg("threads"))
+      .def("argmin_sums", &argmin_sums, nb::arg("weights").noconvert(),
+           nb::arg("truth").noconvert(), nb::arg("region_first").noconvert(),
+           nb::arg("members").noconvert(), nb::arg("threads"))
+      .def("argmins", &all_argmins, nb::arg("threads"))
+      .def(
+          "disproof",
+          [](Flow& f, double constant, In<double> unary, std::vector<std::int64_t> shape,
+             int connectivity, In<Id> edges, std::vector<In<double>> weights,
+             std::vector<int> kinds, RegionsPtr regions, In<std::int8_t> fixed) {
+            const Input input = make_input(constant, unary, std::move(shape), connectivity, edges,
+                                           weights, kinds, regions, fixed);
+            return f.use([&](Engine& e) { return e.disproof(input); });
+          },
+          ENERGY_ARGUMENTS, nb::sig("def disproof" METHOD_SIGNATURE "str"));
+}

@@ -1,0 +1,41 @@
+// The Python module: grids here, every other family of functions in the file of its name. Only this
+// folder knows Python.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "flow/grid.hpp"
+
+namespace nb = nanobind;
+using namespace cutlearn;
+
+void bind_energy(nb::module_& m);
+void bind_oracle(nb::module_& m);
+void bind_regions(nb::module_& m);
+void bind_ordered(nb::module_& m);
+void bind_trees(nb::module_& m);
+
+NB_MODULE(_core, m) {
+  m.doc() = "The C++ core of cutlearn; see cutlearn.graph for the doors to it.";
+  bind_regions(m);
+  bind_oracle(m);
+  bind_ordered(m);
+  bind_trees(m);
+
+  m.def(
+      "forward_offsets",
+      [](int connectivity) {
+        std::vector<std::vector<int>> offsets;
+        for (const Offset& o : forward_offsets(connectivity)) offsets.push_back({o[0], o[1], o[2]});
+        return offsets;
+      },
+      nb::arg("connectivity"));
+
+  m.def(
+      "check_grid", [](std::vector<std::int64_t> shape) { grid_shape(shape, true); },
+      nb::arg("shape"), "Refuse, by ValueError, a grid that is too large for one network.");
+
+  bind_energy(m);
+}

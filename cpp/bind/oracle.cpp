@@ -1,0 +1,146 @@
+// The door to the oracle: arrays in, planes out, the interpreter's lock released.
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <new>
+#include <stdexcept>
+#include <string>
+
+#include "bind/arrays.hpp"
+#include "bind/failure.hpp"
+#include "bind/regions.hpp"
+#include "learn/oracle.hpp"
+
+using namespace cutlearn;
+
+namespace {
+
+// Keeps the arrays that its task views.
+struct Oracle {
+  AnyTable node, edge;
+  In<Id> ends;
+  In<std::int8_t> fixed;
+  In<std::uint8_t> truth;
+  In<double> constant, unary;
+  RegionsPtr regions;
+  In<double> table;
+  In<std::uint8_t> counted;
+  OracleTask task;
+};
+
+// (form, lines, regions, per node) of every family
+using Families = std::vector<std::tuple<int, std::size_t, std::size_t, bool>>;
+
+void make_oracle(Oracle* self, AnyTable node, AnyTable edge, std::vector<std::int64_t> shape,
+                 int connectivity, In<Id> ends, In<std::int8_t> fixed, In<std::uint8_t> truth,
+                 In<double> constant, In<double> unary, double loss_scale, double energy_scale) {
+  auto* oracle = new (self) Oracle{};
+  oracle->node = node;
+  oracle->edge = edge;
+  oracle->ends = ends;
+  oracle->fixed = fixed;
+  oracle->truth = truth;
+  oracle->constant = constant;
+  oracle->unary = unary;
+  OracleTask& task = oracle->task;
+  task.node = table(node);
+  task.edge = table(edge);
+  task.shape = std::move(shape);
+  task.connectivity = connectivity;
+  task.ends = view(ends);
+  task.fixed = view(fixed);
+  task.truth = view(truth);
+  task.constant = view(constant);
+  task.unary = view(unary);
+  task.loss_scale = loss_scale;
+  task.energy_scale = energy_scale;
+  if (truth.size() != task.node.rows || unary.size() != constant.size() * task.node.rows)
+    throw std::invalid_argument("the arrays of an oracle do not fit each other");
+}
+
+// given: those of the families, without slopes or hinges, then those that the loss counts
+void set_regions(Oracle& self, const Families& families, RegionsPtr given, double constant) {
+  OracleRegions& regions = self.task.regions;
+  regions.families.clear();
+  for (const auto& [form, lines, count, per_node] : families)
+    regions.families.push_back({static_cast<EnvelopeFamily::Form>(form), lines, count, per_node});
+  const Regions all = given->view();
+  const std::size_t enveloped = regions.enveloped();
+  if (enveloped > all.count() || all.hinge_first[enveloped] != 0 ||
+      given->last >= static_cast<std::int64_t>(self.task.node.rows))
+    throw std::invalid_argument("the regions of an oracle do not fit its families and nodes");
+  self.regions = std::move(given);
+  regions.first = all.member_first;
+  regions.members = all.members;
+  regions.mass = all.mass;
+  regions.slope = all.slope.subspan(enveloped);
+  regions.hinge_first = all.hinge_first.subspan(enveloped);
+  regions.alpha = all.alpha;
+  regions.beta = all.beta;
+  regions.constant = constant;
+}
+
+void set_table(Oracle& self, In<double> table, In<std::uint8_t> counted) {
+  self.table = table;
+  self.counted = counted;
+  self.task.table = view(table);
+  self.task.counted = view(counted);
+  if (table.size() < 2 || counted.size() != self.task.node.rows)
+    throw std::invalid_argument("the table of an oracle does not fit its nodes");
+}
+
+nb::object ask_all(const std::vector<const Oracle*>& oracles, In<double> w, int threads) {
+  const std::size_t size = 1 + w.size();
+  std::vector<const OracleTask*> tasks;
+  for (const Oracle* oracle : oracles) {
+    if (oracle->task.weights() != w.size())
+      throw std::invalid_argument("w does not fit the features");
+    tasks.push_back(&oracle->task);
+  }
+  auto* planes = new std::vector<double>(tasks.size() * size);
+  nb::capsule owner(planes, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
+  try {
+    without_interpreter([&] { highest_planes(tasks, view(w), planes->data(), threads); });
+  } catch (const TaskFailure& failure) {
+    raise(failure);
+  }
+  return nb::cast(
+      nb::ndarray<nb::numpy, double, nb::c_contig>(planes->data(), {tasks.size(), size}, owner));
+}
+
+}  // namespace
+
+void bind_oracle(nb::module_& m) {
+  nb::class_<Oracle>(m, "Oracle")
+      .def("__init__", &make_oracle, nb::arg("node").noconvert(), nb::arg("edge").noconvert(),
+           nb::arg("shape"), nb::arg("connectivity"), nb::arg("ends").noconvert(),
+           nb::arg("fixed").noconvert(), nb::arg("truth").noconvert(),
+           nb::arg("constant").noconvert(), nb::arg("unary").noconvert(), nb::arg("loss_scale"),
+           nb::arg("energy_scale"),
+           nb::sig("def __init__(self, node: numpy.typing.NDArray[typing.Any], "
+                   "edge: numpy.typing.NDArray[typing.Any], "
+                   "shape: collections.abc.Sequence[int], connectivity: int, "
+                   "ends: numpy.typing.NDArray[numpy.int32], "
+                   "fixed: numpy.typing.NDArray[numpy.int8], "
+                   "truth: numpy.typing.NDArray[numpy.uint8], "
+                   "constant: numpy.typing.NDArray[numpy.float64], "
+                   "unary: numpy.typing.NDArray[numpy.float64], "
+                   "loss_scale: float, energy_scale: float) -> None"))
+      .def("set_regions", &set_regions, nb::arg("families"), nb::arg("regions"),
+           nb::arg("constant"),
+           nb::sig("def set_regions(self, "
+                   "families: collections.abc.Sequence[tuple[int, int, int, bool]], "
+                   "regions: Regions, constant: float) -> None"))
+      .def("set_table", &set_table, nb::arg("table").noconvert(), nb::arg("counted").noconvert(),
+           nb::sig("def set_table(self, table: numpy.typing.NDArray[numpy.float64], "
+                   "counted: numpy.typing.NDArray[numpy.uint8]) -> None"));
+  m.def("highest_planes", &ask_all, nb::arg("oracles"), nb::arg("w").noconvert(),
+        nb::arg("threads"),
+        nb::sig("def highest_planes(oracles: collections.abc.Sequence[Oracle], "
+                "w: numpy.typing.NDArray[numpy.float64], threads: int) "
+                "-> numpy.typing.NDArray[numpy.float64]"));
+}

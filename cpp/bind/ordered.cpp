@@ -1,0 +1,156 @@
+// The door to ordered labels: arrays in, labels and least energies out.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+
+#include "bind/arrays.hpp"
+#include "bind/failure.hpp"
+#include "learn/ordered_oracle.hpp"
+
+using namespace cutlearn;
+
+namespace {
+
+// An input that was surveyed, and the network of one without a fault.
+struct Door {
+  OrderedFault fault;
+  std::unique_ptr<Ordered> flow;
+};
+
+std::unique_ptr<Door> open(In<double> unary, Id labels, std::vector<std::int64_t> shape,
+                           int connectivity, In<Id> edges, std::vector<In<double>> tables,
+                           std::vector<bool> each, In<std::int16_t> fixed) {
+  OrderedInput input;
+  input.labels = labels;
+  input.unary = {unary.data(), unary.size()};
+  input.shape = std::move(shape);
+  input.connectivity = connectivity;
+  input.edges = {edges.data(), edges.size()};
+  for (std::size_t d = 0; d < tables.size(); ++d)
+    input.tables.push_back({tables[d].data(), each[d]});
+  input.fixed = {fixed.data(), fixed.size()};
+  return without_interpreter([&] {
+    OrderedTerms terms(input);
+    auto door = std::make_unique<Door>(Door{terms.fault, nullptr});
+    if (terms.fault.what == OrderedFault::kNone) door->flow = make_ordered(input, std::move(terms));
+    return door;
+  });
+}
+
+// Owns the arrays that its task views.
+struct OrderedOracle {
+  AnyTable node, edge;
+  In<Id> ends;
+  In<std::int16_t> fixed;
+  In<std::uint8_t> truth;
+  In<double> constant, cost;
+  OrderedTask task;
+};
+
+void make_oracle(OrderedOracle* self, AnyTable node, AnyTable edge, Id labels,
+                 std::vector<std::int64_t> shape, int connectivity, In<Id> ends,
+                 In<std::int16_t> fixed, In<std::uint8_t> truth, In<double> constant,
+                 In<double> cost, double loss_scale, double energy_scale) {
+  auto* oracle = new (self) OrderedOracle{node, edge, ends, fixed, truth, constant, cost, {}};
+  OrderedTask& task = oracle->task;
+  task.node = table(node);
+  task.edge = table(edge);
+  task.labels = labels;
+  task.shape = std::move(shape);
+  task.connectivity = connectivity;
+  task.ends = {ends.data(), ends.size()};
+  task.fixed = {fixed.data(), fixed.size()};
+  task.truth = {truth.data(), truth.size()};
+  task.constant = {constant.data(), constant.size()};
+  task.cost = {cost.data(), cost.size()};
+  task.loss_scale = loss_scale;
+  task.energy_scale = energy_scale;
+  if (truth.size() != task.node.rows || cost.size() != constant.size() * truth.size() * labels)
+    throw std::invalid_argument("the arrays of an oracle do not fit each other");
+  task.survey();
+}
+
+nb::object ask_all(const std::vector<const OrderedOracle*>& oracles, In<double> w, int threads) {
+  const std::size_t size = 1 + w.size();
+  for (const OrderedOracle* oracle : oracles)
+    if (oracle->task.weights() != w.size())
+      throw std::invalid_argument("w does not fit the features");
+  std::vector<double> planes(oracles.size() * size);
+  try {
+    without_interpreter([&] {
+      parallel(
+          oracles.size(), threads, [](int) { return OrderedScratch(); },
+          [&](OrderedScratch& scratch, std::size_t i) {
+            highest_plane(oracles[i]->task, view(w), {planes.data() + i * size, size}, scratch);
+          });
+    });
+  } catch (const TaskFailure& failure) {
+    raise(failure);
+  }
+  return nb::cast(owned(std::move(planes), {oracles.size(), size}));
+}
+
+}  // namespace
+
+void bind_ordered(nb::module_& m) {
+  nb::class_<OrderedFault>(m, "OrderedFault")
+      .def_prop_ro("what", [](const OrderedFault& f) { return static_cast<int>(f.what); })
+      .def_ro("index", &OrderedFault::index)
+      .def_ro("direction", &OrderedFault::direction)
+      .def_ro("a", &OrderedFault::a)
+      .def_ro("b", &OrderedFault::b)
+      .def_ro("amount", &OrderedFault::amount);
+  nb::class_<Door>(m, "Ordered")
+      .def_prop_ro("fault", [](const Door& d) { return d.fault; })
+      .def("solve", [](Door& d) { without_interpreter([&] { d.flow->solve(); }); })
+      .def("labels",
+           [](const Door& d, std::vector<std::size_t> shape) {
+             const auto labels = d.flow->labels();
+             return owned(std::vector<std::uint8_t>(labels.begin(), labels.end()), shape);
+           })
+      .def_prop_ro("minimum", [](const Door& d) { return d.flow->minimum(); })
+      .def_prop_ro("scale", [](const Door& d) { return d.flow->terms().scale; })
+      .def_prop_ro("inexact", [](const Door& d) { return d.flow->terms().inexact; })
+      .def_prop_ro("clipped", [](const Door& d) { return d.flow->terms().beyond; })
+      .def_prop_ro("clipped_error", [](const Door& d) { return d.flow->terms().beyond_error; })
+      .def("min_marginals", [](Door& d, std::vector<std::size_t> shape) {
+        std::size_t size = 1;
+        for (const std::size_t s : shape) size *= s;
+        std::vector<double> least(size);
+        without_interpreter([&] { d.flow->min_marginals(least.data()); });
+        return owned(std::move(least), shape);
+      });
+  m.def("ordered", &open, nb::arg("unary").noconvert(), nb::arg("labels"), nb::arg("shape"),
+        nb::arg("connectivity"), nb::arg("edges").noconvert(), nb::arg("tables").noconvert(),
+        nb::arg("each"), nb::arg("fixed").noconvert(),
+        nb::sig("def ordered(unary: numpy.typing.NDArray[numpy.float64], labels: int, "
+                "shape: collections.abc.Sequence[int], connectivity: int, "
+                "edges: numpy.typing.NDArray[numpy.int32], "
+                "tables: collections.abc.Sequence[numpy.typing.NDArray[numpy.float64]], "
+                "each: collections.abc.Sequence[bool], "
+                "fixed: numpy.typing.NDArray[numpy.int16]) -> Ordered"));
+  nb::class_<OrderedOracle>(m, "OrderedOracle")
+      .def("__init__", &make_oracle, nb::arg("node").noconvert(), nb::arg("edge").noconvert(),
+           nb::arg("labels"), nb::arg("shape"), nb::arg("connectivity"),
+           nb::arg("ends").noconvert(), nb::arg("fixed").noconvert(), nb::arg("truth").noconvert(),
+           nb::arg("constant").noconvert(), nb::arg("cost").noconvert(), nb::arg("loss_scale"),
+           nb::arg("energy_scale"),
+           nb::sig("def __init__(self, node: numpy.typing.NDArray[typing.Any], "
+                   "edge: numpy.typing.NDArray[typing.Any], labels: int, "
+                   "shape: collections.abc.Sequence[int], connectivity: int, "
+                   "ends: numpy.typing.NDArray[numpy.int32], "
+                   "fixed: numpy.typing.NDArray[numpy.int16], "
+                   "truth: numpy.typing.NDArray[numpy.uint8], "
+                   "constant: numpy.typing.NDArray[numpy.float64], "
+                   "cost: numpy.typing.NDArray[numpy.float64], "
+                   "loss_scale: float, energy_scale: float) -> None"));
+  m.def("highest_ordered_planes", &ask_all, nb::arg("oracles"), nb::arg("w").noconvert(),
+        nb::arg("threads"),
+        nb::sig("def highest_ordered_planes(oracles: collections.abc.Sequence[OrderedOracle], "
+                "w: numpy.typing.NDArray[numpy.float64], threads: int) "
+                "-> numpy.typing.NDArray[numpy.float64]"));
+}

@@ -1,0 +1,362 @@
+// Engine over one kind of network: changes, re-solves, min-marginals.
+//
+// What     The network is built once (build.hpp) and solved. A change is quantised, applied to the
+//          network in place and told to the search (maxflow.hpp), which goes on from its trees. A
+//          label is fixed by a unary greater than all that can act on its node.
+// Invariants (between calls)
+//   V1  the network stores the energy as it is now, quantised at the scale in use: what a new
+//       engine would store at it. So the minimum and the labels do not depend on the history.
+//   V2  survey_ has the sums of the numbers as they are now, up to survey_doubt(). When a new
+//       engine might choose another scale or clip, outgrown() is true and nothing follows.
+//   V3  quantise_.inexact counts the numbers as they are now: a change takes the old one out.
+//   V4  labels_ are the minimal minimum cut of the last solve; min-marginals need no change since.
+//   V5  offset_ + net_.K is the minimum once solved: forcing a node to 1 took `amount` from K.
+//   V6  a search that was broken off leaves trees nobody can go on with: stale_ until built anew.
+// Why it stops  As maxflow.hpp; every change is a constant number of steps, or as many as the node
+//          has arcs where it is fixed.
+// Checks   With CUTLEARN_CHECKS a twin network follows every change but is never solved, and every
+//          solve is proved against it (certificate.hpp).
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+
+#include "energy/build.hpp"
+#include "energy/engine.hpp"
+#include "flow/certificate.hpp"
+#include "flow/checks.hpp"
+#include "flow/marginals.hpp"
+#include "flow/maxflow.hpp"
+#include "flow/sweep.hpp"
+
+namespace cutlearn {
+
+template <class Net>
+class Live final : public Engine {
+ public:
+  static constexpr int D = Net::directions;
+
+  // narrow: the scale that makes every number whole, or 0
+  Live(const Input& input, const Survey& survey, double narrow)
+      : grid_(grid_shape(input.shape, D > 0)), offsets_(forward_offsets(D)), flow_(net_) {
+    survey_ = survey;
+    narrow_ = narrow > 0;
+    clips_ = !narrow_ && survey.clip();
+    const double rest = survey.edges + survey.rest;
+    // Clipped unaries add at most what the edges carry, once at each end.
+    quantise_ = Quantiser(narrow_ ? narrow : scale_for(clips_ ? 3 * rest : survey.total()));
+    Builder<Net> builder(net_, input, grid_, quantise_);
+    builder.build(clips_);
+    edge_arc_ = std::move(builder.edge_arc);
+    for (const auto& [slot, amount, lost, on] : builder.clipped) {
+      beyond_[slot] = on ? -amount : amount;
+      const std::int8_t fixed = input.fixed.empty() ? -1 : input.fixed[grid_.pixel(slot)];
+      if (fixed >= 0 ? fixed != 1 : !on) continue;
+      clipped_ = exact_sum(clipped_, amount, clipped_error_);
+      clipped_error_ += lost;
+    }
+    if constexpr (kChecks) {
+      Quantiser again = quantise_;
+      Builder<Net>(twin_, input, grid_, again).build(clips_);
+    }
+    labels_.assign(grid_.pixels(), 0);
+    for (std::size_t i = 0; i < input.fixed.size(); ++i)
+      if (input.fixed[i] >= 0) force(grid_.slot(static_cast<Id>(i)), input.fixed[i]);
+  }
+
+  void solve() override {
+    // A search that is broken off leaves trees that nobody can go on with.
+    const bool stale = std::exchange(stale_, true);
+    if (!solved_) push_ahead(net_);
+    flow_.solve();
+    stale_ = stale;
+    changed_.clear();
+    resumed_ = solved_;
+    solved_ ? read_touched() : read_all();
+    solved_ = true;
+    if constexpr (kChecks) demand(disproof_from(twin_));
+  }
+
+  bool resumed() const override { return resumed_; }
+
+  Cap minimum() const override { return net_.K + offset_; }
+
+  std::pair<std::vector<Cap>, std::vector<Cap>> residuals() override {
+    std::vector<Cap> excess, difference;
+    for (Id i = 0; i < grid_.pixels(); ++i) excess.push_back(net_.excess[grid_.slot(i)]);
+    for (const Id a : edge_arc_) difference.push_back(net_.arc[a] - net_.arc[net_.sister[a]]);
+    return {std::move(excess), std::move(difference)};
+  }
+
+  void change_unary(std::span<const std::int64_t> index, std::span<const double> values,
+                    double* stored) override {
+    for (std::size_t k = 0; k < index.size(); ++k) {
+      const double old = std::exchange(stored[index[k]], values[k]);
+      stale_ = stale_ || !holds(values[k]);
+      if (!follows(survey_.unary, std::abs(old), std::abs(values[k]))) continue;
+      const Cap before = forget(old);
+      const Cap amount = quantise_(values[k]) - before;
+      if (amount == 0) continue;
+      const Id v = grid_.slot(static_cast<Id>(index[k]));
+      for_networks([&](Net& net) { net.add_unary(v, amount); });
+      unary_changed(v);
+    }
+  }
+
+  void change_weights(std::span<const std::int64_t> index, std::span<const double> pq,
+                      double* stored) override {
+    for (std::size_t k = 0; k < index.size(); ++k) {
+      const double p0 = std::exchange(stored[2 * index[k]], pq[2 * k]);
+      const double q0 = std::exchange(stored[2 * index[k] + 1], pq[2 * k + 1]);
+      const double p = pq[2 * k], q = pq[2 * k + 1];
+      const double size = std::abs(p) + std::abs(q);
+      stale_ = stale_ || !holds(p) || !holds(q) || (narrow_ && size * scale() >= 0x1p30);
+      if (!follows(survey_.edges, std::abs(p0) + std::abs(q0), size)) continue;
+      Cap P, Q, P0 = forget(p0), Q0 = forget(q0);
+      if (P0 + Q0 < 0) {
+        quantise_.inexact += P0 + Q0;  // as `pair` counted it
+        Q0 = -P0;
+      }
+      quantise_.pair(p, q, P, Q);
+      if (P == P0 && Q == Q0) continue;
+      const auto [v, code] = locate(index[k]);
+      for_networks(
+          [&, v = v, code = code](Net& net) { net.add_pairwise(v, code, Q - Q0, P - P0); });
+      flow_.residual_changed(v, code);
+      unary_changed(v);
+      unary_changed(net_.neighbour(v, code));
+    }
+  }
+
+  void change_fixed(std::span<const std::int64_t> index, std::span<const std::int8_t> labels,
+                    std::int8_t* stored) override {
+    stale_ = stale_ || clips_;
+    for (std::size_t k = 0; k < index.size(); ++k) {
+      stored[index[k]] = labels[k];
+      if (!stale_) force(grid_.slot(static_cast<Id>(index[k])), labels[k]);
+    }
+  }
+
+  void shift_unary(std::span<const Id> nodes, std::span<const double> mass,
+                   double factor) override {
+    double last_mass = -1;
+    Cap amount = 0;
+    std::int64_t inexact = 0;
+    Id slot = 0, row_end = -1;  // nodes in the order of a row need no division
+    for (std::size_t k = 0; k < nodes.size(); ++k) {
+      if (mass[k] != last_mass) {
+        last_mass = mass[k];
+        const std::int64_t before = quantise_.inexact;
+        amount = quantise_(factor * last_mass);
+        inexact = quantise_.inexact - before;
+      } else {
+        quantise_.inexact += inexact;
+      }
+      const bool next = k > 0 && nodes[k] == nodes[k - 1] + 1 && nodes[k] < row_end;
+      slot = next ? slot + 1 : grid_.slot(nodes[k]);
+      if (!next) row_end = (nodes[k] / grid_.size[2] + 1) * grid_.size[2];
+      if (amount == 0) continue;
+      for_networks([&](Net& net) { net.add_unary(slot, amount); });
+      forced_.empty() ? flow_.excess_changed(slot) : unary_changed(slot);
+    }
+  }
+
+  void min_marginals(double* phi, int threads) override {
+    marginals(phi, threads, [](int, Id, double, std::span<const Id>) {});
+  }
+
+  ArgminSums argmin_sums(double* phi, const ArgminTask& task, int threads) override {
+    const ArgminPlan plan(task, labels_);
+    const std::vector<std::uint8_t> on = source_side();
+    // One for each thread that has something to add.
+    std::vector<std::optional<ArgminSummer<Net>>> summers(kMostThreads);
+    summers[0].emplace(net_, grid_, on, plan);
+    marginals(phi, threads, [&](int thread, Id i, double rise, std::span<const Id> set) {
+      auto& summer = summers[thread];
+      if (!summer) summer.emplace(net_, grid_, on, plan);
+      summer->add(i, rise, set);
+    });
+    for (std::size_t t = 1; t < summers.size(); ++t)
+      if (summers[t]) summers[0]->add(*summers[t]);
+    return summers[0]->sums(edge_arc_);
+  }
+
+  std::vector<std::vector<std::int64_t>> argmins(double* phi, int threads) override {
+    std::vector<std::vector<std::int64_t>> sets(grid_.pixels());
+    marginals(phi, threads, [&](int, Id i, double, std::span<const Id> set) {
+      for (const Id v : set)
+        if (v < grid_.slots) sets[i].push_back(grid_.pixel(v));
+      std::sort(sets[i].begin(), sets[i].end());
+    });
+    return sets;
+  }
+
+  std::string disproof(const Input& input) override {
+    Live pristine(input, cutlearn::survey(input), narrow_ ? scale() : 0);
+    return disproof_from(pristine.net_);
+  }
+
+ private:
+  struct Force {
+    std::int8_t label;
+    Cap amount;
+  };
+
+  template <class F>
+  void for_networks(F&& change) {
+    change(net_);
+    if constexpr (kChecks) change(twin_);
+  }
+
+  std::vector<std::uint8_t> source_side() const {
+    std::vector<std::uint8_t> on(net_.slots);
+    for (Id v = net_.begin(); v < net_.end(); ++v) on[v] = flow_.on_source_side(v);
+    return on;
+  }
+
+  // Writes phi, and calls visit(thread, i, rise, A_i) for every free node i: its other label costs
+  // `rise` more than the minimum.
+  template <class Visit>
+  void marginals(double* phi, int threads, Visit&& visit) {
+    const Cap best = minimum();
+    const double least = energy(best), quantum = quantise_.quantum();
+    for (Id i = 0; i < grid_.pixels(); ++i) {
+      phi[2 * i + labels_[i]] = least;
+      phi[2 * i + !labels_[i]] = std::numeric_limits<double>::infinity();
+    }
+    const auto skip = [&](Id i) { return !forced_.empty() && forced_.count(grid_.slot(i)); };
+    each_marginal(net_, source_side(), grid_, threads, skip,
+                  [&](int thread, Id i, Cap f, std::span<const Id> set) {
+                    double& other = phi[2 * i + !labels_[i]];
+                    other = static_cast<double>(best + f) * quantum + clipped_;
+                    double rise = static_cast<double>(f) * quantum;
+                    if (!beyond_.empty())
+                      if (const auto it = beyond_.find(grid_.slot(i)); it != beyond_.end()) {
+                        other += it->second;
+                        rise += it->second;
+                      }
+                    visit(thread, i, rise, set);
+                  });
+  }
+
+  std::string disproof_from(Net& pristine) {
+    const std::vector<std::uint8_t> on = source_side();
+    for (Id i = 0; i < grid_.pixels(); ++i)
+      if (labels_[i] != on[grid_.slot(i)]) return "labels differ from the source side";
+    return cutlearn::disproof(net_, pristine, on);
+  }
+
+  double energy(Cap minimum) const {
+    return static_cast<double>(minimum) / quantise_.scale() + clipped_;
+  }
+
+  // Takes |before| from one of the survey's sums and adds |now|; false if the network can no longer
+  // follow.
+  bool follows(double& sum, double before, double now) {
+    const double rest = exact_sum(sum, -before, drift_);
+    sum = exact_sum(rest, now, drift_);
+    const bool outgrows = (survey_.total() + survey_doubt()) * quantise_.scale() >= 0x1p61;
+    stale_ = stale_ || clips_ || (!narrow_ && may_clip()) || outgrows;
+    return !stale_;
+  }
+
+  bool holds(double x) const { return !narrow_ || is_multiple(x, quantise_.scale()); }
+
+  // The quantised number, no longer counted among the inexact ones.
+  Cap forget(double x) {
+    const std::int64_t before = quantise_.inexact;
+    const Cap r = quantise_(x);
+    quantise_.inexact = before - (quantise_.inexact - before);
+    return r;
+  }
+
+  // Changes the label that v is forced to; -1 frees it. The amount depends on the energy alone,
+  // not on the flow: more than all the rest of the energy can make of v.
+  void force(Id v, std::int8_t label) {
+    if (const auto it = forced_.find(v); it != forced_.end()) {
+      const Force& old = it->second;
+      const Cap back = old.label ? old.amount : -old.amount;
+      for_networks([&](Net& net) { net.add_unary(v, back); });
+      if (old.label) offset_ -= old.amount;
+      forced_.erase(it);
+    }
+    if (label >= 0) {
+      const Cap linear = linear_coefficient(net_, v);
+      const Cap amount = net_.incident(v) + (linear < 0 ? -linear : linear) + 1;
+      for_networks([&](Net& net) { net.add_unary(v, label ? -amount : amount); });
+      if (label) offset_ += amount;
+      forced_[v] = {label, amount};
+    }
+    flow_.excess_changed(v);
+  }
+
+  void unary_changed(Id v) {
+    const auto it = forced_.find(v);
+    it == forced_.end() ? flow_.excess_changed(v) : force(v, it->second.label);
+  }
+
+  // The first end of an edge, and the code of its arc there.
+  std::pair<Id, Id> locate(std::int64_t edge) const {
+    if constexpr (D == 0) {
+      const Id a = edge_arc_[edge];
+      return {net_.head[net_.sister[a]], a};
+    }
+    for (int k = 0; k < D / 2; ++k) {
+      const Offset& o = offsets_[k];
+      std::array<Id, 3> begin, size;
+      for (int j = 0; j < 3; ++j) {
+        begin[j] = o[j] < 0 ? 1 : 0;
+        size[j] = std::max(0, grid_.size[j] - std::abs(o[j]));
+      }
+      const std::int64_t count = std::int64_t{size[0]} * size[1] * size[2];
+      if (edge < count) {
+        const auto at = static_cast<Id>(edge);
+        return {grid_.slot(begin[0] + at / size[2] / size[1], begin[1] + at / size[2] % size[1],
+                           begin[2] + at % size[2]),
+                2 * k};
+      }
+      edge -= count;
+    }
+    throw std::out_of_range("edge index beyond the last edge");
+  }
+
+  void read_all() {
+    std::uint8_t* label = labels_.data();
+    for (Id z = 0; z < grid_.size[0]; ++z)
+      for (Id y = 0; y < grid_.size[1]; ++y)
+        for (Id x = 0, v = grid_.slot(z, y, 0); x < grid_.size[2]; ++x, ++v)
+          *label++ = flow_.on_source_side(v);
+    flow_.touched().clear();
+  }
+
+  void read_touched() {
+    for (const Id v : flow_.touched()) {
+      if (v >= grid_.slots) continue;  // an auxiliary node
+      const Id i = grid_.pixel(v);
+      const std::uint8_t label = flow_.on_source_side(v);
+      if (labels_[i] != label) {
+        labels_[i] = label;
+        changed_.push_back(i);
+      }
+    }
+    flow_.touched().clear();
+    std::sort(changed_.begin(), changed_.end());
+  }
+
+  GridShape grid_;
+  std::vector<Offset> offsets_;
+  Net net_, twin_;  // twin_: see the top
+  Maxflow<Net> flow_;
+  std::vector<Id> edge_arc_;
+  std::unordered_map<Id, Force> forced_;
+  std::unordered_map<Id, double>
+      beyond_;      // what clipping took from the cost of the label not forced
+  Cap offset_ = 0;  // what forcing to label 1 took from K
+  bool solved_ = false, resumed_ = false;
+};
+
+}  // namespace cutlearn

@@ -1,0 +1,138 @@
+#include "energy/solve_once.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "energy/engine.hpp"
+
+namespace cutlearn {
+
+namespace {
+
+constexpr std::int64_t kManyMembers = 4096;  // fewer make no hub worth avoiding
+constexpr std::int64_t kFewLines = 8;        // a cut each
+constexpr double kSmall = 1.0 / 16;          // of the unaries
+
+// The regions but one, as arrays of their own.
+struct OtherRegions {
+  std::vector<std::int64_t> member_first{0}, hinge_first{0};
+  std::vector<Id> members;
+  std::vector<double> mass, slope, alpha, beta;
+
+  OtherRegions(const Regions& r, std::size_t but) {
+    for (std::size_t c = 0; c < r.count(); ++c) {
+      if (c == but) continue;
+      const auto add = [&](auto& to, const auto& from, std::span<const std::int64_t> first) {
+        to.insert(to.end(), from.begin() + first[c], from.begin() + first[c + 1]);
+      };
+      add(members, r.members, r.member_first);
+      add(mass, r.mass, r.member_first);
+      add(alpha, r.alpha, r.hinge_first);
+      add(beta, r.beta, r.hinge_first);
+      slope.push_back(r.slope[c]);
+      member_first.push_back(static_cast<std::int64_t>(members.size()));
+      hinge_first.push_back(static_cast<std::int64_t>(alpha.size()));
+    }
+  }
+
+  Regions view() const {
+    if (slope.empty()) return {};
+    return {member_first, hinge_first, members, mass, slope, alpha, beta};
+  }
+};
+
+// One cut for each line of a region.
+class LineByLine {
+ public:
+  LineByLine(const Input& input, const Survey& survey, std::size_t region) {
+    const Regions& r = input.regions;
+    const auto part = [&](const auto& values, std::span<const std::int64_t> first) {
+      return values.subspan(first[region], first[region + 1] - first[region]);
+    };
+    members_ = part(r.members, r.member_first);
+    mass_ = part(r.mass, r.member_first);
+    alpha_ = part(r.alpha, r.hinge_first);
+    beta_ = part(r.beta, r.hinge_first);
+    slope_ = r.slope[region];
+    others_ = std::make_unique<OtherRegions>(r, region);
+    rest_ = input;
+    rest_.regions = others_->view();
+    survey_ = survey;
+    narrow_scale_ = narrow_scale(input, survey);
+    anew();
+  }
+
+  Solved solve() {
+    Solved best;
+    Quantiser quantise(engine_->scale());
+    Cap lines = 0;
+    std::int64_t inexact = 0;
+    for (std::size_t k = 0; k <= alpha_.size(); ++k) {
+      if (k > 0) {
+        lines += quantise(beta_[k - 1]);
+        inexact = std::max(inexact, engine_->inexact());
+        small(alpha_[k - 1]) ? engine_->shift_unary(members_, mass_, -alpha_[k - 1]) : anew(k);
+      }
+      engine_->solve();
+      if (k == 0 || engine_->minimum() + lines < best.minimum) {
+        best.minimum = engine_->minimum() + lines;
+        best.labels.assign(engine_->labels().begin(), engine_->labels().end());
+      }
+    }
+    best.scale = quantise.scale();
+    best.inexact = quantise.inexact + std::max(inexact, engine_->inexact());
+    best.cuts = static_cast<std::int64_t>(alpha_.size()) + 1;
+    return best;
+  }
+
+ private:
+  // Whether the trees can follow a change of slope; a greater one turns too many of them over.
+  bool small(double alpha) const {
+    double M = 0;
+    for (const double m : mass_) M += m;
+    return alpha * M < kSmall * survey_.unary;
+  }
+
+  // A new engine, at line k.
+  void anew(std::size_t k = 0) {
+    engine_.reset();
+    engine_ = make_engine_at(rest_, survey_, narrow_scale_);
+    engine_->shift_unary(members_, mass_, slope_);
+    for (std::size_t j = 0; j < k; ++j) engine_->shift_unary(members_, mass_, -alpha_[j]);
+  }
+
+  Input rest_;
+  Survey survey_;  // of all regions
+  std::unique_ptr<OtherRegions> others_;
+  double narrow_scale_ = 0;
+  std::unique_ptr<Engine> engine_;
+  std::span<const Id> members_;
+  std::span<const double> mass_, alpha_, beta_;
+  double slope_ = 0;
+};
+
+}  // namespace
+
+std::int64_t conditioned_region(const Input& input) {
+  const Regions& r = input.regions;
+  const auto n = static_cast<std::int64_t>(input.unary.size());
+  for (std::size_t c = 0; c < r.count(); ++c) {
+    const std::int64_t members = r.member_first[c + 1] - r.member_first[c];
+    const std::int64_t hinges = r.hinge_first[c + 1] - r.hinge_first[c];
+    if (hinges > 0 && hinges < kFewLines && members >= kManyMembers && 2 * members > n)
+      return static_cast<std::int64_t>(c);
+  }
+  return -1;
+}
+
+Solved solve_once(const Input& input, const Survey& survey) {
+  const std::int64_t region = survey.clip() ? -1 : conditioned_region(input);
+  if (region >= 0) return LineByLine(input, survey, static_cast<std::size_t>(region)).solve();
+  const auto engine = make_engine(input, survey);
+  engine->solve();
+  return engine->answer();
+}
+
+}  // namespace cutlearn

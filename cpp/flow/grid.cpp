@@ -1,0 +1,61 @@
+#include "flow/grid.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <tuple>
+
+namespace cutlearn {
+
+std::vector<Offset> forward_offsets(int connectivity) {
+  int dimensions = 3, reach = 0;  // reach: largest squared length
+  switch (connectivity) {
+    case 4:
+      dimensions = 2;
+      reach = 1;
+      break;
+    case 8:
+      dimensions = 2;
+      reach = 2;
+      break;
+    case 6: reach = 1; break;
+    case 18: reach = 2; break;
+    case 26: reach = 3; break;
+    default: return {};
+  }
+  std::vector<Offset> offsets;
+  for (int z = dimensions == 3 ? -1 : 0; z <= (dimensions == 3 ? 1 : 0); ++z)
+    for (int y = -1; y <= 1; ++y)
+      for (int x = -1; x <= 1; ++x) {
+        const int first = z ? z : y ? y : x;
+        if (first > 0 && z * z + y * y + x * x <= reach) offsets.push_back({z, y, x});
+      }
+  const auto key = [](const Offset& o) {
+    return std::tuple(o[0] * o[0] + o[1] * o[1] + o[2] * o[2], std::abs(o[0]), std::abs(o[1]),
+                      std::abs(o[2]), -o[0], -o[1], -o[2]);
+  };
+  std::sort(offsets.begin(), offsets.end(),
+            [&](const Offset& a, const Offset& b) { return key(a) < key(b); });
+  return offsets;
+}
+
+GridShape grid_shape(std::span<const std::int64_t> shape, bool padded) {
+  GridShape grid;
+  std::array<std::int64_t, 3> size{1, 1, 1};
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    check_size(shape[k], "nodes");  // so that no product below leaves 64 bits
+    size[3 - shape.size() + k] = shape[k];
+  }
+  const std::int64_t pad = padded ? 1 : 0;
+  const std::int64_t row = size[2] + pad;
+  check_size((size[1] + pad) * row, "nodes");
+  const std::int64_t slice = (size[1] + pad) * row;
+  const std::int64_t guard = padded ? (shape.size() == 3 ? slice : 0) + row + 1 : 0;
+  check_size(2 * guard + size[0] * slice, "nodes");
+  for (int k = 0; k < 3; ++k) grid.size[k] = static_cast<Id>(size[k]);
+  grid.stride = {static_cast<Id>(slice), static_cast<Id>(row), 1};
+  grid.guard = static_cast<Id>(guard);
+  grid.slots = static_cast<Id>(guard + size[0] * slice);
+  return grid;
+}
+
+}  // namespace cutlearn

@@ -1,0 +1,57 @@
+// Where the pixels of an image or a volume lie among the slots of a network, and in what order its
+// edges come.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "flow/ids.hpp"
+
+namespace cutlearn {
+
+// Where the pixels of a grid lie among the slots. Two dimensions are three with depth 1.
+struct GridShape {
+  std::array<Id, 3> size{1, 1, 1};    // depth, rows, columns
+  std::array<Id, 3> stride{0, 0, 1};  // one padding column a row, one padding row a slice
+  Id guard = 0;                       // slots before the first pixel
+  Id slots = 0;
+
+  Id pixels() const { return size[0] * size[1] * size[2]; }
+  Id slot(Id z, Id y, Id x) const { return guard + z * stride[0] + y * stride[1] + x; }
+  Id slot(Id pixel) const {
+    const Id x = pixel % size[2], row = pixel / size[2];
+    return slot(row / size[1], row % size[1], x);
+  }
+  Id pixel(Id slot) const {
+    const Id at = slot - guard, z = at / stride[0], rest = at % stride[0];
+    return (z * size[1] + rest / stride[1]) * size[2] + rest % stride[1];
+  }
+};
+
+using Offset = std::array<int, 3>;
+// The forward directions of a connectivity (4, 8; 6, 18, 26), in the order of the public
+// `grid_edges`; empty for a connectivity that does not exist.
+std::vector<Offset> forward_offsets(int connectivity);
+// throws std::invalid_argument if there are too many
+GridShape grid_shape(std::span<const std::int64_t> shape, bool padded);
+
+// Calls f(slot, e, n) for the runs of n edges, numbered e, e + 1, ..., whose first ends are the
+// slots slot, slot + 1, ...
+template <class F>
+void for_runs(const GridShape& grid, const Offset& offset, F&& f) {
+  std::array<Id, 3> begin, end;
+  for (int k = 0; k < 3; ++k) {
+    begin[k] = offset[k] < 0 ? -offset[k] : 0;
+    end[k] = grid.size[k] - (offset[k] > 0 ? offset[k] : 0);
+  }
+  const Id n = end[2] - begin[2];
+  if (n <= 0) return;
+  std::size_t e = 0;
+  for (Id z = begin[0]; z < end[0]; ++z)
+    for (Id y = begin[1]; y < end[1]; ++y, e += n) f(grid.slot(z, y, begin[2]), e, n);
+}
+
+}  // namespace cutlearn

@@ -1,0 +1,48 @@
+// Lists of nodes by depth, emptied from the lowest: what waits for a search tree to look at it.
+//
+// What     A node is added at a depth; the lowest depth with nodes is taken as a whole. A node that
+//          moved since is not taken out: it is listed where it was too, and whoever takes it
+//          compares its depth. So adding and taking are O(1), and nothing is searched for.
+// Invariants
+//   L1  every depth outside lowest_ .. highest_ is empty; highest_ < 0 if all are.
+// Why it stops  `lowest` passes every empty depth once between two additions below it.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "flow/ids.hpp"
+
+namespace cutlearn {
+
+class Levels {
+ public:
+  void add(Id v, Id depth) {
+    if (static_cast<std::size_t>(depth) >= lists_.size()) lists_.resize(depth + 8);
+    lists_[depth].push_back(v);
+    if (depth < lowest_) lowest_ = depth;
+    if (depth > highest_) highest_ = depth;
+  }
+  // The lowest depth with nodes, or -1.
+  Id lowest() {
+    while (lowest_ <= highest_ && lists_[lowest_].empty()) ++lowest_;
+    if (lowest_ <= highest_) return lowest_;
+    lowest_ = std::numeric_limits<Id>::max();
+    highest_ = -1;
+    return -1;
+  }
+  std::vector<Id>& at(Id depth) { return lists_[depth]; }
+  // The nodes listed at a depth that may never have had any.
+  std::span<const Id> waiting(Id depth) const {
+    if (static_cast<std::size_t>(depth) >= lists_.size()) return {};
+    return lists_[depth];
+  }
+
+ private:
+  std::vector<std::vector<Id>> lists_;
+  Id lowest_ = std::numeric_limits<Id>::max(), highest_ = -1;
+};
+
+}  // namespace cutlearn

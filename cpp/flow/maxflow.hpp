@@ -1,0 +1,420 @@
+// Maximum flow by two search trees that keep breadth-first levels (incremental breadth-first
+// search; Goldberg, Hed, Kaplan, Tarjan, Werneck, ESA 2011), resumable after any change.
+//
+// What     Tree S grows from nodes with excess > 0 along residual arcs, tree T from nodes with
+//          excess < 0 against them. Where the trees meet, flow is pushed along the path found;
+//          nodes whose link to the parent filled up are orphans and look for a new parent that
+//          lies strictly nearer to its root. Levels make that a local look: no walk to the root.
+// Invariants (between calls of grow; "depth" is |level|)
+//   T1  a node of a tree is a root (its excess has the tree's sign) or its parent link has
+//       residual capacity and the parent is of the same tree and of smaller depth: no cycles.
+//   T2  a node of S that is not waiting in `active` has all its residual out-neighbours in S.
+//       Likewise T and in-neighbours, except that after changes from outside T may lag behind:
+//       only the end of S is needed to stop.
+//   T3  a node whose depth is top[side] is waiting; none is deeper.
+// Why it stops  Every push raises the flow by at least one quantum. Between pushes a node sinks
+//          only a few times before it goes free, and each scan adds nodes or ends.
+// At the end S has no waiting node: by T2 it is the set that the source reaches in the residual
+// network, the unique minimal source side, whatever the order of the pushes.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "flow/checks.hpp"
+#include "flow/levels.hpp"
+#include "flow/network.hpp"
+#include "run/interrupt.hpp"
+
+namespace cutlearn {
+
+template <class Net>
+class Maxflow {
+ public:
+  static constexpr int D = Net::directions;
+  using R = typename Net::Residual;
+  using Link = std::conditional_t<Net::has_arcs, Id, std::uint8_t>;
+  static constexpr Link kRoot = std::numeric_limits<Link>::max();
+  static constexpr Link kOrphan = kRoot - 1;
+  static constexpr Link kNone = kRoot - 2;
+  enum Side { S = 0, T = 1 };
+
+  explicit Maxflow(Net& net) : net_(net) {}
+
+  bool on_source_side(Id v) const { return level_[v] > 0; }
+  // Nodes that entered or left S since the last call, some of them more than once.
+  std::vector<Id>& touched() { return touched_; }
+
+  // ensures no residual path from an excess to a deficit; S is all that excesses reach
+  void solve() {
+    if (level_.empty()) plant();
+    adopt<S>();
+    adopt<T>();
+    bool t_grows = true;
+    while (grow<S>())
+      if (t_grows) t_grows = grow<T>();
+    track_ = true;
+    if constexpr (kChecks) demand(broken_trees(net_, level_, parent_, kRoot, top_, active_));
+  }
+
+  // To be called after the excess of v changed.
+  void excess_changed(Id v) {
+    if (level_.empty()) return;
+    if (net_.excess[v] > 0 && level_[v] < 0) drain<T>(v);
+    if (net_.excess[v] < 0 && level_[v] > 0) drain<S>(v);
+    const Cap e = net_.excess[v];
+    if (e > 0) {
+      make_root<S>(v);
+    } else if (e < 0) {
+      make_root<T>(v);
+    } else if (level_[v] != 0 && parent_[v] == kRoot) {
+      level_[v] > 0 ? make_orphan<S>(v) : make_orphan<T>(v);
+    }
+  }
+
+  // To be called after the residuals between v and neighbour(v, code) changed.
+  void residual_changed(Id v, Id code) {
+    if (level_.empty()) return;
+    const Id w = net_.neighbour(v, code), back = net_.reverse(v, code);
+    drop_saturated(v, code);
+    drop_saturated(w, back);
+    if (net_.out(v, code) > 0) wake(v, w);
+    if (net_.in(v, code) > 0) wake(w, v);
+  }
+
+ private:
+  template <Side side>
+  static constexpr Id sign = side == S ? 1 : -1;
+
+  // Residual along which `side` grows from v over code, and that which links v to a parent.
+  template <Side side>
+  auto& grow_cap(Id v, Id code) {
+    return side == S ? net_.out(v, code) : net_.in(v, code);
+  }
+  template <Side side>
+  auto& link_cap(Id v, Id code) {
+    return side == S ? net_.in(v, code) : net_.out(v, code);
+  }
+
+  void plant() {
+    level_.assign(net_.slots, 0);
+    parent_.assign(net_.slots, kNone);
+    sunk_.assign(net_.slots, 0);
+    if constexpr (Net::has_arcs) current_.assign(net_.slots, 0);
+    for (Id v = net_.begin(); v < net_.end(); ++v) {
+      const Cap e = net_.excess[v];
+      if (e == 0) continue;
+      level_[v] = e > 0 ? 1 : -1;
+      parent_[v] = kRoot;
+      active_[e > 0 ? S : T].add(v, 1);
+    }
+  }
+
+  // Scans the lowest waiting depth of one tree; false if nothing waits.
+  template <Side side>
+  bool grow() {
+    const Id depth = active_[side].lowest();
+    if (depth < 0) return false;
+    if (depth == top_[side]) ++top_[side];
+    scan_.swap(active_[side].at(depth));
+    if ((scans_ += scan_.size()) >= kScans) scans_ = 0, allow_interrupt();
+    for (const Id u : scan_) {
+      if (level_[u] == sign<side> * depth && scan<side>(u, depth)) continue;
+      // It sank while it waited or was scanned; at the top it waits already (T3).
+      const Id at = level_[u] * sign<side>;
+      if (at > 0 && at < top_[side]) active_[side].add(u, at);
+    }
+    scan_.clear();
+    return true;
+  }
+
+  // Looks along every arc of u; false if u left its depth on the way.
+  template <Side side>
+  bool scan(Id u, Id depth) {
+    // Which directions lead out of the tree is asked without branches: mostly none does.
+    auto open = mask([&](Id d) {
+      return (grow_cap<side>(u, d) > 0) & (level_[u + net_.offset[d]] * sign<side> <= 0);
+    });
+    for (; open; open &= open - 1)
+      if (!look<side>(u, std::countr_zero(open), depth)) return false;
+    return !net_.any_arc(u, 0, [&](Id code, Id v, R& out, R& in) {
+      if ((side == S ? out : in) <= 0 || level_[v] * sign<side> > 0) return false;
+      return !look<side>(u, code, depth);
+    });
+  }
+
+  template <Side side>
+  bool look(Id u, Id code, Id depth) {
+    while (grow_cap<side>(u, code) > 0) {
+      const Id v = net_.neighbour(u, code);
+      const Id there = level_[v] * sign<side>;
+      if (there > 0) return true;
+      if (there == 0) {
+        level_[v] = sign<side> * (depth + 1);
+        parent_[v] = static_cast<Link>(net_.reverse(u, code));
+        active_[side].add(v, depth + 1);
+        if (side == S && track_) touched_.push_back(v);
+        return true;
+      }
+      side == S ? augment(u, code) : augment(v, net_.reverse(u, code));
+      adopt<S>();
+      adopt<T>();
+      if (level_[u] != sign<side> * depth) return false;
+    }
+    return true;
+  }
+
+  // Whether v, over the arc of this code, is the parent of its neighbour u.
+  bool is_parent(Id v, Id code, Id u) const {
+    return parent_[u] == static_cast<Link>(net_.reverse(v, code));
+  }
+
+  // One bit for each direction of the grid where f holds.
+  template <class F>
+  static std::uint32_t mask(F&& f) {
+    std::uint32_t bits = 0;
+#pragma GCC unroll 32
+    for (Id d = 0; d < D; ++d) bits |= static_cast<std::uint32_t>(f(d)) << d;
+    return bits;
+  }
+
+  // Pushes what the path root(S) .. u -> neighbour .. root(T) can carry.
+  void augment(Id u, Id code) {
+    const Id v = net_.neighbour(u, code);
+    Cap amount = net_.out(u, code);
+    const Id source = bottleneck<S>(u, amount), sink = bottleneck<T>(v, amount);
+    net_.push(u, code, amount);
+    push_up<S>(u, amount);
+    push_up<T>(v, amount);
+    net_.K += amount;
+    if ((net_.excess[source] -= amount) == 0) make_orphan<S>(source);
+    if ((net_.excess[sink] += amount) == 0) make_orphan<T>(sink);
+  }
+
+  template <Side side>
+  Id bottleneck(Id v, Cap& amount) {
+    while (parent_[v] != kRoot) {
+      amount = std::min<Cap>(amount, link_cap<side>(v, parent_[v]));
+      v = net_.neighbour(v, parent_[v]);
+    }
+    amount = std::min(amount, side == S ? net_.excess[v] : -net_.excess[v]);
+    return v;
+  }
+
+  template <Side side>
+  void push_up(Id v, Cap amount) {
+    while (parent_[v] != kRoot) {
+      const Link link = parent_[v];
+      const Id p = net_.neighbour(v, link);
+      auto& left = link_cap<side>(v, link);
+      left -= amount;
+      grow_cap<side>(v, link) += amount;
+      if (left == 0) make_orphan<side>(v);
+      v = p;
+    }
+  }
+
+  template <Side side>
+  void make_orphan(Id v) {
+    parent_[v] = kOrphan;
+    orphans_[side].add(v, level_[v] * sign<side>);
+  }
+
+  // Finds every orphan a parent, nearest to the roots first: those of smaller depth are settled,
+  // so a link to one of them can be trusted.
+  template <Side side>
+  void adopt() {
+    Levels& waiting = orphans_[side];
+    if (waiting.lowest() < 0) return;
+    phase_ = static_cast<std::uint8_t>(phase_ + kPatience + 2);
+    for (Id depth; (depth = waiting.lowest()) >= 0;) {
+      for (std::size_t k = 0; k < waiting.at(depth).size(); ++k) {
+        const Id v = waiting.at(depth)[k];
+        if (parent_[v] == kOrphan && level_[v] == sign<side> * depth) settle<side>(v, depth);
+      }
+      waiting.at(depth).clear();
+    }
+  }
+
+  template <Side side>
+  void settle(Id v, Id depth) {
+    Id nearest = top_[side];
+    if (find_parent<side>(v, depth, nearest)) return;
+    // No parent at a smaller depth: sink to just below the nearest neighbour, or go free. The
+    // children's depths are no longer above v's, so they look again, after v in order.
+    auto children = mask([&](Id d) { return parent_[v + net_.offset[d]] == (d ^ 1); });
+    for (; children; children &= children - 1)
+      make_orphan<side>(v + net_.offset[std::countr_zero(children)]);
+    net_.any_arc(v, 0, [&](Id code, Id u, R& out, R& in) {
+      const Id at = level_[u] * sign<side>;
+      if (at <= 0) return false;
+      if (is_parent(v, code, u)) make_orphan<side>(u);
+      if (at < nearest && (side == S ? in : out) > 0) nearest = at;
+      return false;
+    });
+    if (nearest < top_[side] && patient(v)) {
+      level_[v] = sign<side> * (nearest + 1);
+      orphans_[side].add(v, nearest + 1);
+      if (nearest + 1 == top_[side]) active_[side].add(v, nearest + 1);
+    } else {
+      level_[v] = 0;
+      parent_[v] = kNone;
+      if (side == S && track_) touched_.push_back(v);
+      if (nearest < top_[side]) wake_around<side>(v);
+    }
+    if constexpr (Net::has_arcs) current_[v] = 0;
+  }
+
+  // A set of nodes cut off from its roots would climb level by level, each one taking another for
+  // its parent, up to the top. After a few steps a node goes free instead: if it is still reached,
+  // its neighbours find it again.
+  bool patient(Id v) {
+    // sunk_[v] - phase_ counts the steps of this call of adopt. Other differences are older counts;
+    // one that looks recent because bytes wrap only makes a node impatient.
+    const auto count = static_cast<std::uint8_t>(sunk_[v] - phase_);
+    sunk_[v] = static_cast<std::uint8_t>(phase_ + (count > kPatience ? 1 : count + 1));
+    return count != kPatience;
+  }
+
+  // v left its tree: nodes there that reach it must look at it again (T2).
+  template <Side side>
+  void wake_around(Id v) {
+    net_.any_code(v, [&](Id code) {
+      const Id u = net_.neighbour(v, code);
+      const Id at = level_[u] * sign<side>;
+      if (at > 0 && at < top_[side] && link_cap<side>(v, code) > 0) active_[side].add(u, at);
+      return false;
+    });
+  }
+
+  // Else `nearest` is the least depth among the neighbours in the grid that could be a parent.
+  template <Side side>
+  bool find_parent(Id v, Id depth, Id& nearest) {
+    if constexpr (D > 0)
+      if (nearest < kDeep ? find_grid_parent<side>(v, depth, nearest)
+                          : find_deep_parent<side>(v, depth, nearest))
+        return true;
+    if constexpr (Net::has_arcs) {
+      // Arcs before current_ were found useless for this depth: a node with very many arcs must
+      // not look at all of them each time it loses its parent.
+      return net_.any_arc(v, current_[v], [&](Id code, Id u, R& out, R& in) {
+        const Id at = level_[u] * sign<side>;
+        if (at > 0 && at < depth && (side == S ? in : out) > 0) {
+          parent_[v] = static_cast<Link>(code);
+          return true;
+        }
+        ++current_[v];
+        return false;
+      });
+    }
+    return false;
+  }
+
+  template <Side side>
+  bool find_grid_parent(Id v, Id depth, Id& nearest) {
+    // Depth and direction in one number, the least of all: no branch until it is known.
+    std::uint32_t best = static_cast<std::uint32_t>(nearest) << 5;
+#pragma GCC unroll 32
+    for (Id d = 0; d < D; ++d) {
+      const Id at = level_[v + net_.offset[d]] * sign<side>;
+      const bool fits = (at > 0) & (link_cap<side>(v, d) > 0);
+      const std::uint32_t key = fits ? static_cast<std::uint32_t>(at) << 5 | d : ~0u;
+      best = key < best ? key : best;
+    }
+    nearest = static_cast<Id>(best >> 5);
+    if (nearest < depth) parent_[v] = static_cast<Link>(best & 31);
+    return nearest < depth;
+  }
+
+  // The same where depth and direction do not fit into 32 bits: a snake of 10^8 pixels.
+  template <Side side>
+  [[gnu::noinline]] bool find_deep_parent(Id v, Id depth, Id& nearest) {
+    Id best = -1;
+    for (Id d = 0; d < D; ++d) {
+      const Id at = level_[v + net_.offset[d]] * sign<side>;
+      if (at > 0 && at < nearest && link_cap<side>(v, d) > 0) nearest = at, best = d;
+    }
+    if (best < 0 || nearest >= depth) return false;
+    parent_[v] = static_cast<Link>(best);
+    return true;
+  }
+
+  // --- changes from outside, between solves ---
+
+  // An excess that arises at a node of T leaves through its path to the root, as far as that has
+  // room; likewise a deficit in S. Mostly the trees stay as they are.
+  template <Side side>
+  void drain(Id v) {
+    if (parent_[v] == kRoot) return;
+    Cap amount = net_.excess[v] < 0 ? -net_.excess[v] : net_.excess[v];
+    Id root = v;
+    while (parent_[root] != kRoot) {
+      if (parent_[root] == kOrphan) return;
+      amount = std::min<Cap>(amount, link_cap<side>(root, parent_[root]));
+      root = net_.neighbour(root, parent_[root]);
+    }
+    amount = std::min(amount, net_.excess[root] < 0 ? -net_.excess[root] : net_.excess[root]);
+    if (amount == 0) return;  // the root changed sign and is about to say so
+    push_up<side>(v, amount);
+    net_.excess[v] += sign<side> * amount;
+    net_.excess[root] -= sign<side> * amount;
+    net_.K += amount;
+    if (net_.excess[root] == 0) make_orphan<side>(root);
+  }
+
+  template <Side side>
+  void make_root(Id v) {
+    if (level_[v] * sign<side> > 0) {
+      parent_[v] = kRoot;  // its depth stays: T1 asks only for smaller depths above
+      return;
+    }
+    if (level_[v] != 0) abandon_children(v);
+    if (level_[v] > 0) wake_around<S>(v);
+    if (side == S || level_[v] > 0) touched_.push_back(v);
+    level_[v] = sign<side>;
+    parent_[v] = kRoot;
+    active_[side].add(v, 1);
+  }
+
+  void abandon_children(Id v) {
+    const bool s = level_[v] > 0;
+    net_.any_code(v, [&](Id code) {
+      const Id u = net_.neighbour(v, code);
+      if (is_parent(v, code, u)) s ? make_orphan<S>(u) : make_orphan<T>(u);
+      return false;
+    });
+  }
+
+  void drop_saturated(Id v, Id code) {
+    if (parent_[v] != static_cast<Link>(code)) return;
+    if (level_[v] > 0 && net_.in(v, code) == 0) make_orphan<S>(v);
+    if (level_[v] < 0 && net_.out(v, code) == 0) make_orphan<T>(v);
+  }
+
+  // r(v -> w) may have become positive: T2 must hold for v in S and for w in T.
+  void wake(Id v, Id w) {
+    if (level_[v] > 0 && level_[w] <= 0 && level_[v] < top_[S]) active_[S].add(v, level_[v]);
+    if (level_[w] < 0 && level_[v] == 0 && -level_[w] < top_[T]) active_[T].add(w, -level_[w]);
+  }
+
+  Net& net_;
+  std::vector<Id> level_;     // > 0 depth in S, < 0 minus the depth in T, 0 in neither
+  std::vector<Link> parent_;  // code of the arc from the node towards its parent
+  std::vector<Id> current_;   // first arc that may still lead to a parent
+  std::array<Levels, 2> active_, orphans_;
+  std::array<Id, 2> top_{1, 1};
+  std::vector<Id> scan_, touched_;
+  static constexpr std::uint8_t kPatience = 2;  // measured: 1 to 4 are alike
+  std::vector<std::uint8_t> sunk_;
+  std::uint8_t phase_ = 0;
+  static constexpr Id kDeep = Id{1} << 26;     // times 32 directions fits into 31 bits
+  static constexpr std::size_t kScans = 4096;  // between two questions whether to go on
+  std::size_t scans_ = 0;
+  bool track_ = false;  // the first solve touches everything: not worth listing
+};
+
+}  // namespace cutlearn

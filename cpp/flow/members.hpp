@@ -1,0 +1,162 @@
+// The arcs between the auxiliary nodes of regions ("hubs") and their members, without stored ends.
+//
+// What     A region of n members under H hinges has H hubs and n H pairs of residuals, one table of
+//          n rows: the arcs of a member lie side by side, those of a hub one row apart. Neither
+//          heads nor sisters are stored: which hub, which member and which pair follow from the
+//          row.
+// Place    A member arc of a node is named by its place: of a hub, the row of the member; of a
+//          member, the column, counted on through all its regions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "flow/ids.hpp"
+
+namespace cutlearn {
+
+template <class R>
+class Members {
+ public:
+  struct Pair {
+    R there = 0, back = 0;  // r(hub -> member), r(member -> hub)
+  };
+  // A node in a region.
+  struct Join {
+    Id pair;   // of its row's first column
+    Id hub;    // the region's first
+    Id count;  // of hubs
+    Id row;
+    Id place;  // of its first arc, at the node
+  };
+
+  // nodes: slots of the members, region by region; hubs: one number a region; first_hub: a slot
+  void build(std::span<const Id> nodes, std::span<const std::int64_t> member_first,
+             std::span<const std::int64_t> hinge_first, Id first_hub, Id slots) {
+    std::int64_t arcs = 0;
+    for (std::size_t c = 0; c + 1 < member_first.size(); ++c)
+      arcs += (member_first[c + 1] - member_first[c]) * (hinge_first[c + 1] - hinge_first[c]);
+    check_size(arcs, "arcs of regions");
+    first_hub_ = first_hub;
+    nodes_.assign(nodes.begin(), nodes.end());
+    place_.resize(nodes.size());
+    first_.assign(slots + 1, 0);
+    for (const Id v : nodes) ++first_[v + 1];
+    for (Id v = 0; v < slots; ++v) first_[v + 1] += first_[v];
+    joins_.resize(nodes.size());
+    std::vector<Id> next(first_.begin(), first_.end() - 1);
+    Id pair = 0;
+    for (std::size_t c = 0; c + 1 < member_first.size(); ++c) {
+      const auto begin = static_cast<Id>(member_first[c]),
+                 end = static_cast<Id>(member_first[c + 1]);
+      const auto hub = static_cast<Id>(hinge_first[c]);
+      const auto count = static_cast<Id>(hinge_first[c + 1]) - hub;
+      tables_.push_back({pair, count});
+      for (Id k = 0; k < count; ++k) hubs_.push_back({begin, end - begin, pair + k, count, k});
+      for (Id q = begin; q < end; ++q, pair += count) {
+        const Id v = nodes_[q], at = next[v]++;
+        place_[q] = at == first_[v] ? 0 : joins_[at - 1].place + joins_[at - 1].count;
+        joins_[at] = {pair, first_hub + hub, count, q - begin, place_[q]};
+      }
+    }
+    pairs_.assign(pair, {});
+  }
+
+  // r(hub -> member) of one member of region c, for all hubs
+  void set_row(std::size_t c, Id row, std::span<const R> there) {
+    Pair* p = pairs_.data() + tables_[c].pair + static_cast<std::size_t>(row) * tables_[c].columns;
+    for (std::size_t k = 0; k < there.size(); ++k) p[k].there = there[k];
+  }
+
+  bool empty() const { return pairs_.empty(); }
+  bool is_hub(Id v) const { return v >= first_hub_; }
+  std::span<const Join> joins(Id v) const {
+    return {joins_.data() + first_[v], static_cast<std::size_t>(first_[v + 1] - first_[v])};
+  }
+  Id degree(Id v) const {
+    if (empty() || v - first_hub_ >= static_cast<Id>(hubs_.size())) return 0;
+    if (is_hub(v)) return hubs_[v - first_hub_].rows;
+    return first_[v] == first_[v + 1] ? 0 : joins(v).back().place + joins(v).back().count;
+  }
+
+  Id neighbour(Id v, Id place) const {
+    if (is_hub(v)) return nodes_[hubs_[v - first_hub_].member + place];
+    const Join& j = join_at(v, place);
+    return j.hub + place - j.place;
+  }
+  // The place of the same arc at its other end.
+  Id reverse(Id v, Id place) const {
+    if (!is_hub(v)) return join_at(v, place).row;
+    const Hub& h = hubs_[v - first_hub_];
+    return place_[h.member + place] + h.column;
+  }
+  R& out(Id v, Id place) {
+    Pair& p = pair(v, place);
+    return is_hub(v) ? p.there : p.back;
+  }
+  R& in(Id v, Id place) {
+    Pair& p = pair(v, place);
+    return is_hub(v) ? p.back : p.there;
+  }
+
+  // Calls f(place, neighbour, out, in) for the arcs of v from a place on, until a call returns
+  // true.
+  template <class F>
+  bool any(Id v, Id from, F&& f) {
+    if (empty()) return false;
+    if (is_hub(v)) {
+      if (v - first_hub_ >= static_cast<Id>(hubs_.size())) return false;  // padding
+      const Hub& h = hubs_[v - first_hub_];
+      const Id* node = nodes_.data() + h.member;
+      Pair* p = pairs_.data() + h.pair + static_cast<std::size_t>(from) * h.columns;
+      for (Id row = from; row < h.rows; ++row, p += h.columns)
+        if (f(row, node[row], p->there, p->back)) return true;
+      return false;
+    }
+    for (const Join& j : joins(v)) {
+      Pair* p = pairs_.data() + j.pair;
+      for (Id k = from > j.place ? from - j.place : 0; k < j.count; ++k)
+        if (f(j.place + k, j.hub + k, p[k].back, p[k].there)) return true;
+    }
+    return false;
+  }
+
+ private:
+  struct Hub {
+    Id member;   // first of the region
+    Id rows;     // members of the region
+    Id pair;     // of the first row
+    Id columns;  // hubs of the region
+    Id column;   // of this one
+  };
+
+  struct RegionTable {
+    Id pair, columns;
+  };
+
+  const Join& join_at(Id v, Id place) const {
+    const Join* j = joins_.data() + first_[v];
+    while (place >= j->place + j->count) ++j;
+    return *j;
+  }
+  Pair& pair(Id v, Id place) {
+    if (is_hub(v)) {
+      const Hub& h = hubs_[v - first_hub_];
+      return pairs_[h.pair + static_cast<std::size_t>(place) * h.columns];
+    }
+    const Join& j = join_at(v, place);
+    return pairs_[j.pair + place - j.place];
+  }
+
+  Id first_hub_ = 0;
+  std::vector<Id> nodes_, place_;  // member by member
+  std::vector<RegionTable> tables_;
+  std::vector<Hub> hubs_;
+  std::vector<Id> first_;  // of the joins of a slot
+  std::vector<Join> joins_;
+  std::vector<Pair> pairs_;
+};
+
+}  // namespace cutlearn

@@ -1,0 +1,212 @@
+// A flow network in residual form: an implicit n-D grid, a list of arcs, or both.
+//
+// What     Node slots 0..slots-1. Slots of a grid are row-major with padding, so that the
+//          neighbour of v in direction d is v + offset[d] and no heads or sisters are stored:
+//          padding has capacity 0 everywhere and is never entered. The residuals of a pixel lie
+//          side by side. Arcs of general graphs lie contiguously by tail; those between auxiliary
+//          nodes and the members of their regions are in flow/members.hpp.
+// Numbers  Residuals are of type R, 32 bits wide where that is exact, else 64: half of the memory
+//          is a tenth of the time. Sums, excesses and flows are always 64 bits.
+// Code     An arc out of v is named by a code: 0..D-1 for the directions, D + a for arc a, and
+//          D + the number of arcs + its place for one between a member and a hub.
+// Meaning  A node on the source side has label 1. The stored function of the labels y is
+//            K + sum_v ([excess_v]+ - excess_v y_v) + sum_(u->v) r(u->v) y_u (1 - y_v).
+// Invariants
+//   N1  every r >= 0.
+//   N2  direction d ^ 1 is the opposite of d; sister[sister[a]] == a.
+//   N3  every change (push, set_*) keeps the function's value for every labelling, or changes
+//       it by exactly what the caller asked for. So once no residual path is left, K is the
+//       minimum.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "flow/ids.hpp"
+#include "flow/members.hpp"
+
+namespace cutlearn {
+
+using Cap = std::int64_t;
+
+// Memory that starts as zeros; untouched pages cost nothing.
+template <class T>
+class Zeroed {
+ public:
+  Zeroed() = default;
+  explicit Zeroed(std::size_t n) : data_(static_cast<T*>(std::calloc(n ? n : 1, sizeof(T)))) {
+    if (!data_) throw std::bad_alloc();
+  }
+  T& operator[](std::size_t i) { return data_.get()[i]; }
+  const T& operator[](std::size_t i) const { return data_.get()[i]; }
+  T* get() { return data_.get(); }
+  const T* get() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(T* p) const { std::free(p); }
+  };
+  std::unique_ptr<T[], Free> data_;
+};
+
+template <int D, bool Arcs, class R>
+struct Network {
+  using Residual = R;
+  static constexpr int directions = D;
+  static constexpr bool has_arcs = Arcs;
+  static constexpr bool kListed = Arcs && D == 0;  // a grid has no arcs from a list
+
+  Id slots = 0;
+  Id guard = 0;  // the first and the last slots are padding: a neighbour always exists in memory
+  Cap K = 0;
+  std::array<Id, (D ? D : 1)> offset{};
+  Zeroed<Cap> excess;
+  Zeroed<R> grid_caps;                  // the D residuals of slot 0, of slot 1, ...
+  std::vector<Id> first, head, sister;  // listed arcs by tail; first has slots + 1 entries
+  std::vector<R> arc;
+  Members<R> members;
+
+  // Room for n slots and a guard after them; the guard before them is among the n.
+  void allocate(std::int64_t n, Id guard_slots) {
+    check_size(n + guard_slots, "nodes");
+    guard = guard_slots;
+    n += guard;
+    slots = static_cast<Id>(n);
+    excess = Zeroed<Cap>(n);
+    grid_caps = Zeroed<R>(static_cast<std::size_t>(n) * D);
+  }
+
+  // A network of its own with the same contents.
+  Network clone() const {
+    Network copy;
+    copy.allocate(slots - guard, guard);
+    copy.K = K;
+    copy.offset = offset;
+    std::copy_n(excess.get(), slots, copy.excess.get());
+    std::copy_n(grid_caps.get(), static_cast<std::size_t>(slots) * D, copy.grid_caps.get());
+    copy.first = first;
+    copy.head = head;
+    copy.sister = sister;
+    copy.arc = arc;
+    copy.members = members;
+    return copy;
+  }
+
+  Id begin() const { return guard; }
+  Id end() const { return slots - guard; }
+  Id neighbour(Id v, Id code) const {
+    if (is_direction(code)) return v + offset[code];
+    if (is_listed(code)) return head[code - D];
+    return members.neighbour(v, code - member_code());
+  }
+  Id reverse(Id v, Id code) const {  // the code of the same arc at the neighbour
+    if (is_direction(code)) return code ^ 1;
+    if (is_listed(code)) return D + sister[code - D];
+    return member_code() + members.reverse(v, code - member_code());
+  }
+  // r(v -> neighbour in direction d)
+  R& at(Id v, Id d) { return grid_caps[static_cast<std::size_t>(v) * D + d]; }
+  R& out(Id v, Id code) {  // r(v -> neighbour)
+    if (is_direction(code)) return at(v, code);
+    if (is_listed(code)) return arc[code - D];
+    return members.out(v, code - member_code());
+  }
+  R& in(Id v, Id code) {  // r(neighbour -> v)
+    if (is_direction(code)) return at(v + offset[code], code ^ 1);
+    if (is_listed(code)) return arc[sister[code - D]];
+    return members.in(v, code - member_code());
+  }
+
+  // Calls f(code) for every arc out of v until one call returns true.
+  template <class F>
+  bool any_code(Id v, F&& f) {
+    for (Id d = 0; d < D; ++d)
+      if (f(d)) return true;
+    return any_arc(v, 0, [&](Id code, Id, R&, R&) { return f(code); });
+  }
+  // Calls f(code, neighbour, out, in) for the arcs of v outside the grid, all but the first `from`,
+  // until one call returns true.
+  template <class F>
+  bool any_arc(Id v, Id from, F&& f) {
+    if constexpr (kListed) {
+      const Id begin = first[v], listed = first[v + 1] - begin;
+      for (Id k = from; k < listed; ++k)
+        if (f(D + begin + k, head[begin + k], arc[begin + k], arc[sister[begin + k]])) return true;
+      from = from > listed ? from - listed : 0;
+    }
+    if constexpr (Arcs)
+      return members.any(v, from, [&](Id place, Id w, R& out_r, R& in_r) {
+        return f(member_code() + place, w, out_r, in_r);
+      });
+    return false;
+  }
+
+  // As any_code, but the arcs outside the grid are walked round from the one of code `from`, if v
+  // has it.
+  template <class F>
+  bool any_code_from(Id v, Id from, F&& f) {
+    for (Id d = 0; d < D; ++d)
+      if (f(d)) return true;
+    Id left = std::max(0, from < D ? 0 : arc_number(v, from));
+    if (any_arc(v, left, [&](Id code, Id, R&, R&) { return f(code); })) return true;
+    bool found = false;
+    any_arc(v, 0, [&](Id code, Id, R&, R&) { return left-- <= 0 || (found = f(code)); });
+    return found;
+  }
+
+  void push(Id v, Id code, Cap amount) {
+    out(v, code) -= amount;
+    in(v, code) += amount;
+  }
+
+  // ensures the stored function grows by amount * y_v
+  void add_unary(Id v, Cap amount) {
+    const Cap before = excess[v], after = before - amount;
+    K += (before > 0 ? before : 0) - (after > 0 ? after : 0);
+    excess[v] = after;
+  }
+
+  // ensures the stored function grows by there * y_v (1 - y_w) + back * y_w (1 - y_v),
+  //         w = neighbour(v, code)
+  // requires r(v -> w) + r(w -> v) + there + back >= 0
+  void add_pairwise(Id v, Id code, Cap there, Cap back) {
+    R &out_r = out(v, code), &in_r = in(v, code);
+    out_r += there;
+    in_r += back;
+    if (out_r < 0) move_to_unaries(v, neighbour(v, code), out_r, in_r);
+    if (in_r < 0) move_to_unaries(neighbour(v, code), v, in_r, out_r);
+  }
+
+  // All that edges can carry into or out of v.
+  Cap incident(Id v) {
+    Cap sum = 0;
+    any_code(v, [&](Id code) { return sum += out(v, code) + in(v, code), false; });
+    return sum;
+  }
+
+  // How many arcs any_arc passes before this one.
+  Id arc_number(Id v, Id code) const {
+    if (is_listed(code)) return code - D - first[v];
+    return (kListed ? first[v + 1] - first[v] : 0) + code - member_code();
+  }
+  Id member_code() const { return kListed ? D + static_cast<Id>(arc.size()) : D; }
+
+ private:
+  static constexpr bool is_direction(Id code) { return D && (!Arcs || code < D); }
+  bool is_listed(Id code) const { return kListed && code < member_code(); }
+
+  // r y_v (1 - y_w) = r y_w (1 - y_v) + r (y_v - y_w), used to make a negative r zero.
+  void move_to_unaries(Id v, Id w, R& r, R& opposite) {
+    opposite += r;
+    add_unary(v, r);
+    add_unary(w, -r);
+    r = 0;
+  }
+};
+
+}  // namespace cutlearn
