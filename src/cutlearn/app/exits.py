@@ -1,4 +1,4 @@
-"""The door of every command: what went wrong becomes one line on stderr and an exit code.
+"""How a command ends: what went wrong becomes one line on stderr and an exit code.
 
 0 done, 2 your input (or no room for it in memory or on the disk), 3 stopped before the gap (with
 --strict), 130 interrupted by Ctrl-C, 143 by SIGTERM, both after a checkpoint, 1 our bug, which asks
@@ -51,7 +51,7 @@ class _Stop:
 _STOP = _Stop()
 
 
-class Door(click.Group):
+class ReportingGroup(click.Group):
     """A group of commands whose failures are told in one line."""
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
