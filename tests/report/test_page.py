@@ -5,11 +5,10 @@ import pytest
 
 import cutlearn as cl
 from cutlearn.images import cells
-from cutlearn.metrics import confusion
+from cutlearn.metrics import beliefs, confusion
 from cutlearn.report.evaluate import evaluation_of
 from cutlearn.report.gallery import shown_of
 from cutlearn.report.page import page
-from cutlearn.report.probabilities import beliefs
 
 
 class Reader(HTMLParser):

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cutlearn.images.synth import Cells
+    from cutlearn.metrics import Beliefs
     from cutlearn.report.evaluate import Evaluation
-    from cutlearn.report.probabilities import Beliefs
 
 N_TRAIN, N_TEST, N_SHOWN = 24, 40, 3
 SHAPE = (96, 128)
@@ -116,10 +116,9 @@ def run(
     from cutlearn.features.boosted import Recipe
     from cutlearn.features.featurizer import Featurizer
     from cutlearn.learn import losses
-    from cutlearn.metrics import confusions
+    from cutlearn.metrics import beliefs, confusions
     from cutlearn.model.segmenter import Segmenter
     from cutlearn.report.evaluate import evaluation_of
-    from cutlearn.report.probabilities import beliefs
 
     features = Featurizer("boosted", recipe=Recipe(**RECIPE))
     model = Segmenter(loss=getattr(losses, loss)(), C=C, tol=TOL, features=features, n_jobs=jobs,

@@ -64,11 +64,10 @@ def evaluate(
 ) -> int:
     """Compare a model's masks of IMAGES with the true MASKS, image by image and pooled."""
     from cutlearn.app.watch import Watch
-    from cutlearn.metrics import confusion, total
+    from cutlearn.metrics import beliefs, confusion, total
     from cutlearn.report.evaluate import evaluation_of
     from cutlearn.report.gallery import Gallery, shown_of
     from cutlearn.report.page import page
-    from cutlearn.report.probabilities import beliefs
     from cutlearn.run.progress import clock
     from cutlearn.store import atomic_write
 

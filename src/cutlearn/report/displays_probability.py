@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cutlearn.errors import InputError
+from cutlearn.metrics import Beliefs, entropy
 from cutlearn.report.displays import LINES, Picture, bare, new_axes, rgb
-from cutlearn.report.probabilities import Beliefs, entropy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ class ReliabilityDisplay:
     Examples
     --------
     >>> from cutlearn.report.displays_probability import ReliabilityDisplay
-    >>> from cutlearn.report.probabilities import beliefs
+    >>> from cutlearn.metrics import beliefs
     >>> one = beliefs([[0, 1]], [[[0.9, 0.1], [0.2, 0.8]]])
     >>> ReliabilityDisplay({"mine": one}).plot().ax_.get_xlabel()
     'probability of the object'
@@ -76,7 +76,7 @@ class RocDisplay:
     Examples
     --------
     >>> from cutlearn.report.displays_probability import RocDisplay
-    >>> from cutlearn.report.probabilities import beliefs
+    >>> from cutlearn.metrics import beliefs
     >>> one = beliefs([[0, 1]], [[[0.9, 0.1], [0.2, 0.8]]])
     >>> RocDisplay({"mine": one}).plot().ax_.get_ylabel()
     'part of the object found'

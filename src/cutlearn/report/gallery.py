@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.metrics import VOID, confusion
+from cutlearn.metrics import VOID, confusion, entropy
 from cutlearn.report.panels import stride_of
-from cutlearn.report.probabilities import entropy
 
 # Images of a report, and images that are kept to choose from.
 MOST_SHOWN, MOST_KEPT = 6, 40

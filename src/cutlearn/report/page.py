@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from cutlearn.bootstrap import Spread
 from cutlearn.errors import clean
+from cutlearn.metrics import Beliefs, Spread
 from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.report.displays import (
     COLORS,
@@ -31,7 +31,6 @@ from cutlearn.report.displays_shape import ShapesDisplay
 from cutlearn.report.evaluate import Evaluation
 from cutlearn.report.gallery import Shown
 from cutlearn.report.panels import Picture, belief_panels, drawing, photograph, ramps
-from cutlearn.report.probabilities import Beliefs
 from cutlearn.shape.frame import Frame
 
 MOST_WEIGHTS = 12

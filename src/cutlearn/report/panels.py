@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.report.probabilities import entropy
+from cutlearn.metrics import entropy
 
 # Longer sides lose rows and columns until they fit: a page is for looking, not for measuring.
 MOST_SIDE = 520

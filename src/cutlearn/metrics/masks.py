@@ -1,4 +1,4 @@
-"""Masks in, numbers for people out: IoU, pixel error, count (area) error.
+"""True and predicted masks in, numbers for people out: IoU and pixel error.
 
 Everything derives from one additive value: the table of an image, `counts[t, p]` = how many
 pixels have the true label t and the predicted label p, void pixels left out. Tables of images
@@ -258,7 +258,7 @@ def mean_iou(
     >>> mean_iou([[[0, 1]], [[1, 1]]], [[[0, 1]], [[0, 1]]])
     0.625
     """
-    return _mean(t.mean_iou() for t in confusions(truths, predictions, n_labels, void))
+    return mean_known(t.mean_iou() for t in confusions(truths, predictions, n_labels, void))
 
 
 def pixel_error(
@@ -272,26 +272,7 @@ def pixel_error(
     >>> pixel_error([[[0, 1]], [[1]]], [[[0, 0]], [[1]]])
     0.25
     """
-    return _mean(t.pixel_error() for t in confusions(truths, predictions, None, void))
-
-
-def count_error(
-    truths: Sequence[npt.ArrayLike],
-    predictions: Sequence[npt.ArrayLike],
-    label: int = 1,
-    relative: bool = False,
-    void: int = VOID,
-) -> float:
-    """Mean over images of |predicted area - true area|, in pixels or as a part of the true area.
-
-    Examples
-    --------
-    >>> from cutlearn.metrics import count_error
-    >>> count_error([[[0, 1, 1]]], [[[0, 0, 1]]], relative=True)
-    0.5
-    """
-    tables = confusions(truths, predictions, None, void)
-    return _mean(t.count_error(label, relative) for t in tables if t.n_pixels)
+    return mean_known(t.pixel_error() for t in confusions(truths, predictions, None, void))
 
 
 def _integers(mask: npt.ArrayLike, name: str) -> Labels:
@@ -305,8 +286,8 @@ def _integers(mask: npt.ArrayLike, name: str) -> Labels:
     return array.astype(np.int64)
 
 
-def _mean(figures: Iterable[float]) -> float:
-    """The mean of the figures of the images that have any."""
+def mean_known(figures: Iterable[float]) -> float:
+    """Give the mean of the figures of the images that have any."""
     known = [figure for figure in figures if not np.isnan(figure)]
     if not known:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Figures and pictures of probabilities against their definitions."""
+"""Figures of probabilities against their definitions."""
 
 from itertools import pairwise
 
@@ -7,17 +7,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from cutlearn.errors import InputError
-from cutlearn.report.displays_probability import ProbabilityDisplay, ReliabilityDisplay, RocDisplay
-from cutlearn.report.evaluate import evaluation_of
-from cutlearn.report.probabilities import BINS, LEAST, beliefs, entropy
-
-
-def drawn(rng, shape=(20, 30), honest=True):
-    p = rng.random(shape) ** 2
-    mask = (rng.random(shape) < p).astype(np.uint8)
-    mask[:2] = 255
-    q = p if honest else p**3
-    return mask, np.stack([1 - q, q], axis=-1)
+from cutlearn.metrics import beliefs, entropy
+from cutlearn.metrics.probabilities import BINS, LEAST
+from drawn_probabilities import drawn
 
 
 def test_figures_are_their_definitions():
@@ -62,43 +54,6 @@ def test_wrong_shapes_and_labels_are_refused():
         beliefs([[0, 1]], [[0.5, 0.5]])
     with pytest.raises(InputError, match="label 2 found"):
         beliefs([[2]], [[[0.5, 0.5]]])
-
-
-def test_evaluation_has_them_only_when_there_are_probabilities():
-    from cutlearn.metrics import confusion
-
-    mask, q = drawn(np.random.default_rng(2))
-    tables = [confusion(mask, (q[..., 1] > 0.5).astype(int))]
-    assert "calibration_error" not in evaluation_of(["a"], tables).to_json()
-    found = evaluation_of(["a"], tables, believed=[beliefs(mask, q)])
-    assert found.calibration_error.value == beliefs(mask, q).calibration_error()
-    assert found.to_json()["log_likelihood"]["value"] == beliefs(mask, q).mean_log_likelihood()
-
-
-def test_displays_show_the_figures():
-    from matplotlib.figure import Figure
-
-    rng = np.random.default_rng(3)
-    models = {"honest": beliefs(*drawn(rng)), "bold": beliefs(*drawn(rng, honest=False))}
-    left, right = Figure().subplots(1, 2)
-    shown = ReliabilityDisplay(models).plot(left)
-    assert shown.ax_ is left
-    words = [text.get_text() for text in left.get_legend().get_texts()]
-    assert words == [f"{n}: error {b.calibration_error():.2%}" for n, b in models.items()]
-    x, y = left.lines[1].get_data()
-    assert np.abs(y - x).max() < 0.25
-    RocDisplay(models).plot(right)
-    assert f"{models['bold'].auc():.4f}" in right.get_legend().get_texts()[1].get_text()
-    assert right.lines[1].get_ydata()[-1] == 1
-
-
-def test_maps_show_probability_and_entropy():
-    _, q = drawn(np.random.default_rng(4))
-    shown = ProbabilityDisplay([q[..., 1]], [q]).plot()
-    assert np.array_equal(shown.axes_[0, 1].images[0].get_array(), q[..., 1])
-    assert shown.axes_[0, 2].images[0].get_clim() == (0, 1)
-    with pytest.raises(InputError, match="one for each"):
-        ProbabilityDisplay([q[..., 1]], []).plot()
 
 
 def test_entropy_is_that_of_the_definition():

@@ -1,6 +1,5 @@
 """Figures by hand, against plain loops over pixels, and the laws of adding up."""
 
-import doctest
 import math
 
 import numpy as np
@@ -120,7 +119,3 @@ def test_refuses_lists_that_do_not_match_and_labels_beyond_the_stated():
         confusions([], [])
     with pytest.raises(InputError, match="0 to 1 were wanted"):
         confusion([0, 2], [0, 1], n_labels=2)
-
-
-def test_examples_of_the_docstrings():
-    assert doctest.testmod(metrics).failed == 0

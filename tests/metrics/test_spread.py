@@ -1,14 +1,20 @@
 """The bootstrap and the jackknife against plain loops over draws and images."""
 
-import doctest
-
 import numpy as np
 import pytest
 
-from cutlearn import bootstrap as module
-from cutlearn.bootstrap import bootstrap, left_out, means, ratio
 from cutlearn.errors import InputError
-from cutlearn.metrics import confusions, iou_of, mean_iou_of, stack_tables, total
+from cutlearn.metrics import (
+    bootstrap,
+    confusions,
+    iou_of,
+    left_out,
+    mean_iou_of,
+    means,
+    ratio,
+    stack_tables,
+    total,
+)
 
 
 def slow(images, statistic, draws=1000, level=0.95, random_state=0):
@@ -50,7 +56,9 @@ def test_all_draws_at_once_are_the_draws_one_by_one(name, monkeypatch):
     found = bootstrap(values(tables), counted, draws=200)
     assert (found.value, found.low, found.high) == pytest.approx(wanted, rel=1e-12)
     assert calls == [200, 1]
-    monkeypatch.setattr(module, "BLOCK", 30)  # a few draws at a time are the same draws
+    monkeypatch.setattr(
+        "cutlearn.metrics.spread.BLOCK", 30
+    )  # a few draws at a time are the same draws
     assert bootstrap(values(tables), figure, draws=200) == found
 
 
@@ -84,7 +92,3 @@ def test_bootstrap_refuses_nothing_and_strange_levels():
         bootstrap([])
     with pytest.raises(InputError, match="level=95"):
         bootstrap([1.0], level=95)
-
-
-def test_examples_of_the_docstrings():
-    assert doctest.testmod(module).failed == 0

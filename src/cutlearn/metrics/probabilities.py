@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cutlearn.errors import InputError
-from cutlearn.metrics import VOID
+from cutlearn.metrics.masks import VOID
 
 Floats = npt.NDArray[np.float64]
 
@@ -30,12 +30,13 @@ def entropy(probabilities: npt.ArrayLike) -> Floats:
 
     Examples
     --------
-    >>> from cutlearn.report.probabilities import entropy
+    >>> from cutlearn.metrics import entropy
     >>> entropy([[0.5, 0.5], [1.0, 0.0]]).tolist()
     [1.0, 0.0]
     """
-    q = np.asarray(probabilities, np.float64)
-    return np.asarray(-(q * np.log2(np.where(q > 0, q, 1.0))).sum(axis=-1)) + 0.0
+    from scipy.special import entr
+
+    return np.asarray(entr(np.asarray(probabilities, np.float64)).sum(axis=-1) / np.log(2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ class Beliefs:
 
     Examples
     --------
-    >>> from cutlearn.report.probabilities import beliefs
+    >>> from cutlearn.metrics import beliefs
     >>> a = beliefs([[0, 1, 1, 255]], [[[0.9, 0.1], [0.2, 0.8], [0.2, 0.8], [0.5, 0.5]]])
     >>> a.n_pixels, round(a.calibration_error(), 3), a.auc()
     (3, 0.167, 1.0)

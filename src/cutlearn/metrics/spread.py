@@ -52,7 +52,7 @@ def ratio(sums: Floats) -> Floats:
     Examples
     --------
     >>> import numpy as np
-    >>> from cutlearn.bootstrap import ratio
+    >>> from cutlearn.metrics import ratio
     >>> ratio(np.array([[3.0, 4.0], [0.0, 0.0], [1.0, 0.0]])).tolist()
     [0.75, 0.0, inf]
     """
@@ -93,7 +93,7 @@ def bootstrap(
 
     Examples
     --------
-    >>> from cutlearn.bootstrap import bootstrap, ratio
+    >>> from cutlearn.metrics import bootstrap, ratio
     >>> spread = bootstrap([0.7, 0.8, 0.9])
     >>> spread.low <= spread.value <= spread.high
     True
@@ -137,7 +137,7 @@ def left_out(values: Floats, figure: Figure) -> Floats:
 
     Examples
     --------
-    >>> from cutlearn.bootstrap import left_out, means, ratio
+    >>> from cutlearn.metrics import left_out, means, ratio
     >>> left_out(means([1.0, 2.0, 6.0]), ratio).tolist()
     [4.0, 3.5, 1.5]
     """
