@@ -19,6 +19,7 @@ import click
 from cutlearn.app.options import FOLDER, jobs_option, output_options
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, percent_spread, text_table
+from cutlearn.run.progress import Progress, clock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +71,6 @@ def demo(output: str, seed: int, jobs: int | None, as_json: bool) -> int:
 
     Nothing to download; about half a minute on two cores.
     """
-    from cutlearn.run.progress import clock
     from cutlearn.store import atomic_write
 
     begin = time.monotonic()
@@ -112,7 +112,6 @@ def run(
     name: str, loss: str, train: "Sequence[Cells]", test: "Sequence[Cells]", jobs: int | None
 ) -> Trial:
     """Train with a loss and predict the test images."""
-    from cutlearn.app.watch import Watch
     from cutlearn.features.boosted import Recipe
     from cutlearn.features.featurizer import Featurizer
     from cutlearn.learn import losses
@@ -123,11 +122,11 @@ def run(
     features = Featurizer("boosted", recipe=Recipe(**RECIPE))
     model = Segmenter(loss=getattr(losses, loss)(), C=C, tol=TOL, features=features, n_jobs=jobs,
                       random_state=0)  # fmt: skip
-    with Watch(f"{name}, ") as watch:
+    with Progress(f"{name}, ") as shown:
         model.fit([w.image for w in train], [w.labels for w in train],
-                  progress=watch.features, callback=watch.step)  # fmt: skip
+                  progress=shown.features, callback=shown.step)  # fmt: skip
         found = (model.answer([w.image])[0] for w in test)
-        masks, maps = map(list, zip(*watch.count(found, len(test), "predicting")))
+        masks, maps = map(list, zip(*shown.count(found, len(test), "predicting")))
     truths = [w.labels for w in test]
     believed = [beliefs(truth, q) for truth, q in zip(truths, maps)]
     names = [f"cells {i + 1}" for i in range(len(test))]

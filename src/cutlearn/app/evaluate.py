@@ -23,6 +23,7 @@ from cutlearn.app.options import (
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, percent_spread, text_table
 from cutlearn.errors import InputError
+from cutlearn.run.progress import Progress, clock
 
 if TYPE_CHECKING:
     from cutlearn.report.evaluate import Evaluation
@@ -63,12 +64,10 @@ def evaluate(
     as_json: bool,
 ) -> int:
     """Compare a model's masks of IMAGES with the true MASKS, image by image and pooled."""
-    from cutlearn.app.watch import Watch
     from cutlearn.metrics import beliefs, confusion, total
     from cutlearn.report.evaluate import evaluation_of
     from cutlearn.report.gallery import Gallery, shown_of
     from cutlearn.report.page import page
-    from cutlearn.run.progress import clock
     from cutlearn.store import atomic_write
 
     begin = time.monotonic()
@@ -79,9 +78,9 @@ def evaluate(
                          n_labels=n_labels)  # fmt: skip
     # Models of old files have no probabilities; their masks are compared all the same.
     tables, believed, gallery = [], [], Gallery()
-    with Watch() as watch:
+    with Progress() as shown:
         whole = answers(estimator, folder, estimator.believes)
-        for i, one in enumerate(watch.count(whole, len(folder), "predicting")):
+        for i, one in enumerate(shown.count(whole, len(folder), "predicting")):
             truth = folder.labels(i)
             tables.append(confusion(truth, one.mask, n_labels))
             if one.belief is not None:

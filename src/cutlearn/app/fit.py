@@ -10,7 +10,7 @@ import math
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -27,9 +27,7 @@ from cutlearn.app.options import (
 )
 from cutlearn.app.registry import register
 from cutlearn.errors import ConvergenceWarning, InputError
-
-if TYPE_CHECKING:
-    from cutlearn.app.watch import Watch
+from cutlearn.run.progress import Progress, clock
 
 # The files of an unfinished run.
 KEPT = "*.safetensors"
@@ -131,7 +129,6 @@ def fit(
     A run that is interrupted (Ctrl-C, SIGTERM) or killed leaves MODEL.part; the same command
     continues from there.
     """
-    from cutlearn.app.watch import Watch
     from cutlearn.images.sample import as_sample
     from cutlearn.model.parameters import check_parameters, plain_C
     from cutlearn.model.segmenter import Segmenter
@@ -151,13 +148,13 @@ def fit(
     side = estimator.min_side
     with only_one(part):
         resumed = _found(part, target)
-        with Watch() as watch:
+        with Progress() as shown:
             # As fit would do it, but one by one: all at full size may need too much memory.
             pairs = [
                 (at_side(as_sample(folder.image(i)), side), mask_at_side(folder.labels(i), side))
-                for i in watch.count(range(len(folder)), len(folder), "reading")
+                for i in shown.count(range(len(folder)), len(folder), "reading")
             ]
-            stopped = _train(estimator, pairs, part, watch)
+            stopped = _train(estimator, pairs, part, shown)
         estimator.save(target)
         for file in part.glob(KEPT):  # its own files only; the folder goes if it is empty then
             file.unlink()
@@ -193,7 +190,7 @@ def _target(model: str) -> Path:
     return target
 
 
-def _train(estimator: Any, pairs: list[tuple[Any, Any]], part: Path, watch: "Watch") -> str:
+def _train(estimator: Any, pairs: list[tuple[Any, Any]], part: Path, shown: Progress) -> str:
     """Fit with checkpoints; gives the warning of a run that stopped before its gap, or nothing."""
     from cutlearn.run.checkpoint import Interrupted
 
@@ -201,10 +198,10 @@ def _train(estimator: Any, pairs: list[tuple[Any, Any]], part: Path, watch: "Wat
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         try:
-            estimator.fit(images, labels, checkpoint=part, progress=watch.features,
-                          callback=watch.step)  # fmt: skip
+            estimator.fit(images, labels, checkpoint=part, progress=shown.features,
+                          callback=shown.step)  # fmt: skip
         except KeyboardInterrupt:
-            watch.close()
+            shown.close()
             raise Interrupted(_farewell(part)) from None
     gaps = [w.message for w in caught if issubclass(w.category, ConvergenceWarning)]
     for warning in caught:
@@ -236,7 +233,6 @@ def _farewell(part: Path) -> str:
 
 
 def _summary(said: dict[str, Any], estimator: Any) -> str:
-    from cutlearn.run.progress import clock
 
     return (
         f"{said['model']}: learned from {said['images']} images, {said['weights']} weights, "

@@ -17,6 +17,7 @@ from cutlearn.app.options import FILE, FOLDER, jobs_option, min_side_option, out
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, text_cell
 from cutlearn.errors import InputError
+from cutlearn.run.progress import Progress, clock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +69,6 @@ def predict(
     as_json: bool,
 ) -> int:
     """Write a mask for every image of IMAGES: DIR/name.png."""
-    from cutlearn.app.watch import Watch
     from cutlearn.images.folder import write_mask
 
     begin = time.monotonic()
@@ -81,9 +81,9 @@ def predict(
     several = len(estimator.classes_) > 2
     shares, rows = [], []
     level = None if areas is None else AREA_LEVEL
-    with Watch() as watch:
+    with Progress() as shown:
         found = answers(estimator, folder, probability or areas is not None, level)
-        for i, one in enumerate(watch.count(found, len(folder), "predicting")):
+        for i, one in enumerate(shown.count(found, len(folder), "predicting")):
             name = folder.names[i]
             write_mask(out / f"{name}.png", one.mask, None if several else object_value)
             if one.belief is not None and probability:
@@ -124,7 +124,6 @@ def _check_areas(areas: str | None, estimator: Any, model: str) -> None:
 
 def _summary(said: dict[str, Any], shares: Sequence[float], last: int | None, maps: str) -> str:
     """Say in one line what was written; `last` is the last label of several."""
-    from cutlearn.run.progress import clock
 
     values = f"0 and {said['object_value']}" if last is None else f"0 to {last}"
     objects = "the object covers" if last is None else "labels above 0 cover"

@@ -12,6 +12,7 @@ from cutlearn.app.options import FILE, FOLDER, jobs_option, min_side_option, out
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, text_table
 from cutlearn.errors import InputError
+from cutlearn.run.progress import clock
 
 if TYPE_CHECKING:
     from cutlearn.model.rank import Ranked
@@ -38,7 +39,6 @@ def rank(
     from cutlearn.images.sample import as_sample
     from cutlearn.model.size import at_side
     from cutlearn.report.page_next import Candidate, next_page
-    from cutlearn.run.progress import clock
     from cutlearn.store import atomic_write
 
     begin = time.monotonic()

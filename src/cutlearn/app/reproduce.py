@@ -10,6 +10,7 @@ import click
 from cutlearn.app.options import FOLDER, output_options
 from cutlearn.app.registry import register
 from cutlearn.errors import InputError
+from cutlearn.run.progress import clock
 
 PAPERS = ("gould2011", "antoniuk2012", "tarlow2012", "yang2014")
 
@@ -31,7 +32,6 @@ def reproduce(paper: str, data: str | None, output: str, as_json: bool) -> int:
 
     yang2014: learned shapes on horses and pedestrians (--data); about half an hour.
     """
-    from cutlearn.run.progress import clock
 
     if data is not None and not Path(data).is_dir():
         raise InputError(f"{data}: no such folder; the folder of the data sets was wanted.")
