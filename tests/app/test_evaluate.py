@@ -9,7 +9,7 @@ import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.images import folder
 from cutlearn.model import segmenter
-from cutlearn.report import gallery
+from cutlearn.report.page import gallery
 from small_folders import make_folders
 
 N = 9

@@ -180,8 +180,8 @@ def draw(test: "Sequence[Cells]", trials: dict[str, Trial]) -> bytes:
 
 def page_of(test: "Sequence[Cells]", trials: dict[str, Trial]) -> str:
     """Write the report of the first loss, as `cutlearn evaluate --report` would."""
-    from cutlearn.report.gallery import Gallery, shown_of
     from cutlearn.report.page import page
+    from cutlearn.report.page.gallery import Gallery, shown_of
 
     name, trial = next(iter(trials.items()))
     gallery = Gallery()

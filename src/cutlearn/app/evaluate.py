@@ -66,8 +66,8 @@ def evaluate(
     """Compare a model's masks of IMAGES with the true MASKS, image by image and pooled."""
     from cutlearn.metrics import beliefs, confusion, total
     from cutlearn.report.evaluate import evaluation_of
-    from cutlearn.report.gallery import Gallery, shown_of
     from cutlearn.report.page import page
+    from cutlearn.report.page.gallery import Gallery, shown_of
     from cutlearn.store import atomic_write
 
     begin = time.monotonic()

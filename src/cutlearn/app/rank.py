@@ -38,7 +38,7 @@ def rank(
     """Order IMAGES, which have no masks, by how much annotating them would teach the model."""
     from cutlearn.images.sample import as_sample
     from cutlearn.model.size import at_side
-    from cutlearn.report.page_next import Candidate, next_page
+    from cutlearn.report.page.next import Candidate, next_page
     from cutlearn.store import atomic_write
 
     begin = time.monotonic()
@@ -83,7 +83,7 @@ def rank(
 
 def _row(name: str, ranked: "Ranked") -> dict[str, Any]:
     """An image of the order, its windows in pixels of the file."""
-    from cutlearn.report.page_next import FRAMED
+    from cutlearn.report.page.next import FRAMED
 
     windows = [[w.top, w.bottom, w.left, w.right] for w in ranked.windows[:FRAMED]]
     return {"name": name, "score": ranked.score, "windows": windows}

@@ -19,10 +19,11 @@ PROBABILITY, DOUBT = "viridis", "magma"
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture as an address that holds it, and the words below it."""
+    """A picture as an address that holds it, the words beside it, and a heading if it has one."""
 
     src: str
     words: str
+    heading: str = ""
 
 
 def stride_of(shape: tuple[int, ...]) -> int:

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cutlearn.model.rank import Ranked, Window
-from cutlearn.report.displays import rgb
-from cutlearn.report.page import render
-from cutlearn.report.panels import Picture, belief_panels, photograph, stride_of
+from cutlearn.report.displays.overlay import rgb
+from cutlearn.report.page.panels import Picture, belief_panels, photograph, stride_of
+from cutlearn.report.page.render import render
 
 # Windows of an image that are framed.
 FRAMED = 3

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.patches import Rectangle
 
 import cutlearn as cl
-from cutlearn.report.displays_shape import COLUMNS, ShapesDisplay
+from cutlearn.report.displays.shapes import COLUMNS, ShapesDisplay
 from cutlearn.shape.generative import fit_shapes
 
 MASKS = np.stack([np.pad(np.ones((6, 4)), ((k % 3, 6 - k % 3), (k, 8 - k))) for k in range(9)])

@@ -1,7 +1,4 @@
-"""Paths of many images or runs in one picture: each line goes from a dot to a ring.
-
-In: points. The manner is that of `displays`.
-"""
+"""Paths of many images or runs in one picture: each line goes from a dot to a ring."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ import numpy.typing as npt
 from cutlearn.errors import InputError
 from cutlearn.metrics import confusion
 from cutlearn.model.decide import best_for_iou, expected_iou
-from cutlearn.report.displays import LINES, bare, new_axes
+from cutlearn.report.displays.style import LINES, bare, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +42,7 @@ class TrajectoryDisplay:
     Examples
     --------
     >>> import numpy as np
-    >>> from cutlearn.report.displays_trajectory import TrajectoryDisplay
+    >>> from cutlearn.report.displays import TrajectoryDisplay
     >>> q, mask = np.array([[[0.55, 0.45], [0.9, 0.1], [0.6, 0.4]]]), np.array([[1, 0, 0]])
     >>> shown = TrajectoryDisplay.from_decisions({"mine": [q]}, [mask])
     >>> shown.paths["mine"][0][1].round(2).tolist()

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cutlearn.metrics import VOID, confusion, entropy
-from cutlearn.report.panels import stride_of
+from cutlearn.report.page.panels import stride_of
 
 # Images of a report, and images that are kept to choose from.
 MOST_SHOWN, MOST_KEPT = 6, 40
@@ -71,7 +71,7 @@ def shown_of(
     Examples
     --------
     >>> import numpy as np
-    >>> from cutlearn.report.gallery import shown_of
+    >>> from cutlearn.report.page import shown_of
     >>> truth, mask = np.array([[0, 2, 255]]), np.array([[2, 2, 1]])
     >>> seen = shown_of("a", np.zeros((1, 3)), truth, mask, label=2)
     >>> seen.truth.tolist(), seen.mask.tolist(), seen.verdict

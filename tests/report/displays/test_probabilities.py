@@ -5,7 +5,7 @@ import pytest
 
 from cutlearn.errors import InputError
 from cutlearn.metrics import beliefs
-from cutlearn.report.displays_probability import ProbabilityDisplay, ReliabilityDisplay, RocDisplay
+from cutlearn.report.displays import ProbabilityDisplay, ReliabilityDisplay, RocDisplay
 from drawn_probabilities import drawn
 
 

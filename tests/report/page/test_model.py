@@ -7,8 +7,8 @@ import cutlearn as cl
 from cutlearn.images import cells
 from cutlearn.metrics import beliefs, confusion
 from cutlearn.report.evaluate import evaluation_of
-from cutlearn.report.gallery import shown_of
 from cutlearn.report.page import page
+from cutlearn.report.page.gallery import shown_of
 
 
 class Reader(HTMLParser):

@@ -1,6 +1,6 @@
 """Pictures of learned shapes: filters, where their patches lie, samples, completed masks.
 
-In: a model of shapes, or a fitted BoltzmannSegmenter. The manner is that of `displays`.
+In: a model of shapes, or a fitted BoltzmannSegmenter.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.shape.generative import Shapes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
+
+    from cutlearn.model.boltzmann import BoltzmannSegmenter
 
 Tiles = npt.NDArray[np.floating[Any]]
 COLUMNS = 12
@@ -47,7 +48,7 @@ class ShapesDisplay:
     Examples
     --------
     >>> import numpy as np
-    >>> from cutlearn.report.displays_shape import ShapesDisplay
+    >>> from cutlearn.report.displays import ShapesDisplay
     >>> from cutlearn.shape.generative import fit_shapes
     >>> masks = np.tril(np.ones((4, 8, 8)))
     >>> shown = ShapesDisplay.from_model(fit_shapes(masks, (8,), (10,)), masks).plot()
@@ -79,7 +80,7 @@ class ShapesDisplay:
             The part of the masks that is given, the upper two thirds if left out.
         random_state : int
         """
-        shapes = model.shapes() if isinstance(model, BoltzmannSegmenter) else model
+        shapes = model if isinstance(model, Shapes) else model.shapes()
         patches = shapes.patches
         strong = np.argsort(-np.abs(shapes.W).sum(axis=0), kind="stable")[: 2 * COLUMNS]
         rows: dict[str, Tiles] = {"filters": shapes.W[:, strong].T.reshape(-1, *patches.size)}

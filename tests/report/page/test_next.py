@@ -1,7 +1,7 @@
 import numpy as np
 
 from cutlearn.model.rank import Ranked, Window
-from cutlearn.report.page_next import FRAME, Candidate, candidate_panels, framed, next_page
+from cutlearn.report.page.next import FRAME, Candidate, candidate_panels, framed, next_page
 
 
 def test_a_frame_lies_on_the_border_of_its_window_and_nowhere_else():

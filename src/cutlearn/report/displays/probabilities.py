@@ -1,6 +1,6 @@
 """Pictures of probabilities: reliability diagrams, ROC curves, maps of probability and entropy.
 
-In: what `beliefs` and `predict_proba` give. The manner is that of `displays`.
+In: what `beliefs` and `predict_proba` give.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from cutlearn.errors import InputError
 from cutlearn.metrics import Beliefs, entropy
-from cutlearn.report.displays import LINES, Picture, bare, new_axes, rgb
+from cutlearn.report.displays.overlay import Picture, rgb
+from cutlearn.report.displays.style import LINES, bare, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ class ReliabilityDisplay:
 
     Examples
     --------
-    >>> from cutlearn.report.displays_probability import ReliabilityDisplay
+    >>> from cutlearn.report.displays import ReliabilityDisplay
     >>> from cutlearn.metrics import beliefs
     >>> one = beliefs([[0, 1]], [[[0.9, 0.1], [0.2, 0.8]]])
     >>> ReliabilityDisplay({"mine": one}).plot().ax_.get_xlabel()
@@ -75,7 +76,7 @@ class RocDisplay:
 
     Examples
     --------
-    >>> from cutlearn.report.displays_probability import RocDisplay
+    >>> from cutlearn.report.displays import RocDisplay
     >>> from cutlearn.metrics import beliefs
     >>> one = beliefs([[0, 1]], [[[0.9, 0.1], [0.2, 0.8]]])
     >>> RocDisplay({"mine": one}).plot().ax_.get_ylabel()
@@ -116,7 +117,7 @@ class ProbabilityDisplay:
     Examples
     --------
     >>> import numpy as np
-    >>> from cutlearn.report.displays_probability import ProbabilityDisplay
+    >>> from cutlearn.report.displays import ProbabilityDisplay
     >>> half = np.full((4, 5, 2), 0.5)
     >>> ProbabilityDisplay([np.zeros((4, 5))], [half]).plot().axes_.shape
     (1, 3)

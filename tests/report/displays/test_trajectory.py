@@ -5,7 +5,7 @@ import pytest
 
 from cutlearn.errors import InputError
 from cutlearn.model.decide import best_for_iou, expected_iou
-from cutlearn.report.displays_trajectory import TrajectoryDisplay
+from cutlearn.report.displays import TrajectoryDisplay
 
 
 def beliefs(seed, lean=0.0):

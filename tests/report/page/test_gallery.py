@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from cutlearn.report import gallery
-from cutlearn.report.gallery import Gallery, shown_of
-from cutlearn.report.panels import MOST_SIDE
+from cutlearn.report.page import gallery
+from cutlearn.report.page.gallery import Gallery, shown_of
+from cutlearn.report.page.panels import MOST_SIDE
 
 
 def chosen(ious):

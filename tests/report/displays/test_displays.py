@@ -5,14 +5,8 @@ import numpy as np
 import pytest
 
 from cutlearn.errors import InputError
-from cutlearn.report.displays import (
-    COLORS,
-    AreaDisplay,
-    MasksDisplay,
-    TrainingDisplay,
-    errors_over,
-    rgb,
-)
+from cutlearn.report.displays import AreaDisplay, MasksDisplay, TrainingDisplay
+from cutlearn.report.displays.overlay import COLORS, errors_over, rgb
 
 
 def steps(n):
