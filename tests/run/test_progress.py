@@ -129,3 +129,14 @@ def test_work_of_unknown_length_shows_what_is_done(stream):
     assert "searching" in out.getvalue()
     assert "1 files" in out.getvalue()
     assert "left" not in out.getvalue()
+
+
+def test_counted_work_begins_when_it_is_begun_and_not_when_the_last_stage_was_heard_of(monkeypatch):
+    now, out = [0.0], io.StringIO()
+    monkeypatch.setattr("cutlearn.run.progress.time.monotonic", lambda: now[0])
+    with Progress(stream=out) as show:
+        show.step(step(1, 0.005))
+        now[0] = 100.0  # work of which nothing is shown
+        for _ in show.count(range(4), 4, "predicting"):
+            now[0] += 10
+    assert out.getvalue().splitlines()[1] == "predicting: 1 of 4 images, left 30 s"

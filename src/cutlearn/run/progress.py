@@ -114,6 +114,8 @@ class Progress:
         self, items: Iterable[Item], total: int | None, stage: str, unit: str = "images"
     ) -> Iterator[Item]:
         """Go through items and show how many are done; `total` is None if nobody knows."""
+        self._heard = time.monotonic()
+        self.close()
         for done, item in enumerate(items, 1):
             yield item
             self.at(stage, done, total, unit)
