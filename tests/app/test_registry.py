@@ -17,8 +17,11 @@ def run(*args):
 
 
 @pytest.fixture(autouse=True)
-def own_commands(monkeypatch):
-    monkeypatch.setattr(registry, "COMMANDS", dict(registry.COMMANDS))
+def own_commands():
+    kept = dict(registry.COMMANDS)
+    yield
+    registry.COMMANDS.clear()
+    registry.COMMANDS.update(kept)
 
 
 @click.command()
@@ -38,6 +41,7 @@ def outside(monkeypatch, value):
 
 def test_a_registered_command_is_run_and_its_code_is_the_exit_code():
     register(count)
+    assert main.commands["count"] is count
     done = run("count", "3")
     assert (done.exit_code, done.stdout) == (3, "1 2 3\n")
     assert "Count to N" in run("--help").stdout

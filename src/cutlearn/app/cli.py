@@ -9,7 +9,7 @@ import click
 # Importing a command's file registers it.
 from cutlearn.app import demo, evaluate, fit, predict, rank, reproduce, show  # noqa: F401
 from cutlearn.app.exits import ReportingGroup, debug_option
-from cutlearn.app.registry import command_names, command_of
+from cutlearn.app.registry import COMMANDS, command_names, command_of
 
 
 class RegisteredCommands(ReportingGroup):
@@ -27,6 +27,7 @@ class RegisteredCommands(ReportingGroup):
 @click.group(
     "cutlearn",
     cls=RegisteredCommands,
+    commands=COMMANDS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
