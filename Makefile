@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 CORE := $(wildcard cpp/*/*.cpp cpp/*/*.hpp) CMakeLists.txt
 
-.PHONY: setup demo test test-machines lint bench sanitize wheel docs clean
+.PHONY: FORCE setup demo test test-machines lint bench sanitize wheel docs clean
 
 setup: .venv/.built
 
@@ -17,7 +17,12 @@ setup: .venv/.built
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r .venv/requirements.txt
 	@touch $@
 
-.venv/.built: .venv/.installed $(CORE)
+# The installation knows every module by its path: it is renewed when one comes, moves or goes.
+.venv/.modules: .venv/.installed FORCE
+	@find src -name '*.py' | LC_ALL=C sort > $@.new
+	@cmp -s $@.new $@ || cp $@.new $@
+
+.venv/.built: .venv/.installed .venv/.modules $(CORE)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --no-build-isolation --no-deps --editable .
 	@touch $@

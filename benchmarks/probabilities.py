@@ -24,10 +24,17 @@ from segmentation import SETS, basic, drawn, split
 from sklearn.ensemble import RandomForestClassifier
 
 import cutlearn as cl
-from cutlearn.bootstrap import bootstrap
-from cutlearn.metrics import confusions, count_error, mean_iou, total
+from cutlearn.metrics import (
+    beliefs,
+    bootstrap,
+    calibration_error_of,
+    confusions,
+    count_error,
+    entropy,
+    mean_iou,
+    total,
+)
 from cutlearn.model.decide import best_for_count, best_for_iou
-from cutlearn.report.probabilities import beliefs, calibration_error_of, entropy
 
 # Training and test images at most, and the smaller side of an image at most.
 SMALLER = {"train": 24, "test": 40, "side": 160}

@@ -26,10 +26,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
 import cutlearn as cl
-from cutlearn.bootstrap import bootstrap
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.grid import grid_slices
-from cutlearn.metrics import confusions, iou_of, stack_tables, total
+from cutlearn.metrics import bootstrap, confusions, iou_of, stack_tables, total
 from cutlearn.model.files import load
 from cutlearn.run.checkpoint import load_checkpoint
 

@@ -13,9 +13,8 @@ from matplotlib.figure import Figure
 
 import cutlearn as cl
 from cutlearn.images import cells
-from cutlearn.metrics import count_error, mean_iou
-from cutlearn.report.displays_probability import ProbabilityDisplay, ReliabilityDisplay, RocDisplay
-from cutlearn.report.probabilities import beliefs
+from cutlearn.metrics import beliefs, count_error, mean_iou
+from cutlearn.report.displays import ProbabilityDisplay, ReliabilityDisplay, RocDisplay
 
 worlds = [cells(seed, (96, 128)) for seed in range(18)]
 images, masks = [w.image for w in worlds], [w.labels for w in worlds]

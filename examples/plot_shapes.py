@@ -8,7 +8,7 @@ draws then are bars, crosses and frames, and of half a mask it mostly knows the 
 
 import numpy as np
 
-from cutlearn.report.displays_shape import ShapesDisplay
+from cutlearn.report.displays import ShapesDisplay
 from cutlearn.shape.generative import fit_shapes
 
 SIDE = 10

@@ -101,13 +101,23 @@ _LATER = {
 }
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+# Rooms with public names of their own: `cl.metrics.iou`, `cl.images.read_folder`.
+_ROOMS = {
+    "displays": "cutlearn.report.displays",
+    "images": "cutlearn.images",
+    "metrics": "cutlearn.metrics",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _ROOMS:
+        return import_module(_ROOMS[name])
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LATER[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_ROOMS})

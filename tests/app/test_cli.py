@@ -106,7 +106,7 @@ def test_a_likelihood_claims_no_gap(tmp_path):
     args += ["--C", "inf", "--tol", "0.3", "--jobs", "1"]
     done = run(*args)
     assert done.exit_code == 0, done.stderr
-    assert "C = inf, likelihood (progress ended; no gap is proved) after" in done.stdout
+    assert "C = inf, likelihood (converged; no gap is proved) after" in done.stdout
     assert "ends below 30.00%" in done.stderr
     assert "gap" not in done.stderr
     said = json.loads(run(*args, "--json", "--strict").stdout, parse_constant=pytest.fail)

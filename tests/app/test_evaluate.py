@@ -6,11 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 import cutlearn as cl
-from cutlearn.app import commands
 from cutlearn.app.cli import main
 from cutlearn.images import folder
 from cutlearn.model import segmenter
-from cutlearn.report import gallery
+from cutlearn.report.page import gallery
 from small_folders import make_folders
 
 N = 9
@@ -76,7 +75,7 @@ def test_what_is_kept_is_bounded_and_has_the_worst_and_the_best(world, most, tmp
         return ""
 
     monkeypatch.setattr(gallery.Gallery, "add", adding)
-    monkeypatch.setattr(commands, "page", drawing)
+    monkeypatch.setattr("cutlearn.report.page.page", drawing)
     args = ["evaluate", model, images, masks, "--report", str(tmp_path / "p")]
     done = CliRunner().invoke(main, args)
     assert done.exit_code == 0, done.stderr

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import cutlearn.app.fit as fit_room
 import cutlearn.learn.train as train_room
 from cutlearn.app.cli import main
 from cutlearn.images import write_mask
@@ -115,7 +114,7 @@ def test_strict_tells_that_the_gap_was_not_reached(tmp_path, folders, monkeypatc
     assert json.loads(strict.stdout)["converged"] is False
     likely = run(*args, "-o", tmp_path / "likely", "--strict", "--learner", "logistic")
     assert likely.exit_code == 3
-    assert "likelihood (STILL WINNING; no gap is proved)" in likely.stdout
+    assert "likelihood (NOT CONVERGED; no gap is proved)" in likely.stdout
     assert "cutlearn: training stopped after 1 steps" in likely.stderr
     assert (tmp_path / "strict").exists()
 
@@ -140,7 +139,7 @@ def test_a_bug_of_ours_asks_for_debug(tmp_path, folders, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("two and two\nis five")
 
-    monkeypatch.setattr(fit_room, "read_folder", broken)
+    monkeypatch.setattr("cutlearn.images.folder.read_folder", broken)
     one_line(run("fit", *folders, "-o", tmp_path / "m"), 1, "bug of ours", "two and two", "--debug")
     for args in (["--debug", "fit", *folders], ["fit", *folders, "--debug"]):
         done = run(*args, "-o", tmp_path / "m")

@@ -14,15 +14,15 @@ from small_folders import PLAIN, content, make_folders, run
 # A real signal, at a step that is the same on every machine.
 PRESSED = """
 import os, signal
-import cutlearn.app.watch as room
-plain, calls = room.Watch.step, 0
+import cutlearn.run.progress as room
+plain, calls = room.Progress.step, 0
 def step(self, step):
     global calls
     plain(self, step)
     calls += 1
     if calls == {at}:
         os.kill(os.getpid(), signal.SIGINT)
-room.Watch.step = step
+room.Progress.step = step
 """
 EARLY = """
 import os, signal

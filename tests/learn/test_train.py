@@ -39,8 +39,8 @@ def test_a_result_tells_all(tiny):
 
 def test_progress_is_a_callback(tiny):
     out = io.StringIO()
-    with Progress("training", out) as show:
-        r = train(*tiny, C=10.0, tol=1e-3, callback=show)
+    with Progress(stream=out) as show:
+        r = train(*tiny, C=10.0, tol=1e-3, callback=show.step)
     last = out.getvalue().splitlines()[-1]
     assert last.startswith(f"training: step {len(r.steps)}, ")
     assert last.endswith("of 0.10%, left 0 s")

@@ -5,12 +5,11 @@ import pytest
 
 import cutlearn as cl
 import cutlearn.images
-from cutlearn.bootstrap import means, ratio
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.features.problem import Problem
 from cutlearn.learn import pool
 from cutlearn.learn.losses import Count, Hamming
-from cutlearn.metrics import confusions, pooled_iou
+from cutlearn.metrics import confusions, means, pooled_iou, ratio
 from cutlearn.model.choose import (
     LIKELIHOOD_PATH,
     PATH,

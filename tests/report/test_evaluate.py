@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 from cutlearn.errors import InputError
-from cutlearn.report.evaluate import evaluate
+from cutlearn.metrics import beliefs, confusion
+from cutlearn.report.evaluate import evaluate, evaluation_of
+from drawn_probabilities import drawn
 
 TRUTH = [np.array([[1, 1, 0, 0]]), np.array([[1, 255, 0, 0]])]
 GUESS = [np.array([[1, 0, 0, 0]]), np.array([[1, 1, 1, 0]])]
@@ -50,3 +52,12 @@ def test_refusals():
         evaluate(["a"], TRUTH, GUESS)
     with pytest.raises(InputError, match="only void"):
         evaluate(["a"], [np.full((2, 2), 255)], [np.zeros((2, 2), int)])
+
+
+def test_evaluation_has_them_only_when_there_are_probabilities():
+    mask, q = drawn(np.random.default_rng(2))
+    tables = [confusion(mask, (q[..., 1] > 0.5).astype(int))]
+    assert "calibration_error" not in evaluation_of(["a"], tables).to_json()
+    found = evaluation_of(["a"], tables, believed=[beliefs(mask, q)])
+    assert found.calibration_error.value == beliefs(mask, q).calibration_error()
+    assert found.to_json()["log_likelihood"]["value"] == beliefs(mask, q).mean_log_likelihood()

@@ -12,27 +12,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.app.options import FOLDER, jobs_option, output_options
+from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, percent_spread, text_table
-from cutlearn.app.watch import Watch
-from cutlearn.features.boosted import Recipe
-from cutlearn.features.featurizer import Featurizer
-from cutlearn.images.synth import Cells, cells
-from cutlearn.learn.image_loss import Loss
-from cutlearn.learn.losses import Count, Hamming
-from cutlearn.metrics import confusions
-from cutlearn.report.displays import AreaDisplay, MasksDisplay, TrainingDisplay
-from cutlearn.report.evaluate import Evaluation, evaluation_of
-from cutlearn.report.gallery import Gallery, shown_of
-from cutlearn.report.page import page
-from cutlearn.report.probabilities import Beliefs, beliefs
-from cutlearn.run.progress import clock
-from cutlearn.store import atomic_write
+from cutlearn.run.progress import Progress, clock
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from cutlearn.images.synth import Cells
+    from cutlearn.metrics import Beliefs
+    from cutlearn.report.evaluate import Evaluation
 
 N_TRAIN, N_TEST, N_SHOWN = 24, 40, 3
 SHAPE = (96, 128)
@@ -42,9 +37,9 @@ C, TOL = 100.0, 0.003
 PICTURE, REPORT = "cells.png", "report.html"
 # Both as they stand: only the loss differs. (The default of `cutlearn fit` weighs the labels for
 # IoU; benchmarks/count_loss.py compares all three over several worlds.)
-LOSSES: dict[str, Loss] = {"Hamming loss": Hamming(), "count loss": Count()}
-# A tenth of the default's work.
-RECIPE = Recipe(trees=30, rows=20_000, folds=3, stages=1)
+LOSSES = {"Hamming loss": "Hamming", "count loss": "Count"}
+# Settings of the boosted trees: a tenth of the default's work.
+RECIPE = {"trees": 30, "rows": 20_000, "folds": 3, "stages": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +47,32 @@ class Trial:
     """One loss: its model, what it says of the test images, and the figures."""
 
     model: Any
-    masks: list[NDArray[np.uint8]]
-    maps: list[NDArray[np.float32]]
-    believed: list[Beliefs]
-    figures: Evaluation
+    masks: "list[NDArray[np.uint8]]"
+    maps: "list[NDArray[np.float32]]"
+    believed: "list[Beliefs]"
+    figures: "Evaluation"
 
 
-def demo_command(output: str, seed: int, jobs: int | None, as_json: bool) -> int:
-    """Run the demo; gives the exit code."""
+@register
+@click.command(short_help="Train, predict and compare on a built-in world of cells.")
+@click.option(
+    "-o",
+    "--output",
+    type=FOLDER,
+    default="demo",
+    show_default=True,
+    help="Folder for the picture; made if missing.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Which world of cells.")
+@jobs_option
+@output_options
+def demo(output: str, seed: int, jobs: int | None, as_json: bool) -> int:
+    """Train, predict and compare two losses on a built-in world of cells.
+
+    Nothing to download; about half a minute on two cores.
+    """
+    from cutlearn.store import atomic_write
+
     begin = time.monotonic()
     out = Path(output)
     out.mkdir(parents=True, exist_ok=True)
@@ -88,24 +101,32 @@ def demo_command(output: str, seed: int, jobs: int | None, as_json: bool) -> int
     return 0
 
 
-def worlds(seed: int, n: int, shape: tuple[int, int], first: int = 0) -> list[Cells]:
+def worlds(seed: int, n: int, shape: tuple[int, int], first: int = 0) -> "list[Cells]":
     """Give images of cells; another seed gives others, and no image comes twice."""
+    from cutlearn.images.synth import cells
+
     return [cells(10_000 * seed + first + i, shape) for i in range(n)]
 
 
 def run(
-    name: str, loss: Loss, train: Sequence[Cells], test: Sequence[Cells], jobs: int | None
+    name: str, loss: str, train: "Sequence[Cells]", test: "Sequence[Cells]", jobs: int | None
 ) -> Trial:
     """Train with a loss and predict the test images."""
+    from cutlearn.features.boosted import Recipe
+    from cutlearn.features.featurizer import Featurizer
+    from cutlearn.learn import losses
+    from cutlearn.metrics import beliefs, confusions
     from cutlearn.model.segmenter import Segmenter
+    from cutlearn.report.evaluate import evaluation_of
 
-    features = Featurizer("boosted", recipe=RECIPE)
-    model = Segmenter(loss=loss, C=C, tol=TOL, features=features, n_jobs=jobs, random_state=0)
-    with Watch(f"{name}, ") as watch:
+    features = Featurizer("boosted", recipe=Recipe(**RECIPE))
+    model = Segmenter(loss=getattr(losses, loss)(), C=C, tol=TOL, features=features, n_jobs=jobs,
+                      random_state=0)  # fmt: skip
+    with Progress(f"{name}, ") as shown:
         model.fit([w.image for w in train], [w.labels for w in train],
-                  progress=watch.features, callback=watch.step)  # fmt: skip
+                  progress=shown.features, callback=shown.step)  # fmt: skip
         found = (model.answer([w.image])[0] for w in test)
-        masks, maps = map(list, zip(*watch.count(found, len(test), "predicting")))
+        masks, maps = map(list, zip(*shown.count(found, len(test), "predicting")))
     truths = [w.labels for w in test]
     believed = [beliefs(truth, q) for truth, q in zip(truths, maps)]
     names = [f"cells {i + 1}" for i in range(len(test))]
@@ -126,9 +147,11 @@ def comparison(trials: dict[str, Trial]) -> str:
     return text_table(titles, rows)
 
 
-def draw(test: Sequence[Cells], trials: dict[str, Trial]) -> bytes:
+def draw(test: "Sequence[Cells]", trials: dict[str, Trial]) -> bytes:
     """Draw masks with their errors, training curves and areas; gives a PNG."""
     from matplotlib.figure import Figure
+
+    from cutlearn.report.displays import AreaDisplay, MasksDisplay, TrainingDisplay
 
     figure = Figure(figsize=(12.5, 11), layout="constrained")
     figure.suptitle("cutlearn demo: cells, segmented by exact cuts", fontsize="x-large")
@@ -155,8 +178,11 @@ def draw(test: Sequence[Cells], trials: dict[str, Trial]) -> bytes:
     return file.getvalue()
 
 
-def page_of(test: Sequence[Cells], trials: dict[str, Trial]) -> str:
+def page_of(test: "Sequence[Cells]", trials: dict[str, Trial]) -> str:
     """Write the report of the first loss, as `cutlearn evaluate --report` would."""
+    from cutlearn.report.page import page
+    from cutlearn.report.page.gallery import Gallery, shown_of
+
     name, trial = next(iter(trials.items()))
     gallery = Gallery()
     for image, world, *said in zip(trial.figures.images, test, trial.masks, trial.maps):
@@ -166,7 +192,7 @@ def page_of(test: Sequence[Cells], trials: dict[str, Trial]) -> str:
     return page(title, trial.model, trial.figures, gallery.shown(), trial.believed)
 
 
-def _heading(name: str, figures: Evaluation) -> str:
+def _heading(name: str, figures: "Evaluation") -> str:
     """A column's title: the loss, and how good it is on all images."""
     return (
         f"trained with {name}\nall {len(figures.images)}: IoU {100 * figures.iou.value:.1f} %, "
@@ -174,8 +200,10 @@ def _heading(name: str, figures: Evaluation) -> str:
     )
 
 
-def _typical(test: Sequence[Cells], n: int) -> list[int]:
+def _typical(test: "Sequence[Cells]", n: int) -> list[int]:
     """Choose images by their area only, from few cells to many, so that no model is favoured."""
+    import numpy as np
+
     order = np.argsort([w.labels.mean() for w in test], kind="stable")
     return [int(order[round(k)]) for k in np.linspace(0.15, 0.85, n) * (len(test) - 1)]
 

@@ -12,22 +12,101 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from cutlearn.app.door import UNFINISHED, say
-from cutlearn.app.show import said_of_fit
-from cutlearn.app.watch import Watch
+import click
+
+from cutlearn.app.endings import ending_of
+from cutlearn.app.exits import UNFINISHED, say
+from cutlearn.app.inputs import open_folder
+from cutlearn.app.options import (
+    FILE,
+    FOLDER,
+    jobs_option,
+    mask_options,
+    min_side_option,
+    output_options,
+)
+from cutlearn.app.registry import register
 from cutlearn.errors import ConvergenceWarning, InputError
-from cutlearn.images.folder import Folder, read_folder
-from cutlearn.images.sample import as_sample
-from cutlearn.run.checkpoint import Interrupted
-from cutlearn.run.lock import only_one
-from cutlearn.run.progress import clock
-from cutlearn.store import remove_leftovers
+from cutlearn.run.progress import Progress, clock
 
 # The files of an unfinished run.
 KEPT = "*.safetensors"
 
 
-def fit_command(
+def _strength(_: click.Context, param: click.Parameter, value: str) -> float | str:
+    """Read a positive number, or the word auto."""
+    try:
+        return value if value == "auto" else float(value)
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} found; a number > 0 or the word auto was wanted.", param=param
+        ) from None
+
+
+@register
+@click.command()
+@click.argument("images", type=FOLDER)
+@click.argument("masks", type=FOLDER)
+@click.option("-o", "--output", "model", type=FILE, required=True, help="The model to write.")
+@click.option(
+    "--labels",
+    type=click.Choice(["binary", "ordered", "surrogate", "unordered"]),
+    default="binary",
+    show_default=True,
+    help="What the masks hold. binary: object and background. ordered: ids from 0 that have an "
+    "order, such as layers. Ids without an order: unordered for masks, surrogate for "
+    "probabilities (with --learner likelihood).",
+)
+@click.option(
+    "--loss",
+    type=click.Choice(["hamming", "count"]),
+    default="hamming",
+    show_default=True,
+    help="What training avoids: wrong pixels (hamming, tuned for IoU) or a wrong area (count).",
+)
+@click.option(
+    "--learner",
+    type=click.Choice(["bundle", "nslack", "accpm", "likelihood", "logistic"]),
+    default="bundle",
+    show_default=True,
+    help="bundle, nslack, accpm: trained for masks, to a certified gap. likelihood: trained for "
+    "probabilities, without a certificate. logistic: the same without edges.",
+)
+@click.option(
+    "--C",
+    "C",
+    callback=_strength,
+    metavar="NUMBER",
+    default="auto",
+    show_default=True,
+    help="How closely to follow the training images, > 0; auto: chosen on held-out images.",
+)
+@click.option(
+    "--tol",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="Relative gap to certify, > 0. A likelihood ends when its progress falls below it.",
+)
+@click.option(
+    "--features",
+    type=click.Choice(["auto", "linear"]),
+    default="auto",
+    show_default=True,
+    help="auto: boosted trees, for good masks; linear: filters only, done in seconds.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random choices.")
+@jobs_option
+@mask_options
+@min_side_option
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit with code 3 when training ends before the gap (or the likelihood's tolerance) is "
+    "reached.",
+)
+@output_options
+def fit(
     images: str,
     masks: str,
     model: str,
@@ -45,17 +124,22 @@ def fit_command(
     strict: bool,
     as_json: bool,
 ) -> int:
-    """Learn a model from two folders and write it; gives the exit code."""
-    begin = time.monotonic()
-    target = _target(model)
-    # That a third label is refused here, if two are wanted, spares the time of the features.
-    folder = read_folder(images, masks, object_value=object_value, void_value=void_value,
-                         n_labels=2 if labels == "binary" else None)  # fmt: skip
-    tell_notes(folder)
+    """Learn a model from IMAGES and the MASKS of the same names.
+
+    A run that is interrupted (Ctrl-C, SIGTERM) or killed leaves MODEL.part; the same command
+    continues from there.
+    """
+    from cutlearn.images.sample import as_sample
     from cutlearn.model.parameters import check_parameters, plain_C
     from cutlearn.model.segmenter import Segmenter
     from cutlearn.model.size import at_side, mask_at_side
+    from cutlearn.run.lock import only_one
 
+    begin = time.monotonic()
+    target = _target(model)
+    # That a third label is refused here, if two are wanted, spares the time of the features.
+    folder = open_folder(images, masks, object_value=object_value, void_value=void_value,
+                         n_labels=2 if labels == "binary" else None)  # fmt: skip
     estimator = Segmenter(labels=labels, loss=loss, learner=learner, C=C, tol=tol,
                           features=features, min_side=min_side, n_jobs=jobs,
                           random_state=seed)  # fmt: skip
@@ -64,13 +148,13 @@ def fit_command(
     side = estimator.min_side
     with only_one(part):
         resumed = _found(part, target)
-        with Watch() as watch:
+        with Progress() as shown:
             # As fit would do it, but one by one: all at full size may need too much memory.
             pairs = [
                 (at_side(as_sample(folder.image(i)), side), mask_at_side(folder.labels(i), side))
-                for i in watch.count(range(len(folder)), len(folder), "reading")
+                for i in shown.count(range(len(folder)), len(folder), "reading")
             ]
-            stopped = _train(estimator, pairs, part, watch)
+            stopped = _train(estimator, pairs, part, shown)
         estimator.save(target)
         for file in part.glob(KEPT):  # its own files only; the folder goes if it is empty then
             file.unlink()
@@ -96,12 +180,6 @@ def fit_command(
     return UNFINISHED if strict and not estimator.converged_ else 0
 
 
-def tell_notes(folder: Folder) -> None:
-    """Say on stderr what of a folder was passed over."""
-    for note in folder.notes:
-        say(f"note: {note}", err=True)
-
-
 def _target(model: str) -> Path:
     """The file to write, refused before any work if it cannot be written."""
     target = Path(model)
@@ -112,16 +190,18 @@ def _target(model: str) -> Path:
     return target
 
 
-def _train(estimator: Any, pairs: list[tuple[Any, Any]], part: Path, watch: Watch) -> str:
+def _train(estimator: Any, pairs: list[tuple[Any, Any]], part: Path, shown: Progress) -> str:
     """Fit with checkpoints; gives the warning of a run that stopped before its gap, or nothing."""
+    from cutlearn.run.checkpoint import Interrupted
+
     images, labels = [list(side) for side in zip(*pairs)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         try:
-            estimator.fit(images, labels, checkpoint=part, progress=watch.features,
-                          callback=watch.step)  # fmt: skip
+            estimator.fit(images, labels, checkpoint=part, progress=shown.features,
+                          callback=shown.step)  # fmt: skip
         except KeyboardInterrupt:
-            watch.close()
+            shown.close()
             raise Interrupted(_farewell(part)) from None
     gaps = [w.message for w in caught if issubclass(w.category, ConvergenceWarning)]
     for warning in caught:
@@ -133,6 +213,8 @@ def _train(estimator: Any, pairs: list[tuple[Any, Any]], part: Path, watch: Watc
 
 def _found(part: Path, target: Path) -> bool:
     """Whether there is an unfinished run to go on with; what a kill left besides is removed."""
+    from cutlearn.store import remove_leftovers
+
     remove_leftovers(part)
     remove_leftovers(target)
     found = any(part.glob(KEPT))
@@ -151,8 +233,9 @@ def _farewell(part: Path) -> str:
 
 
 def _summary(said: dict[str, Any], estimator: Any) -> str:
+
     return (
         f"{said['model']}: learned from {said['images']} images, {said['weights']} weights, "
-        f"C = {estimator.C_:g}, {said_of_fit(estimator)} after {said['steps']} steps, "
+        f"C = {estimator.C_:g}, {ending_of(estimator)} after {said['steps']} steps, "
         f"{clock(said['seconds'])}"
     )

@@ -2,30 +2,45 @@
 
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cutlearn.app.door import say
-from cutlearn.app.fit import tell_notes
-from cutlearn.app.models import load_model
+import click
+
+from cutlearn.app.exits import say
+from cutlearn.app.inputs import load_model, open_folder
+from cutlearn.app.options import FILE, FOLDER, jobs_option, min_side_option, output_options
+from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, text_table
 from cutlearn.errors import InputError
-from cutlearn.images.folder import read_folder
-from cutlearn.images.sample import as_sample
-from cutlearn.model.rank import Ranked
-from cutlearn.model.size import at_side
-from cutlearn.report.page_next import FRAMED, Candidate, next_page
 from cutlearn.run.progress import clock
-from cutlearn.store import atomic_write
+
+if TYPE_CHECKING:
+    from cutlearn.model.rank import Ranked
 
 # Images that get a row of pictures, and a row of the table on a terminal.
 SHOWN, PRINTED = 8, 20
 
 
-def rank_command(
+@register
+@click.command(short_help="Say which images to annotate next.")
+@click.argument("model", type=FILE)
+@click.argument("images", type=FOLDER)
+@click.option(
+    "-o", "--output", type=FILE, metavar="PAGE.html", help="Also write a page with the first ones."
+)
+@jobs_option
+@min_side_option
+@output_options
+def rank(
     model: str, images: str, output: str | None, jobs: int | None, min_side: int | None,
     as_json: bool,
 ) -> int:  # fmt: skip
-    """Order the images of a folder; gives the exit code."""
+    """Order IMAGES, which have no masks, by how much annotating them would teach the model."""
+    from cutlearn.images.sample import as_sample
+    from cutlearn.model.size import at_side
+    from cutlearn.report.page.next import Candidate, next_page
+    from cutlearn.store import atomic_write
+
     begin = time.monotonic()
     estimator = load_model(model, jobs, min_side)
     if not hasattr(estimator, "rank"):
@@ -33,8 +48,7 @@ def rank_command(
             f"{model}: a {type(estimator).__name__} found; a Segmenter was wanted, which knows the "
             "features of what it has learned from. Fit one with `cutlearn fit`."
         )
-    folder = read_folder(images)
-    tell_notes(folder)
+    folder = open_folder(images)
     # All images are ranked together, so what is kept of them is as small as the model wants it.
     pictures, shapes = [], []
     for i in range(len(folder)):
@@ -67,7 +81,9 @@ def rank_command(
     return 0
 
 
-def _row(name: str, ranked: Ranked) -> dict[str, Any]:
+def _row(name: str, ranked: "Ranked") -> dict[str, Any]:
     """An image of the order, its windows in pixels of the file."""
+    from cutlearn.report.page.next import FRAMED
+
     windows = [[w.top, w.bottom, w.left, w.right] for w in ranked.windows[:FRAMED]]
     return {"name": name, "score": ranked.score, "windows": windows}

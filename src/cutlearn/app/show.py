@@ -5,7 +5,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cutlearn.app.door import say
+import click
+
+from cutlearn.app.endings import ending_of
+from cutlearn.app.exits import say
+from cutlearn.app.options import FILE, output_options
+from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, text_table
 from cutlearn.errors import clean
 
@@ -20,8 +25,12 @@ MOST_ROWS = 20
 MOST_SHOWN = 500
 
 
-def show_command(model: str, as_json: bool) -> int:
-    """Show a model; gives the exit code."""
+@register
+@click.command()
+@click.argument("model", type=FILE)
+@output_options
+def show(model: str, as_json: bool) -> int:
+    """Show a model: its card, its weights by name, its training curve."""
     from cutlearn.model.boltzmann import BoltzmannSegmenter
     from cutlearn.model.files import load
     from cutlearn.model.parameters import plain_C
@@ -84,18 +93,8 @@ def _linear(estimator: "Segmenter") -> Parts:
         }
         for s in estimator.steps_
     ]  # fmt: skip
-    summary = f"{len(weights)} weights, {said_of_fit(estimator)}"
+    summary = f"{len(weights)} weights, {ending_of(estimator)}"
     return fitted, weights, curve, summary
-
-
-def said_of_fit(estimator: "Segmenter") -> str:
-    """Say how the training ended: at a certified gap, or where a likelihood came to rest."""
-    if math.isnan(estimator.gap_):
-        end = "progress ended" if estimator.converged_ else "STILL WINNING"
-        return f"likelihood ({end}; no gap is proved)"
-    proof = "certified" if estimator.certified_ else "not certified"
-    state = proof if estimator.converged_ else "NOT REACHED"
-    return f"gap {percent(estimator.gap_)} ({percent(estimator.tol)} wanted, {state})"
 
 
 def _finite(value: float) -> float | None:

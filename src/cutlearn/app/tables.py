@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from cutlearn.bootstrap import Spread
 from cutlearn.errors import clean
+from cutlearn.metrics import Spread
 
 # How a cell begins that a spreadsheet takes for a formula; the apostrophe is the mark itself.
 RUN = ("=", "+", "-", "@", "'")

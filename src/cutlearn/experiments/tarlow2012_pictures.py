@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.report.displays import LINES, bare
-from cutlearn.report.displays_trajectory import TrajectoryDisplay
+from cutlearn.report.displays import TrajectoryDisplay
+from cutlearn.report.displays.style import LINES, bare
 from cutlearn.store import atomic_write
 
 Floats = NDArray[np.float64]

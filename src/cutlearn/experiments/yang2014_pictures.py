@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.report.displays import errors_over, rgb
-from cutlearn.report.displays_shape import ShapesDisplay
+from cutlearn.report.displays import ShapesDisplay
+from cutlearn.report.displays.overlay import errors_over, rgb
 from cutlearn.shape.frame import Frame
 from cutlearn.shape.generative import Shapes
 from cutlearn.shape.training import filled

@@ -30,7 +30,7 @@ from cutlearn.model.prepare import (
     held_out_parts,
 )
 from cutlearn.run.checkpoint import Interrupted, fingerprint
-from cutlearn.run.progress import Phases
+from cutlearn.run.progress import Progress
 from cutlearn.run.workers import Workers
 from cutlearn.shape.cccp import Learning
 from cutlearn.shape.conditional import Conditional
@@ -199,8 +199,8 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         file = None if folder is None else folder / "shape.safetensors"
         mark = "" if file is None else self._fingerprint(samples, truth, seed)
         try:
-            with Phases() as shown:
-                told = shown if progress is None and self.verbose else progress
+            with Progress() as shown:
+                told = shown.phase if self.verbose and progress is None else progress
                 journal = Journal(seed, file, mark, told)
                 describer, views = self._views(samples, seed)
                 model, violated = fit_conditional(views, labels, self._plan(), journal)

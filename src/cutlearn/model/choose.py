@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.bootstrap import Figure, left_out
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.model import model_of, unary_of
 from cutlearn.features.problem import VOID, Problem
@@ -26,7 +25,7 @@ from cutlearn.learn.losses import loss_of
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.steps import Step, TrainResult
 from cutlearn.learn.train import train
-from cutlearn.metrics import Confusion, confusions, iou_of, stack_tables, total
+from cutlearn.metrics import Confusion, Figure, confusions, iou_of, left_out, stack_tables, total
 from cutlearn.model.calibrate import Calibration, Rows, calibrate, drawn, uncalibrated
 from cutlearn.model.judge import Cost, Judge, Likelihood, Overlap
 from cutlearn.model.kinds import BINARY, Binary, Kind, Mask

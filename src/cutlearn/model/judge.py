@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.bootstrap import means, ratio
 from cutlearn.energy.probability import softened
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.image_loss import Loss
-from cutlearn.metrics import Confusion, confusion, iou_of, mean_iou_of, stack_tables
+from cutlearn.metrics import Confusion, confusion, iou_of, mean_iou_of, means, ratio, stack_tables
 from cutlearn.model.calibrate import drawn
 from cutlearn.model.kinds import Binary, Kind, Mask
 from cutlearn.run.workers import Workers

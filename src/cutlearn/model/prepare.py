@@ -1,4 +1,4 @@
-"""Before training: what the user gave, checked; features, computed once and kept; progress.
+"""Before training: what the user gave, checked; features, computed once and kept.
 
 In: images, masks, groups. Out: samples, uint8 masks and out-of-fold node features. With a folder
 for checkpoints the features are kept there under a fingerprint of all that they depend on, so that
@@ -8,7 +8,6 @@ a run that goes on does not compute them again, and a run on other data is refus
 import json
 import os
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID
 from cutlearn.images.sample import Sample, as_sample
-from cutlearn.learn.steps import Step
 from cutlearn.run.checkpoint import (
     fingerprint,
     load_checkpoint,
@@ -28,7 +26,6 @@ from cutlearn.run.checkpoint import (
     restoring,
     save_checkpoint,
 )
-from cutlearn.run.progress import Progress, begins
 
 Mask = NDArray[np.uint8]
 Told = Callable[[int, int, str], None]
@@ -206,42 +203,6 @@ def _fingerprint(
     settings += [f.random_state, None if groups is None else list(map(repr, groups))]
     seen = (a for s, mask in zip(samples, masks) for a in (s.image, s.extra, mask))
     return fingerprint(json.dumps(settings), seen)
-
-
-class Shown:
-    """What a person sees of a fit: the given callables, or bars when verbose. A context manager."""
-
-    def __init__(
-        self, verbose: bool, progress: Told | None, callback: Callable[[Step], None] | None
-    ) -> None:
-        self.verbose, self.progress, self.callback = verbose, progress, callback
-        self._open = ExitStack()
-        self._ticks: Any = None
-        self._last = 0
-
-    def __enter__(self) -> "Shown":
-        if self.verbose and self.progress is None:
-            self.progress = self._tick
-        if self.verbose and self.callback is None:
-            self.callback = self._step
-        return self
-
-    def _tick(self, done: int, total: int, what: str) -> None:
-        if self._ticks is None:
-            bar = self._open.enter_context(Progress("features"))
-            self._ticks = bar.count(iter(range(total + 1)), total, "steps")
-            next(self._ticks)
-        next(self._ticks, None)
-
-    def _step(self, step: Step) -> None:
-        if begins(step.number, self._last) or not isinstance(self._ticks, Progress):
-            self._open.close()
-            self._ticks = self._open.enter_context(Progress("training"))
-        self._last = step.number
-        self._ticks(step)
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
 
 
 def held_out_parts(n: int, groups: Sequence[Any] | None) -> list[list[int]]:

@@ -32,12 +32,12 @@ from cutlearn.model.kinds import KINDS, Kind, Mask
 from cutlearn.model.parameters import check_parameters, fresh_featurizer, kind_of
 from cutlearn.model.predict import problem_of
 from cutlearn.model.prepare import (
-    Shown,
     checkpoint_folder,
     farewell,
     training_features,
 )
 from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.progress import Progress
 from cutlearn.run.workers import Workers
 
 
@@ -185,13 +185,15 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         featurizer = fresh_featurizer(self, threads)
         folder = checkpoint_folder(checkpoint)
         try:
-            with Shown(self.verbose, progress, callback) as shown:
+            with Progress() as shown:
+                told = shown.features if self.verbose and progress is None else progress
+                stepped = shown.step if self.verbose and callback is None else callback
                 seen = [kind.questions(mask) for mask in truth]
-                nodes = training_features(samples, seen, featurizer, groups, folder, shown.progress)
+                nodes = training_features(samples, seen, featurizer, groups, folder, told)
                 problems = self._problems(samples, nodes, featurizer, kind, threads)
                 plan = Plan(
                     self.loss, self.learner, self.C, float(self.tol), threads, folder,
-                    shown.callback, kind, self.calibration,
+                    stepped, kind, self.calibration,
                     ("logistic",) if self.learner == "likelihood" else (),
                 )  # fmt: skip
                 chosen = choose(problems, truth, plan, groups)

@@ -13,10 +13,18 @@ from typing import Any
 
 import numpy.typing as npt
 
-from cutlearn.bootstrap import Spread, bootstrap, ratio
 from cutlearn.errors import InputError
-from cutlearn.metrics import Confusion, confusions, iou_of, stack_tables
-from cutlearn.report.probabilities import Beliefs, calibration_error_of
+from cutlearn.metrics import (
+    Beliefs,
+    Confusion,
+    Spread,
+    bootstrap,
+    calibration_error_of,
+    confusions,
+    iou_of,
+    ratio,
+    stack_tables,
+)
 
 
 @dataclass(frozen=True)

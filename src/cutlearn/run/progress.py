@@ -1,8 +1,8 @@
 """What a person sees of a long run: a bar on a terminal, plain lines in a pipe.
 
-The training loop calls `callback(step)` after every step; a `Progress` is such a callback and shows
-rate, gap and the time left, which it reads off the gap: it falls about geometrically. A run without
-a gap shows what its last steps won instead.
+One class shows everything: counted work, phases, and steps of training. The time left of a training
+is read off its gap, which falls about geometrically; a run without a gap shows what its last steps
+gained instead.
 """
 
 import math
@@ -10,10 +10,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TextIO, TypeVar
-
-from rich.console import Console
-from rich.progress import BarColumn, TextColumn
-from rich.progress import Progress as Bar
 
 Item = TypeVar("Item")
 
@@ -30,7 +26,7 @@ class StepLike(Protocol):
 
     @property
     def relative_gap(self) -> float:
-        """The gap in the units of the tolerance, or what the last steps won."""
+        """The gap in the units of the tolerance, or what the last steps gained."""
 
     @property
     def bounded(self) -> bool:
@@ -39,13 +35,6 @@ class StepLike(Protocol):
     @property
     def tol(self) -> float:
         """The tolerance at which the run stops."""
-
-
-class Callback(Protocol):
-    """Called after every step of a run. What it raises ends the run."""
-
-    def __call__(self, step: Any) -> None:
-        """Take note of a step."""
 
 
 def time_left(first_gap: float, gap: float, tol: float, seconds: float) -> float:
@@ -85,112 +74,127 @@ def clock(seconds: float) -> str:
 
 
 class Progress:
-    """Shows a run: call it with steps, or let `count` go through items. A context manager.
+    """Shows long work, stage by stage: reading, features, one or more trainings, predicting.
+
+    Every stage gets its own bar on a terminal, or its own plain lines in a pipe. What shows a stage
+    names it, and the first call with another name begins the next one. A context manager.
 
     Parameters
     ----------
     title : str
+        Put before the name of each stage.
     stream : text stream, optional
         Where to write, stderr by default.
-    start : float, optional
-        When the work began, on `time.monotonic`; by default when the context is entered.
     """
 
-    def __init__(
-        self, title: str, stream: TextIO | None = None, start: float | None = None
-    ) -> None:
+    def __init__(self, title: str = "", stream: TextIO | None = None) -> None:
         self.title = title
-        self._begun = start
         self._stream = stream or sys.stderr
-        self._bar: Bar | None = None
-        self._task: Any = None
-        self._start = time.monotonic()
-        self._last = -math.inf
+        self._bar: Any = None
+        self._stage = ""
+        self._runs = self._number = 0
         self._first_gap = math.nan
+        self._written = -math.inf
+        # A stage is first heard of when a part of it is done: it began when the last one ended.
+        self._start = self._heard = time.monotonic()
 
     def __enter__(self) -> "Progress":
-        self._start = time.monotonic() if self._begun is None else self._begun
-        if self._stream.isatty():
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.fields[note]}"),
-            )
-            self._bar = Bar(*columns, console=Console(file=self._stream), transient=True)
-            self._task = self._bar.add_task(self.title, total=1.0, note="")
-            self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the stage that is shown; another may follow."""
         if self._bar is not None:
             self._bar.stop()
+        self._bar, self._stage, self._start = None, "", self._heard
 
-    def __call__(self, step: StepLike) -> None:
-        """Show a step of training."""
-        if step.number == 0:
-            self._show(0.0, "first weights are sought", False)
+    def count(
+        self, items: Iterable[Item], total: int | None, stage: str, unit: str = "images"
+    ) -> Iterator[Item]:
+        """Go through items and show how many are done; `total` is None if nobody knows."""
+        self._heard = time.monotonic()
+        self.close()
+        for done, item in enumerate(items, 1):
+            yield item
+            self.at(stage, done, total, unit)
+        self.close()
+
+    def at(self, stage: str, done: int, total: int | None, unit: str) -> None:
+        """Show that so many of all are done; `total` is None if nobody knows."""
+        seconds = self._enter(stage)
+        if total is None:
+            self._show(None, f"{done} {unit}, {clock(seconds)}", False)
             return
-        seconds = max(time.monotonic() - self._start, 1e-9)
+        left = seconds / done * (total - done) if done else math.inf
+        note = f"{done} of {total} {unit}, left {clock(left)}"
+        self._show(done / max(total, 1), note, done >= total)
+
+    def phase(self, done: int, total: int, what: str) -> None:
+        """Show a part of a phase: the `progress` of a fit whose phases follow one another."""
+        self.at(what, done, total, "steps")
+
+    def features(self, done: int, total: int, what: str) -> None:
+        """Show a part of the features: the `progress` of a fit that computes them first."""
+        self.at("features", done, total, f"parts ({what})")
+
+    def step(self, step: StepLike) -> None:
+        """Show a step of training: the `callback` of a fit."""
+        # Choosing C trains several times, and every run counts its own steps.
+        if begins(step.number, self._number) or not self._runs:
+            self._runs += 1
+        self._number = step.number
+        seconds = self._enter("training" if self._runs == 1 else f"training, run {self._runs}")
+        if step.number == 0:
+            self._show(None, "first weights are sought", False)
+            return
         gap, tol = step.relative_gap, step.tol
         if not math.isfinite(self._first_gap):
             self._first_gap = gap
         left = time_left(self._first_gap, gap, tol, seconds)
         share = seconds / (seconds + left) if math.isfinite(left) else 0.0
-        rate = step.number / seconds
-        state = f"gap {gap:.2%} of {tol:.2%}"
-        if not step.bounded:
-            won = f"{gap:.2%} won lately" if math.isfinite(gap) else "begun"
-            state = f"{won}, ends below {tol:.2%}"
-        note = f"step {step.number}, {rate:.1f}/s, {state}, left {clock(left)}"
-        self._show(share, note, gap <= tol)
+        self._show(share, f"step {step.number}, {_state(step)}, left {clock(left)}", gap <= tol)
 
-    def count(self, items: Iterable[Item], total: int, unit: str = "images") -> Iterator[Item]:
-        """Go through items and show how many are done."""
-        for done, item in enumerate(items, 1):
-            yield item
-            self.at(done, total, unit)
+    def _enter(self, stage: str) -> float:
+        """Begin a stage unless it is shown already; gives the seconds that it took so far."""
+        if stage != self._stage:
+            self.close()
+            self._stage, self._first_gap, self._written = stage, math.nan, -math.inf
+            if self._stream.isatty():
+                self._bar, self._task = _bar(self._stream, f"{self.title}{stage}")
+        self._heard = time.monotonic()
+        return max(self._heard - self._start, 1e-9)
 
-    def at(self, done: int, total: int, unit: str = "images") -> None:
-        """Show that so many of all are done."""
-        seconds = max(time.monotonic() - self._start, 1e-9)
-        left = seconds / done * (total - done) if done else math.inf
-        note = f"{done} of {total} {unit}, {done / seconds:.1f}/s, left {clock(left)}"
-        self._show(done / max(total, 1), note, done >= total)
-
-    def _show(self, share: float, note: str, done: bool) -> None:
+    def _show(self, share: float | None, note: str, done: bool) -> None:
         if self._bar is not None:
-            self._bar.update(self._task, completed=share, note=note)
+            total = None if share is None else 1.0  # without a total the bar only moves
+            self._bar.update(self._task, total=total, completed=share or 0.0, note=note)
             return
         now = time.monotonic()
-        if done or now - self._last >= PAUSE:
-            self._last = now
-            self._stream.write(f"{self.title}: {note}\n")
+        if done or now - self._written >= PAUSE:
+            self._written = now
+            self._stream.write(f"{self.title}{self._stage}: {note}\n")
             self._stream.flush()
 
 
-class Phases:
-    """Shows a run of several phases: call it with (done, total, what). A context manager.
+def _state(step: StepLike) -> str:
+    """How far a training is: its gap, or what its last steps gained."""
+    if step.bounded:
+        return f"gap {step.relative_gap:.2%} of {step.tol:.2%}"
+    gained = step.relative_gap
+    lately = f"gained {gained:.2%} lately" if math.isfinite(gained) else "begun"
+    return f"{lately}, ends below {step.tol:.2%}"
 
-    Parameters
-    ----------
-    stream : text stream, optional
-        Where to write, stderr by default.
-    """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream
-        self._shown: Progress | None = None
+def _bar(stream: TextIO, title: str) -> tuple[Any, Any]:
+    """A bar on a terminal, begun, and its task."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
 
-    def __enter__(self) -> "Phases":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown is not None:
-            self._shown.__exit__()
-
-    def __call__(self, done: int, total: int, what: str) -> None:
-        """Show that so many steps of a phase are done; another `what` begins another phase."""
-        if self._shown is None or self._shown.title != what:
-            self.__exit__()
-            self._shown = Progress(what, self._stream).__enter__()
-        self._shown.at(done, total, "steps")
+    words = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}")
+    bar = Bar(*words, console=Console(file=stream), transient=True)
+    task = bar.add_task(title, total=1.0, note="")
+    bar.start()
+    return bar, task

@@ -1,0 +1,157 @@
+"""How a command ends: what went wrong becomes one line on stderr and an exit code.
+
+0 done, 2 your input (or no room for it in memory or on the disk), 3 stopped before the gap (with
+--strict), 130 interrupted by Ctrl-C, 143 by SIGTERM, both after a checkpoint, 1 our bug, which asks
+for --debug. Results go to stdout, everything else to stderr; a name that a terminal cannot take, or
+that would steer it, is written with its bytes as numbers.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from cutlearn.errors import InputError, clean
+
+OURS, YOURS, UNFINISHED, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
+DEBUG = "cutlearn.debug"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class _Stop:
+    """Lets SIGTERM end a command as Ctrl-C does, and remembers which it was. A context manager."""
+
+    def __init__(self) -> None:
+        self.code = INTERRUPTED
+        self._ours = False
+
+    def __enter__(self) -> None:
+        self.code = INTERRUPTED
+        main = threading.current_thread() is threading.main_thread()
+        self._ours = main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        if self._ours:
+            signal.signal(signal.SIGTERM, self._interrupt)
+
+    def _interrupt(self, *_: object) -> None:
+        self.code = TERMINATED
+        raise KeyboardInterrupt
+
+    def __exit__(self, *_: object) -> None:
+        if self._ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+_STOP = _Stop()
+
+
+class ReportingGroup(click.Group):
+    """A group of commands whose failures are told in one line."""
+
+    def main(self, *args: Any, **extra: Any) -> NoReturn:
+        """Run a command and leave with its exit code."""
+        extra["standalone_mode"] = False
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError):  # not every stand-in can
+                stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        try:
+            with _STOP:
+                code = super().main(*args, **extra)
+        except click.ClickException as error:
+            where = getattr(error, "ctx", None)
+            path = where.command_path if where is not None else "cutlearn"
+            _leave(YOURS, f"{error.format_message()} See {path} --help.")
+        except click.Abort:
+            _leave(_STOP.code, "interrupted.")
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was asked for; tell its failures."""
+        try:
+            code = super().invoke(ctx)
+            sys.stdout.flush()  # here, where a full disk can still be told
+            return code
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt as error:
+            _trace(ctx)
+            _leave(_STOP.code, str(error) or "interrupted.")
+        except InputError as error:
+            _trace(ctx)
+            _leave(YOURS, _in_options(str(error)))
+        except BrokenPipeError:
+            _give_up_stdout()
+            sys.exit(OURS)
+        except OSError as error:
+            _trace(ctx)
+            place = error.filename
+            if place is None:
+                place = "the output"
+                _give_up_stdout()
+            what = error.strerror or str(error)
+            _leave(YOURS, f"{_name(place)}: {what}. Check the path, its rights and disk.")
+        except MemoryError as error:
+            _trace(ctx)
+            what = clean(str(error), 200) or "no more to be had"
+            advice = "Use smaller images (--min-side), fewer --jobs, or a larger machine."
+            _leave(YOURS, f"not enough memory ({what}). {advice}")
+        except Exception as error:
+            _trace(ctx)
+            what = f"{type(error).__name__}: {clean(str(error), 300)}"
+            advice = "" if ctx.meta.get(DEBUG) else " Run again with --debug and send us the trace."
+            _leave(OURS, f"a bug of ours ({what}).{advice}")
+
+
+def debug_option(command: Command) -> Command:
+    """Give a command the option --debug."""
+    return click.option(
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_remember,
+        help="Show the whole trace of a failure.",
+    )(command)
+
+
+def _remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    ctx.meta[DEBUG] = ctx.meta.get(DEBUG, False) or value
+
+
+def _in_options(message: str) -> str:
+    """Call parameters by the names that they have on the command line."""
+    for name in ("object_value", "void_value", "min_side"):
+        message = message.replace(name, f"--{name.replace('_', '-')}")
+    return message
+
+
+def _trace(ctx: click.Context) -> None:
+    if ctx.meta.get(DEBUG):
+        click.echo(traceback.format_exc(), err=True, nl=False)
+
+
+def say(text: str, err: bool = False) -> None:
+    """Write lines to stdout, or stderr; nothing in them can steer a terminal."""
+    lines = (clean(line, joined=False) for line in text.split("\n"))
+    click.echo("\n".join(lines), err=err)
+
+
+def _name(path: object) -> str:
+    return os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else str(path)
+
+
+def _give_up_stdout() -> None:
+    """Send to nowhere what stdout still holds: Python would complain once more at its end."""
+    with contextlib.suppress(OSError, ValueError):  # a stand-in has no number
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _leave(code: int, message: str) -> NoReturn:
+    say(f"cutlearn: {message}", err=True)
+    sys.exit(code)

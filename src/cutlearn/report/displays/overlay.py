@@ -1,0 +1,64 @@
+"""Images as colours for a screen, and masks painted over them.
+
+Hits are green, extra pixels orange, missed ones blue.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cutlearn.metrics import VOID
+
+Picture = npt.NDArray[np.float64]
+
+HIT, EXTRA, MISSED, UNKNOWN = (0, 158, 115), (230, 110, 0), (60, 140, 230), (128, 128, 128)
+COLORS = {"hit": HIT, "extra": EXTRA, "missed": MISSED}
+# How strongly a colour covers the image: right pixels stay see-through, wrong ones stand out.
+COVER = {"hit": 0.45, "extra": 0.85, "missed": 0.85}
+
+
+def rgb(image: npt.NDArray[Any]) -> Picture:
+    """Give an image as colours for a screen, with its own darkest and brightest values.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, 3) array
+
+    Returns
+    -------
+    (h, w, 3) float64 array in [0, 1]
+    """
+    values = np.asarray(image, np.float64)
+    # A few hot pixels must not darken all others.
+    low, high = np.quantile(values, [0.002, 0.998])
+    values = np.clip((values - low) / max(high - low, 1e-9), 0, 1)
+    return np.repeat(values[..., None], 3, axis=2) if values.ndim == 2 else values[..., :3]
+
+
+def errors_over(
+    image: Picture, truth: npt.NDArray[Any], predicted: npt.NDArray[Any], label: int = 1
+) -> Picture:
+    """Paint right, extra and missed pixels of a label over an image.
+
+    Parameters
+    ----------
+    image : (h, w, 3) float array in [0, 1]
+    truth, predicted : (h, w) arrays
+        Void pixels of the truth are greyed.
+
+    Returns
+    -------
+    (h, w, 3) float64 array in [0, 1]
+    """
+    kept = truth != VOID
+    true, found = kept & (truth == label), kept & (predicted == label)
+    painted = np.array(image, np.float64)
+    kinds = {"hit": true & found, "extra": found & ~true, "missed": true & ~found}
+    for kind, where in kinds.items():
+        color = np.array(COLORS[kind]) / 255
+        painted[where] = (1 - COVER[kind]) * painted[where] + COVER[kind] * color
+    painted[~kept] = 0.5 * painted[~kept] + 0.5 * np.array(UNKNOWN) / 255
+    return painted

@@ -1,0 +1,135 @@
+"""The images that a report shows, chosen while they come: nothing is read or predicted twice.
+
+An image is kept as it will be drawn, with no more rows and columns than a page has room for, and
+no more than `MOST_KEPT` of them: the worst, the best, and an even part of all others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cutlearn.metrics import VOID, confusion, entropy
+from cutlearn.report.page.panels import stride_of
+
+# Images of a report, and images that are kept to choose from.
+MOST_SHOWN, MOST_KEPT = 6, 40
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """An image of the page, with what is true of it and what the model says.
+
+    Parameters
+    ----------
+    name, verdict : str
+        What it is called, and how good its mask is.
+    image : (h, w) or (h, w, 3) array
+        Every few rows and columns of it, as of what follows.
+    truth, mask : (h, w) uint8
+        Where the object is and where it was found: 0, 1 and, in the truth, 255 for void.
+    belief : (h, w) float32 array or None
+        The probability of the object, if the model has any.
+    bits : float or None
+        The mean entropy of a pixel of the whole image.
+    """
+
+    name: str
+    verdict: str
+    image: npt.NDArray[Any]
+    truth: npt.NDArray[np.uint8]
+    mask: npt.NDArray[np.uint8]
+    belief: npt.NDArray[np.float32] | None = None
+    bits: float | None = None
+
+
+def shown_of(
+    name: str,
+    image: npt.NDArray[Any],
+    truth: npt.NDArray[Any],
+    mask: npt.NDArray[Any],
+    belief: npt.NDArray[Any] | None = None,
+    label: int = 1,
+) -> Shown:
+    """Give an image as a page shows it: one label, the object, against the rest.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, 3) array
+    truth, mask : (h, w) labels
+        True ones, with 255 for void, and predicted ones.
+    belief : (h, w, L) array, optional
+        Probabilities.
+    label : int, default 1
+        The object.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutlearn.report.page import shown_of
+    >>> truth, mask = np.array([[0, 2, 255]]), np.array([[2, 2, 1]])
+    >>> seen = shown_of("a", np.zeros((1, 3)), truth, mask, label=2)
+    >>> seen.truth.tolist(), seen.mask.tolist(), seen.verdict
+    ([[0, 1, 255]], [[1, 1, 0]], 'IoU 50.0%, area 2 of 1 pixels, 33% not annotated (grey)')
+    """
+    right = np.where(truth == VOID, VOID, truth == label).astype(np.uint8)
+    found = (mask == label).astype(np.uint8)
+    step, bits = stride_of(truth.shape), None
+    # Copies, so that the whole arrays are let go.
+    seen, *small = (array[::step, ::step].copy() for array in (image, right, found))
+    if belief is not None:
+        p = belief[..., label].astype(np.float32)
+        bits = float(entropy(np.stack([1 - p, p], axis=-1)).mean())
+        belief = p[::step, ::step].copy()
+    return Shown(name, _verdict(right, found), seen, small[0], small[1], belief, bits)
+
+
+def _verdict(truth: npt.NDArray[np.uint8], mask: npt.NDArray[np.uint8]) -> str:
+    table = confusion(truth, mask)
+    true, found = table.area()
+    void = float((truth == VOID).mean())
+    grey = f", {void:.0%} not annotated (grey)" if void else ""
+    return f"IoU {table.iou():.1%}, area {found} of {true} pixels{grey}"
+
+
+class _Kept(NamedTuple):
+    iou: float
+    number: int
+    shown: Shown
+
+
+class Gallery:
+    """Images as they come; at the end some of them, from the worst to the best.
+
+    Up to `MOST_KEPT` images all are there to choose from; of more, every second, fourth, .. one.
+    """
+
+    def __init__(self) -> None:
+        self.kept: list[_Kept] = []
+        self._seen, self._step = 0, 1
+
+    def add(self, iou: float, make: Callable[[], Shown]) -> None:
+        """Add an image by its IoU, nan if it has none; it is made only if it is kept."""
+        if math.isnan(iou):
+            return
+        number = self._seen
+        self._seen += 1
+        ends = [self.kept[0].iou, self.kept[-1].iou] if self.kept else [math.inf, -math.inf]
+        if number % self._step and ends[0] <= iou <= ends[1]:
+            return
+        self.kept.append(_Kept(iou, number, make()))
+        self.kept.sort(key=lambda one: one[:2])
+        while sum(one.number % self._step == 0 for one in self.kept) > MOST_KEPT:
+            self._step *= 2
+        self.kept[1:-1] = [one for one in self.kept[1:-1] if one.number % self._step == 0]
+
+    def shown(self) -> list[Shown]:
+        """Give the worst, the best, and even steps of rank between them."""
+        n = len(self.kept)
+        steps = np.linspace(0, n - 1, min(MOST_SHOWN, n)).round().astype(int)
+        return [self.kept[k].shown for k in steps]
