@@ -117,7 +117,7 @@ def test_fit_returns_self_and_leaves_parameters_alone(model):
     after = model.get_params()
     assert {name: after[name] for name in before} == before
     if isinstance(getattr(model, "features", None), Featurizer):
-        assert model.features._fitted is None
+        assert not hasattr(model.features, "fitted_")
 
 
 def test_fitted_attributes(fitted):
@@ -337,3 +337,14 @@ def test_every_model_but_unordered_has_probabilities_and_decisions(fitted):
     assert (value <= interval[:, 1]).all()
     with pytest.raises(cl.InputError, match="decision: 'best' found"):
         fitted.predict(IMAGES, decision="best")
+
+
+def test_a_search_over_settings_of_the_features():
+    model = cl.Segmenter(features=Featurizer("linear"), C=10.0, calibration=None, n_jobs=1)
+    search = GridSearchCV(model, {"features__position": [True, False]}, cv=KFold(2))
+    search.fit(IMAGES[TRAIN], MASKS[TRAIN])
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    chosen = search.best_params_["features__position"]
+    found = search.best_estimator_
+    assert (found.features.position, "row" in found.featurizer_.node_names_) == (chosen, chosen)
+    assert model.features.position == "auto"

@@ -156,11 +156,10 @@ def training_features(
         mark = _fingerprint(samples, masks, featurizer, groups)
         if file.exists():
             return _restore(file, mark, featurizer)
-    extra = None
     if any(sample.extra is not None for sample in samples):
-        extra = [_needed_extra(sample, i) for i, sample in enumerate(samples)]
-    pictures = [sample.image for sample in samples]
-    nodes = featurizer.fit(pictures, masks, extra, groups, progress)
+        for i, sample in enumerate(samples):
+            _need_extra(sample, i)
+    nodes = featurizer.fit_transform(samples, masks, groups, progress=progress)
     if file is not None:
         arrays, described = featurizer.to_arrays()
         whole: dict[str, NDArray[Any]] = {f"fitted.{name}": a for name, a in arrays.items()}
@@ -170,13 +169,12 @@ def training_features(
     return nodes
 
 
-def _needed_extra(sample: Sample, i: int) -> NDArray[np.float32]:
+def _need_extra(sample: Sample, i: int) -> None:
     if sample.extra is None:
         raise InputError(
             f"image {i}: no extra array found, though others have one; one each wanted. "
             "Give extra for all samples, or for none."
         )
-    return sample.extra
 
 
 def _restore(file: Path, mark: str, featurizer: Featurizer) -> list[NDArray[np.float32]]:
@@ -186,24 +184,14 @@ def _restore(file: Path, mark: str, featurizer: Featurizer) -> list[NDArray[np.f
     with restoring(file):
         made = Featurizer.from_arrays(fitted, values["described"], featurizer.n_jobs)
         nodes = [arrays[f"nodes.{i}"] for i in range(int(values["images"]))]
-    featurizer.__dict__.update(made.__dict__)
+    featurizer.fitted_ = made.fitted_
     return nodes
 
 
 def _fingerprint(
     samples: Sequence[Sample], masks: Sequence[Mask], featurizer: Featurizer, groups: Any
 ) -> str:
-    f = featurizer
-    settings: list[Any] = [
-        f.features,
-        f.kind,
-        f.position,
-        repr(f.recipe),
-        f.connectivity,
-        f.per_direction,
-        [list(family) for family in f.superpixels],
-    ]
-    settings += [f.random_state, None if groups is None else list(map(repr, groups))]
+    settings = [featurizer.settings(), None if groups is None else list(map(repr, groups))]
     seen = (a for s, mask in zip(samples, masks) for a in (s.image, s.extra, mask))
     return fingerprint(json.dumps(settings), seen)
 

@@ -29,7 +29,6 @@ from cutlearn.model.card import card_of
 from cutlearn.model.choose import Chosen, Plan, choose
 from cutlearn.model.kinds import KINDS, Kind, Mask
 from cutlearn.model.parameters import check_parameters, fresh_featurizer, kind_of
-from cutlearn.model.predict import problem_of
 from cutlearn.model.prepare import (
     Shown,
     checkpoint_folder,
@@ -217,7 +216,7 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         regions = kind.envelope is not None
         with Workers(threads) as workers:
             return workers.map(
-                lambda pair: problem_of(pair[0], featurizer, pair[1], kind.edges, regions),
+                lambda pair: featurizer.problem(*pair, kind.edges, regions),
                 list(zip(samples, nodes)),
             )
 
@@ -240,7 +239,7 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
 
     def _problem(self, sample: Sample) -> Problem:
         kind = self._kind
-        return problem_of(sample, self.featurizer_, None, kind.edges, kind.envelope is not None)
+        return self.featurizer_.problem(sample, None, kind.edges, kind.envelope is not None)
 
     def _mask(self, sample: Sample) -> Mask:
         return self._kind.mask(self._problem(sample), self.w_)
