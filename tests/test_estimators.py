@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 import cutlearn as cl
 import cutlearn.metrics
+from cutlearn.features import featurizer
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images import Sample
@@ -348,3 +349,19 @@ def test_a_search_over_settings_of_the_features():
     found = search.best_estimator_
     assert (found.features.position, "row" in found.featurizer_.node_names_) == (chosen, chosen)
     assert model.features.position == "auto"
+
+
+def test_a_search_over_C_grows_trees_once_a_fold(tmp_path, monkeypatch):
+    seen = []
+    plain = featurizer.fit_questions
+    monkeypatch.setattr(
+        featurizer, "fit_questions", lambda *given: seen.append(len(given[0])) or plain(*given)
+    )
+    scores = []
+    for memory in (None, tmp_path):
+        features = Featurizer(recipe=SMALL, memory=memory)
+        model = cl.Segmenter(features=features, calibration=None, tol=0.1, n_jobs=1)
+        search = GridSearchCV(model, {"C": [1.0, 10.0, 100.0]}, cv=KFold(2), refit=False)
+        scores.append(search.fit(IMAGES[TRAIN], MASKS[TRAIN]).cv_results_["mean_test_score"])
+    assert seen == [2] * (2 * 3) + [2] * 2
+    assert np.array_equal(*scores)

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.errors import InputError
+from cutlearn.features import boosted
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.windows import window_means
@@ -191,9 +192,32 @@ def test_it_is_an_estimator_of_scikit_learn():
 @pytest.mark.parametrize("name", sorted(set(Featurizer().get_params())))
 def test_parameters_are_refused_in_fit_and_not_before(name):
     images, masks = world(2)
-    f = Featurizer("linear").set_params(**{name: "odd"})
-    with pytest.raises(InputError, match="odd"):
+    f = Featurizer("linear").set_params(**{name: 3.5})
+    with pytest.raises(InputError, match=r"3\.5"):
         f.fit(images, masks)
+
+
+def test_a_memory_gives_back_what_was_learned(tmp_path, monkeypatch):
+    images, masks = world(4)
+    grown = []
+    plain = boosted.grow
+    monkeypatch.setattr(boosted, "grow", lambda *args: grown.append(1) or plain(*args))
+    f = Featurizer(recipe=SMALL, n_jobs=1, memory=tmp_path / "new" / "folder")
+    nodes = f.fit_transform(images, masks)
+    once = len(grown)
+    twin = clone(f)
+    assert same(nodes, twin.fit_transform(images, masks))
+    assert same(f.transform(images), twin.transform(images))
+    assert len(grown) == once > 0
+    twin.set_params(random_state=1).fit(images, masks)
+    assert len(grown) == 2 * once
+    twin.set_params(random_state=None).fit(images, masks, groups=list("abab"))
+    assert len(grown) == 3 * once
+    twin.fit(images, [mask.T.reshape(mask.shape) for mask in masks])
+    assert len(grown) == 4 * once
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="a folder was wanted"):
+        f.set_params(memory=tmp_path / "file").fit(images, masks)
 
 
 def test_a_problem_has_the_features_and_what_a_person_settled():

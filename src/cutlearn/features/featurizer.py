@@ -5,9 +5,11 @@ in [0, 1] (`edges`), superpixels (`regions`), and all of them together as a `Pro
 its settings, for files and for checkpoints, is `settings()`.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from cutlearn.checks import instance, listed, one_of, whole_number
+from cutlearn.checks import instance, listed, one_of, path_of, whole_number
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.boosted import (
     Answers,
@@ -28,7 +30,8 @@ from cutlearn.features.boosted import (
 from cutlearn.features.describe import KINDS, Bank, is_grey
 from cutlearn.features.edges import edge_features, edge_names
 from cutlearn.features.filters import Float32
-from cutlearn.features.inputs import read_image, read_training
+from cutlearn.features.inputs import Pair, read_image, read_training
+from cutlearn.features.kept import load_features, mark_of, save_features
 from cutlearn.features.nodes import Fitted, bank_from_plain, columns, moments, standardise
 from cutlearn.features.problem import Problem
 from cutlearn.features.regions import SIZE, checked_families, superpixels
@@ -71,7 +74,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "superpixels": lambda value: [list(family) for family in checked_families(value)],
 }
 # Parameters that change no feature.
-FREE = ("n_jobs",)
+FREE = ("n_jobs", "memory")
 
 
 class Featurizer(BaseEstimator):  # type: ignore[misc]
@@ -97,9 +100,15 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         Threads; None or -1: all usable cores. Results do not depend on it.
     superpixels : sequence of (kind, size)
         Families of regions for envelopes: kind "slic" or "felzenszwalb", size in pixels.
+    memory : folder, optional
+        Keeps the features of training images, in a file of their size for each set of images: a
+        fit on the same images, masks and groups with the same settings takes them from there. A
+        search over C then grows trees once a fold. Made when missing; remove it when you are done.
 
     Attributes
     ----------
+    fitted_ : Fitted
+        All that was learned.
     bank_ : Bank
         The chosen recipe of the bank.
     node_names_, edge_names_, region_names_ : list of str
@@ -117,6 +126,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         random_state: int | None = None,
         n_jobs: int | None = None,
         superpixels: Sequence[tuple[str, float]] = (("slic", SIZE),),
+        memory: str | os.PathLike[str] | None = None,
     ) -> None:
         self.features = features
         self.kind = kind
@@ -127,6 +137,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.superpixels = superpixels
+        self.memory = memory
 
     # -- fitting ---------------------------------------------------------------------------
 
@@ -148,6 +159,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         masks: Sequence[npt.NDArray[Any]],
         groups: Sequence[Any] | None = None,
         *,
+        checkpoint: Path | None = None,
         progress: Progress | None = None,
     ) -> list[Float32]:
         """Learn from images and masks; return the training images' node features, out of fold.
@@ -163,6 +175,8 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         groups : n hashables, optional
             Images of one group (slices of a stack, frames of a film) are kept in one fold. None:
             pictures that are nearly the same are found and grouped.
+        checkpoint : path of a file, optional
+            Kept there, and taken from there if the file exists; that of other images is refused.
         progress : callable (done, total, what), optional
 
         Returns
@@ -171,9 +185,27 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             The logits come from trees that never saw the image or its group: what a model may be
             trained on. `transform` gives other ones, of trees that saw all training images.
         """
-        self.settings()
-        mode, threads = self._mode(), _threads(self.n_jobs)
+        settings = self.settings()
         pairs, labels = read_training(images, masks)
+        if checkpoint is None and self.memory is None:
+            return self._learn(pairs, labels, groups, progress)
+        mark = mark_of(settings, groups, pairs, labels)
+        file = checkpoint or _folder(self.memory) / f"features-{mark}.safetensors"
+        if file.exists():
+            return load_features(file, mark, self)
+        nodes = self._learn(pairs, labels, groups, progress)
+        save_features(file, mark, self, nodes)
+        return nodes
+
+    def _learn(
+        self,
+        pairs: Sequence[Pair],
+        labels: Sequence[npt.NDArray[np.uint8]],
+        groups: Sequence[Any] | None,
+        progress: Progress | None,
+    ) -> list[Float32]:
+        """Fit on checked images; give their out-of-fold node features."""
+        mode, threads = self._mode(), _threads(self.n_jobs)
         pictures = [image for image, _ in pairs]
         bank = Bank.choose(pictures, self.kind, self.position)
         boosted: tuple[Boosted, ...] = ()
@@ -344,6 +376,14 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "fitted_"):
             raise NotFittedError("This Featurizer is not fitted yet. Call fit first.")
         return self.fitted_
+
+
+def _folder(memory: Any) -> Path:
+    folder = path_of("memory", memory)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"memory: {folder} is a file; a folder was wanted. Name another.")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _threads(n_jobs: int | None) -> int:

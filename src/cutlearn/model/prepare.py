@@ -5,7 +5,6 @@ for checkpoints the features are kept there under a fingerprint of all that they
 a run that goes on does not compute them again, and a run on other data is refused.
 """
 
-import json
 import os
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
@@ -21,18 +20,10 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID
 from cutlearn.images.sample import Sample, as_sample
 from cutlearn.learn.steps import Step
-from cutlearn.run.checkpoint import (
-    fingerprint,
-    load_checkpoint,
-    refuse_other,
-    restoring,
-    save_checkpoint,
-)
 from cutlearn.run.progress import Progress, begins
 
 Mask = NDArray[np.uint8]
 Told = Callable[[int, int, str], None]
-KIND = "features"
 # Parts of the images that are held out in turn.
 PARTS = 2
 
@@ -150,23 +141,11 @@ def training_features(
     -------
     list of (h * w, F) float32
     """
-    file = None if folder is None else folder / "features.safetensors"
-    mark = ""
-    if file is not None:
-        mark = _fingerprint(samples, masks, featurizer, groups)
-        if file.exists():
-            return _restore(file, mark, featurizer)
     if any(sample.extra is not None for sample in samples):
         for i, sample in enumerate(samples):
             _need_extra(sample, i)
-    nodes = featurizer.fit_transform(samples, masks, groups, progress=progress)
-    if file is not None:
-        arrays, described = featurizer.to_arrays()
-        whole: dict[str, NDArray[Any]] = {f"fitted.{name}": a for name, a in arrays.items()}
-        whole |= {f"nodes.{i}": a for i, a in enumerate(nodes)}
-        values = {"mark": mark, "described": described, "images": len(nodes)}
-        save_checkpoint(file, KIND, values, whole)
-    return nodes
+    file = None if folder is None else folder / "features.safetensors"
+    return featurizer.fit_transform(samples, masks, groups, checkpoint=file, progress=progress)
 
 
 def _need_extra(sample: Sample, i: int) -> None:
@@ -175,25 +154,6 @@ def _need_extra(sample: Sample, i: int) -> None:
             f"image {i}: no extra array found, though others have one; one each wanted. "
             "Give extra for all samples, or for none."
         )
-
-
-def _restore(file: Path, mark: str, featurizer: Featurizer) -> list[NDArray[np.float32]]:
-    values, arrays = load_checkpoint(file, KIND)
-    refuse_other(file, values.get("mark"), mark, "the features of other images")
-    fitted = {n.removeprefix("fitted."): a for n, a in arrays.items() if n.startswith("fitted.")}
-    with restoring(file):
-        made = Featurizer.from_arrays(fitted, values["described"], featurizer.n_jobs)
-        nodes = [arrays[f"nodes.{i}"] for i in range(int(values["images"]))]
-    featurizer.fitted_ = made.fitted_
-    return nodes
-
-
-def _fingerprint(
-    samples: Sequence[Sample], masks: Sequence[Mask], featurizer: Featurizer, groups: Any
-) -> str:
-    settings = [featurizer.settings(), None if groups is None else list(map(repr, groups))]
-    seen = (a for s, mask in zip(samples, masks) for a in (s.image, s.extra, mask))
-    return fingerprint(json.dumps(settings), seen)
 
 
 class Shown:
