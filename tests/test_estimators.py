@@ -365,3 +365,19 @@ def test_a_search_over_C_grows_trees_once_a_fold(tmp_path, monkeypatch):
         scores.append(search.fit(IMAGES[TRAIN], MASKS[TRAIN]).cv_results_["mean_test_score"])
     assert seen == [2] * (2 * 3) + [2] * 2
     assert np.array_equal(*scores)
+
+
+@pytest.mark.parametrize("name", ["auto C", "boltzmann"])
+def test_nearly_equal_images_are_held_out_together(name):
+    noise = np.random.default_rng(0).normal(0, 1e-3, IMAGES[0].shape)
+    near = [np.clip(image + noise, 0, 1).astype(np.float32) for image in IMAGES[:3]]
+    images = [image for pair in zip(IMAGES, near) for image in pair]
+    masks = [mask for mask in MASKS[:3] for _ in range(2)]
+    found, given, alone = (
+        ESTIMATORS[name]().set_params(calibration="temperature").fit(images, masks, groups)
+        for groups in (None, list("aabbcc"), list("abcdef"))
+    )
+    assert [m.calibration_.n_groups for m in (found, given, alone)] == [3, 3, 6]
+    new = IMAGES[3:]
+    assert same(found.predict_proba(new), given.predict_proba(new))
+    assert not same(found.predict_proba(new), alone.predict_proba(new))

@@ -35,7 +35,7 @@ def test_out_of_fold_logits_know_nothing_of_random_labels(stages, copies):
         trees=15, rate=0.3, rows=2400, folds=2, min_leaf=5, share=1.0, stages=stages, copies=copies
     )
     bank = Bank("microscopy", True)
-    model, maps = fit_boosted(images, masks, [None] * 6, bank, recipe)
+    model, maps = fit_boosted(images, masks, [None] * 6, bank, recipe, range(6))
     leaked = [model.logits(image)[-1] for image in images]
     assert separation(leaked, masks) > 0.65, "in-sample logits do know them, so the test can fail"
     assert 0.43 < separation([m[-1] for m in maps], masks) < 0.57
@@ -43,7 +43,7 @@ def test_out_of_fold_logits_know_nothing_of_random_labels(stages, copies):
 
 def test_learns_what_is_there():
     images, masks = world(6, (24, 30))
-    model, maps = fit_boosted(images, masks, [None] * 6, Bank("photograph", False), SMALL)
+    model, maps = fit_boosted(images, masks, [None] * 6, Bank("photograph", False), SMALL, range(6))
     assert separation([m[-1] for m in maps], masks) > 0.8
     fresh, truth = world(3, (24, 30), seed=9)
     assert separation([model.logits(i)[-1] for i in fresh], truth) > 0.8
@@ -54,12 +54,12 @@ def test_every_question_has_trees_of_its_own():
     images, masks = world(4, (20, 24))
     bank, seen = Bank("photograph", False), []
     both = [np.stack([m, 1 - m], axis=-1) for m in masks]
-    models, maps = fit_questions(images, both, [None] * 4, bank, SMALL,
+    models, maps = fit_questions(images, both, [None] * 4, bank, SMALL, range(4),
                                  progress=lambda *told: seen.append(told))  # fmt: skip
     assert [told[:2] for told in seen] == [(k, len(seen)) for k in range(1, len(seen) + 1)]
     for t, flip in enumerate((False, True)):
         one = [1 - m if flip else m for m in masks]
-        model, alone = fit_boosted(images, one, [None] * 4, bank, SMALL)
+        model, alone = fit_boosted(images, one, [None] * 4, bank, SMALL, range(4))
         for i, logits in enumerate(alone):
             assert all(map(np.array_equal, maps[i][t], logits))
         assert all(map(np.array_equal, models[t].logits(images[0]), model.logits(images[0])))
@@ -108,7 +108,9 @@ def test_an_interrupt_ends_the_fit():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit_boosted(images, masks, [None] * 4, Bank("photograph", True), SMALL, progress=progress)
+        fit_boosted(
+            images, masks, [None] * 4, Bank("photograph", True), SMALL, range(4), progress=progress
+        )
 
 
 @pytest.mark.parametrize("shape", [(31, 45), (1, 1), (2, 5)])
@@ -116,7 +118,7 @@ def test_scale_gives_logits_of_the_full_shape(shape):
     images, masks = world(3, (48, 60), color=False)
     images[2], masks[2] = images[2][: shape[0], : shape[1]], masks[2][: shape[0], : shape[1]]
     bank = Bank("microscopy", False, scale=3)
-    model, maps = fit_boosted(images, masks, [None] * 3, bank, SMALL)
+    model, maps = fit_boosted(images, masks, [None] * 3, bank, SMALL, range(3))
     assert [m[-1].shape for m in maps] == [(48, 60), (48, 60), shape]
     assert model.logits(images[2])[0].shape == shape
     assert separation([model.logits(i)[-1] for i in images[:2]], masks[:2]) > 0.8

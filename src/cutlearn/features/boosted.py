@@ -129,7 +129,7 @@ def fit_questions(
     extras: Sequence[Float32 | None],
     bank: Bank,
     recipe: Recipe,
-    groups: Sequence[Any] | None = None,
+    groups: Sequence[Any],
     seed: int = 0,
     n_jobs: int = 1,
     progress: Progress | None = None,
@@ -203,7 +203,7 @@ def fit_boosted(
     extras: Sequence[Float32 | None],
     bank: Bank,
     recipe: Recipe,
-    groups: Sequence[Any] | None = None,
+    groups: Sequence[Any],
     seed: int = 0,
     n_jobs: int = 1,
     progress: Progress | None = None,
@@ -215,8 +215,7 @@ def fit_boosted(
     images : n images, (h, w, 3) or (h, w) float32
     masks : n arrays (h, w) uint8 of 0, 1 and 255 (void: excluded)
     extras : n arrays (h, w, e) float32, or None each
-    groups : n hashables; images of one group (slices of a stack) share a fold. None: pictures
-        that are nearly the same are found (`folds`)
+    groups : n hashables; images of one group (slices of a stack) share a fold
     seed : int
         All draws depend on it and on the position of an image, never on threads.
 
@@ -224,7 +223,7 @@ def fit_boosted(
     -------
     Boosted, list of [stage 1 (h, w) float32, stage 2 ...]
     """
-    fold = make_folds(images, groups, recipe.folds, seed)
+    fold = make_folds(groups, recipe.folds, seed)
     shapes = [(m.shape[0], m.shape[1]) for m in masks]
     items = make_items(
         [shrink(image, bank.scale) for image in images],

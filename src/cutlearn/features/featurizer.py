@@ -30,6 +30,7 @@ from cutlearn.features.boosted import (
 from cutlearn.features.describe import KINDS, Bank, is_grey
 from cutlearn.features.edges import edge_features, edge_names
 from cutlearn.features.filters import Float32
+from cutlearn.features.folds import find_groups
 from cutlearn.features.inputs import Pair, read_image, read_training
 from cutlearn.features.kept import load_features, mark_of, save_features
 from cutlearn.features.nodes import Fitted, bank_from_plain, columns, moments, standardise
@@ -187,13 +188,14 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         """
         settings = self.settings()
         pairs, labels = read_training(images, masks)
+        together = find_groups([image for image, _ in pairs], groups)
         if checkpoint is None and self.memory is None:
-            return self._learn(pairs, labels, groups, progress)
-        mark = mark_of(settings, groups, pairs, labels)
+            return self._learn(pairs, labels, together, progress)
+        mark = mark_of(settings, together, pairs, labels)
         file = checkpoint or _folder(self.memory) / f"features-{mark}.safetensors"
         if file.exists():
             return load_features(file, mark, self)
-        nodes = self._learn(pairs, labels, groups, progress)
+        nodes = self._learn(pairs, labels, together, progress)
         save_features(file, mark, self, nodes)
         return nodes
 
@@ -201,7 +203,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         self,
         pairs: Sequence[Pair],
         labels: Sequence[npt.NDArray[np.uint8]],
-        groups: Sequence[Any] | None,
+        groups: Sequence[int],
         progress: Progress | None,
     ) -> list[Float32]:
         """Fit on checked images; give their out-of-fold node features."""

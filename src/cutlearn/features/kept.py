@@ -30,12 +30,12 @@ KIND = "features"
 
 def mark_of(
     settings: dict[str, Any],
-    groups: Sequence[Any] | None,
+    groups: Sequence[int],
     pairs: Sequence[Pair],
     labels: Sequence[NDArray[np.uint8]],
 ) -> str:
     """Give another name for other settings, groups, images, extra arrays or masks."""
-    told = json.dumps([settings, None if groups is None else list(map(repr, groups))])
+    told = json.dumps([settings, list(groups)])
     return fingerprint(told, (a for pair, mask in zip(pairs, labels) for a in (*pair, mask)))
 
 

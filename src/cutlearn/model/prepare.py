@@ -6,7 +6,7 @@ a run that goes on does not compute them again, and a run on other data is refus
 """
 
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.checks import as_array, listed, path_of
+from cutlearn.checks import as_array, path_of
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID
@@ -24,8 +24,6 @@ from cutlearn.run.progress import Progress, begins
 
 Mask = NDArray[np.uint8]
 Told = Callable[[int, int, str], None]
-# Parts of the images that are held out in turn.
-PARTS = 2
 
 
 def read_samples(images: Any) -> list[Sample]:
@@ -45,21 +43,15 @@ def read_samples(images: Any) -> list[Sample]:
     return samples
 
 
-def read_training(
-    images: Any, masks: Any, groups: Any, most_labels: int = 2
-) -> tuple[list[Sample], list[Mask]]:
-    """Check images, their masks and groups; give samples and uint8 masks of labels and 255."""
+def read_training(images: Any, masks: Any, most_labels: int = 2) -> tuple[list[Sample], list[Mask]]:
+    """Check images and their masks; give samples and uint8 masks of labels and 255."""
     samples = read_samples(images)
     given = _listed("masks", masks)
-    shared = given if groups is None else listed("groups", groups)
-    if groups is not None and not all(isinstance(name, Hashable) for name in shared):
-        raise InputError("groups: lists or arrays found; a word or number for each image wanted.")
-    for name, found in (("masks", given), ("groups", shared)):
-        if len(found) != len(samples):
-            raise InputError(
-                f"{name}: {len(found)} found for {len(samples)} images; one for each wanted. "
-                "Give them in the order of the images."
-            )
+    if len(given) != len(samples):
+        raise InputError(
+            f"masks: {len(given)} found for {len(samples)} images; one for each wanted. "
+            "Give them in the order of the images."
+        )
     truth: list[Mask] = []
     wrong: list[str] = []
     for i, (sample, mask) in enumerate(zip(samples, given)):
@@ -190,14 +182,3 @@ class Shown:
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
-
-
-def held_out_parts(n: int, groups: Sequence[Any] | None) -> list[list[int]]:
-    """Images to hold out together, every image once."""
-    names = list(range(n)) if groups is None else list(groups)
-    number = {name: k for k, name in enumerate(dict.fromkeys(names))}
-    count = min(PARTS, len(number))
-    parts: list[list[int]] = [[] for _ in range(count)]
-    for i, name in enumerate(names):
-        parts[number[name] % count].append(i)
-    return parts

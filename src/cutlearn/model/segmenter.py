@@ -165,7 +165,8 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         images : n images or samples, as for `as_image` and `Sample`
         masks : n arrays (h, w) of labels and 255 (void)
         groups : n hashables, optional
-            Images of one group (neighbouring slices) are never on both sides of a comparison.
+            Images of one group (neighbouring slices) are never on both sides of a comparison: for
+            features, C, bias and calibration alike. None: nearly equal images are found.
         checkpoint : folder, optional
             Made when missing; features and every step are kept there, and the same call goes on
             where it was interrupted, with the same result.
@@ -178,21 +179,24 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         if isinstance(self.loss, Described):
             self.loss.refuse()
         threads = self._threads()
-        samples, truth = self._read_training(images, masks, groups, KINDS[self.labels].most)
+        most = KINDS[self.labels].most
+        samples, truth, together = self._read_training(images, masks, groups, most)
         kind = kind_of(self, max(2, 1 + max(int(mask[mask != VOID].max()) for mask in truth)))
         featurizer = fresh_featurizer(self, threads)
         folder = checkpoint_folder(checkpoint)
         try:
             with Shown(self.verbose, progress, callback) as shown:
                 seen = [kind.questions(mask) for mask in truth]
-                nodes = training_features(samples, seen, featurizer, groups, folder, shown.progress)
+                nodes = training_features(
+                    samples, seen, featurizer, together, folder, shown.progress
+                )
                 problems = self._problems(samples, nodes, featurizer, kind, threads)
                 plan = Plan(
                     self.loss, self.learner, self.C, float(self.tol), threads, folder,
                     shown.callback, kind, self.calibration,
                     ("logistic",) if self.learner == "likelihood" else (),
                 )  # fmt: skip
-                chosen = choose(problems, truth, plan, groups)
+                chosen = choose(problems, truth, plan, together)
             # A copy takes what was learned, so that an interrupt leaves this one as it was.
             made = copy.copy(self)
             made._keep(featurizer, chosen, kind)
