@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.errors import InputError
-from cutlearn.features import boosted
+from cutlearn.features import grow
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.windows import window_means
@@ -200,8 +200,8 @@ def test_parameters_are_refused_in_fit_and_not_before(name):
 def test_a_memory_gives_back_what_was_learned(tmp_path, monkeypatch):
     images, masks = world(4)
     grown = []
-    plain = boosted.grow
-    monkeypatch.setattr(boosted, "grow", lambda *args: grown.append(1) or plain(*args))
+    plain = grow.grow
+    monkeypatch.setattr(grow, "grow", lambda *args: grown.append(1) or plain(*args))
     f = Featurizer(recipe=SMALL, n_jobs=1, memory=tmp_path / "new" / "folder")
     nodes = f.fit_transform(images, masks)
     once = len(grown)

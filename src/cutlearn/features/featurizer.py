@@ -19,18 +19,12 @@ from sklearn.exceptions import NotFittedError
 
 from cutlearn.checks import instance, listed, one_of, path_of, whole_number
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.boosted import (
-    Answers,
-    Boosted,
-    Progress,
-    Recipe,
-    default_recipe,
-    fit_questions,
-)
-from cutlearn.features.describe import KINDS, Bank, is_grey
+from cutlearn.features.boosted import Answers, Boosted, Recipe, default_recipe
+from cutlearn.features.describe import KINDS, Bank, Picture, is_grey
 from cutlearn.features.edges import edge_features, edge_names
 from cutlearn.features.filters import Float32
 from cutlearn.features.folds import find_groups
+from cutlearn.features.grow import Progress, fit_questions
 from cutlearn.features.inputs import Pair, read_image, read_training
 from cutlearn.features.kept import load_features, mark_of, save_features
 from cutlearn.features.nodes import Fitted, bank_from_plain, columns, moments, standardise
@@ -218,10 +212,13 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
                 self.recipe or default_recipe(bank), groups, self._seed(), threads, progress,
             )  # fmt: skip
         n_extra = 0 if pairs[0][1] is None else pairs[0][1].shape[2]
+
+        def described(i: int) -> tuple[Float32, list[str]]:
+            image, extra = pairs[i]
+            return columns(mode, bank, maps[i], Picture(image), extra)
+
         with ThreadPoolExecutor(threads) as pool:
-            made = list(
-                pool.map(lambda i: columns(mode, bank, maps[i], *pairs[i]), range(len(pairs)))
-            )
+            made = list(pool.map(described, range(len(pairs))))
         rows, names = [m[0] for m in made], made[0][1]
         mean, scale = moments(rows, [label[..., 0] for label in labels])
         rows = [standardise(r, mean, scale) for r in rows]

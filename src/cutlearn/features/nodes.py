@@ -15,7 +15,7 @@ import numpy.typing as npt
 from cutlearn.checks import whole_number
 from cutlearn.errors import InputError
 from cutlearn.features.boosted import Answers, Boosted, answer, read_questions
-from cutlearn.features.describe import Bank, Image
+from cutlearn.features.describe import Bank, Image, Picture
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import VOID
 
@@ -43,8 +43,9 @@ class Fitted:
                 f"image: {found} extra channels found; the {self.n_extra} of the training images "
                 "were wanted. Bring the same arrays as in fit."
             )
-        maps = answer(self.boosted, image, extra)
-        rows, _ = columns(mode, self.bank, maps, image, extra)
+        picture = Picture(image)
+        maps = answer(self.boosted, picture, extra)
+        rows, _ = columns(mode, self.bank, maps, picture, extra)
         return standardise(rows, self.mean, self.scale)
 
     def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
@@ -99,15 +100,14 @@ def bank_from_plain(plain: dict[str, Any]) -> Bank:
 
 
 def columns(
-    mode: str, bank: Bank, maps: Answers, image: Image, extra: Float32 | None
+    mode: str, bank: Bank, maps: Answers, picture: Picture, extra: Float32 | None
 ) -> tuple[Float32, list[str]]:
     """Node features of one image before standardising, (n, F) float32, and names.
 
     The logits come first, question by question and newest first, after the constant;
     `Featurizer.logit` relies on it.
     """
-    h, w = image.shape[:2]
-    planes = [np.ones((1, h, w), np.float32)]
+    planes = [np.ones((1, *picture.shape), np.float32)]
     names = ["bias"]
     if mode == "boosted":
         for t, logits in enumerate(maps):
@@ -115,7 +115,7 @@ def columns(
             of = f" of {t}" if len(maps) > 1 else ""
             names += [f"logit{k}{of}" for k in range(len(logits), 0, -1)]
     if mode != "given":
-        channels, titles = bank.raw(image) if mode == "boosted" else bank.linear(image)
+        channels, titles = bank.raw(picture) if mode == "boosted" else bank.linear(picture)
         planes.append(channels)
         names += titles
     elif extra is None:
