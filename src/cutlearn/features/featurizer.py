@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from cutlearn.checks import instance, listed, one_of, path_of, whole_number
+from cutlearn.checks import instance, listed, one_of, whole_number
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.boosted import Answers, Boosted, Recipe, default_recipe
 from cutlearn.features.describe import KINDS, Bank, Picture, is_grey
@@ -26,15 +26,23 @@ from cutlearn.features.filters import Float32
 from cutlearn.features.folds import find_groups
 from cutlearn.features.grow import Progress, fit_questions
 from cutlearn.features.inputs import Pair, read_image, read_training
-from cutlearn.features.kept import load_features, mark_of, save_features
-from cutlearn.features.nodes import Fitted, bank_from_plain, columns, moments, standardise
+from cutlearn.features.kept import load_features, mark_of, memory_file, save_features
+from cutlearn.features.nodes import (
+    OWN,
+    Fitted,
+    bank_from_plain,
+    checked_channels,
+    columns,
+    moments,
+    standardise,
+)
 from cutlearn.features.problem import Problem
 from cutlearn.features.regions import SIZE, checked_families, superpixels
 from cutlearn.features.windows import window_means
 from cutlearn.images.sample import Sample, as_sample
 from cutlearn.run.workers import thread_count
 
-MODES = ("boosted", "linear", "given")
+MODES = tuple(OWN)
 FORMAT = 1
 
 
@@ -67,6 +75,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "per_direction": _choice("per_direction", True, False),
     "random_state": _checked_seed,
     "superpixels": lambda value: [list(family) for family in checked_families(value)],
+    "channels": checked_channels,
 }
 # Parameters that change no feature.
 FREE = ("n_jobs", "memory")
@@ -99,6 +108,8 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         Keeps the features of training images, in a file of their size for each set of images: a
         fit on the same images, masks and groups with the same settings takes them from there. A
         search over C then grows trees once a fold. Made when missing; remove it when you are done.
+    channels : sequence of str
+        Further node features, by their names in `cutlearn.features.nodes.CHANNELS`.
 
     Attributes
     ----------
@@ -122,6 +133,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         superpixels: Sequence[tuple[str, float]] = (("slic", SIZE),),
         memory: str | os.PathLike[str] | None = None,
+        channels: Sequence[str] = (),
     ) -> None:
         self.features = features
         self.kind = kind
@@ -133,6 +145,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.superpixels = superpixels
         self.memory = memory
+        self.channels = channels
 
     # -- fitting ---------------------------------------------------------------------------
 
@@ -186,7 +199,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         if checkpoint is None and self.memory is None:
             return self._learn(pairs, labels, together, progress)
         mark = mark_of(settings, together, pairs, labels)
-        file = checkpoint or _folder(self.memory) / f"features-{mark}.safetensors"
+        file = checkpoint or memory_file(self.memory, mark)
         if file.exists():
             return load_features(file, mark, self)
         nodes = self._learn(pairs, labels, together, progress)
@@ -215,7 +228,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
 
         def described(i: int) -> tuple[Float32, list[str]]:
             image, extra = pairs[i]
-            return columns(mode, bank, maps[i], Picture(image), extra)
+            return columns(mode, self.channels, bank, maps[i], Picture(image), extra)
 
         with ThreadPoolExecutor(threads) as pool:
             made = list(pool.map(described, range(len(pairs))))
@@ -235,7 +248,8 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     def node_features(self, image: Any, extra: npt.NDArray[Any] | None = None) -> Float32:
         """Node features of a new image, (h * w, F) float32."""
         fitted = self._need()
-        return fitted.node_features(self._mode(), *read_image(image, extra, "image"))
+        picture, given = read_image(image, extra, "image")
+        return fitted.node_features(self._mode(), self.channels, picture, given)
 
     def problem(
         self,
@@ -351,13 +365,13 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
                 )
             bank = bank_from_plain(described["bank"])
             recipe = Recipe(**described["recipe"])
-            # Older files tell kind and position with the bank only, and no families of regions.
+            # Older files tell kind and position with the bank only, no regions and no channels.
             older = {"kind": bank.kind, "position": bank.position, "superpixels": [("slic", SIZE)]}
-            told: dict[str, Any] = older | described | {"recipe": recipe}
+            told: dict[str, Any] = {"channels": []} | older | described | {"recipe": recipe}
             made = cls(**{name: told[name] for name in CHECKS}, n_jobs=n_jobs)
             made.settings()
             made.fitted_ = Fitted.of_arrays(arrays, described, bank, recipe.step)
-            made.fitted_.probe(made._mode())
+            made.fitted_.probe(made._mode(), made.channels)
         except InputError:
             raise
         except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -375,14 +389,6 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "fitted_"):
             raise NotFittedError("This Featurizer is not fitted yet. Call fit first.")
         return self.fitted_
-
-
-def _folder(memory: Any) -> Path:
-    folder = path_of("memory", memory)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"memory: {folder} is a file; a folder was wanted. Name another.")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def _threads(n_jobs: int | None) -> int:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.checks import path_of
+from cutlearn.errors import InputError
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import Pair
 from cutlearn.run.checkpoint import (
@@ -37,6 +39,15 @@ def mark_of(
     """Give another name for other settings, groups, images, extra arrays or masks."""
     told = json.dumps([settings, list(groups)])
     return fingerprint(told, (a for pair, mask in zip(pairs, labels) for a in (*pair, mask)))
+
+
+def memory_file(memory: Any, mark: str) -> Path:
+    """Give the file of a mark in the folder of a memory, which is made when missing."""
+    folder = path_of("memory", memory)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"memory: {folder} is a file; a folder was wanted. Name another.")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"features-{mark}.safetensors"
 
 
 def save_features(file: Path, mark: str, featurizer: "Featurizer", nodes: list[Float32]) -> None:

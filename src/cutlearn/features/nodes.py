@@ -5,20 +5,24 @@ channels, or a linear filter bank, and arrays that the user brings; all but the 
 standardised with the training images' mean and deviation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.checks import whole_number
+from cutlearn.checks import listed, one_of, whole_number
 from cutlearn.errors import InputError
 from cutlearn.features.boosted import Answers, Boosted, answer, read_questions
 from cutlearn.features.describe import Bank, Image, Picture
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import VOID
 
+# Channels of a picture: planes (c, h, w) float32 and c names. Any function with a name will do.
+Channel = Callable[[Bank, Picture], tuple[Float32, list[str]]]
+CHANNELS: dict[str, Channel] = {"raw": Bank.raw, "linear": Bank.linear}
+OWN = {"boosted": ("raw",), "linear": ("linear",), "given": ()}
 # A scale of 154 serves the largest image that can be solved. Names are short words.
 MOST_SCALE, MOST_NAME = 256, 200
 
@@ -35,7 +39,9 @@ class Fitted:
     scale: npt.NDArray[np.float64]
     centers: npt.NDArray[np.float64]
 
-    def node_features(self, mode: str, image: Image, extra: Float32 | None) -> Float32:
+    def node_features(
+        self, mode: str, channels: Sequence[str], image: Image, extra: Float32 | None
+    ) -> Float32:
         """Standardised node features of a new image, (h * w, F) float32."""
         found = 0 if extra is None else extra.shape[2]
         if found != self.n_extra:
@@ -45,7 +51,7 @@ class Fitted:
             )
         picture = Picture(image)
         maps = answer(self.boosted, picture, extra)
-        rows, _ = columns(mode, self.bank, maps, picture, extra)
+        rows, _ = columns(mode, channels, self.bank, maps, picture, extra)
         return standardise(rows, self.mean, self.scale)
 
     def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
@@ -85,11 +91,11 @@ class Fitted:
             centers,
         )
 
-    def probe(self, mode: str) -> None:
+    def probe(self, mode: str, channels: Sequence[str]) -> None:
         """Run on one pixel: every array's shape and every index is used, so damage shows."""
         pixel = np.zeros((1, 1, 3), np.float32)
         extra = np.zeros((1, 1, self.n_extra), np.float32) if self.n_extra else None
-        if self.node_features(mode, pixel, extra).shape[1] != len(self.names):
+        if self.node_features(mode, channels, pixel, extra).shape[1] != len(self.names):
             raise InputError("features: a damaged list of names found. Refit.")
 
 
@@ -99,8 +105,20 @@ def bank_from_plain(plain: dict[str, Any]) -> Bank:
     return Bank(str(plain["kind"]), bool(plain["position"]), scale)
 
 
+def checked_channels(names: Any) -> list[str]:
+    """Check names of channels."""
+    for name in listed("channels", names):
+        one_of("channels", name, CHANNELS, " Add it to CHANNELS of cutlearn.features.nodes.")
+    return list(names)
+
+
 def columns(
-    mode: str, bank: Bank, maps: Answers, picture: Picture, extra: Float32 | None
+    mode: str,
+    channels: Sequence[str],
+    bank: Bank,
+    maps: Answers,
+    picture: Picture,
+    extra: Float32 | None,
 ) -> tuple[Float32, list[str]]:
     """Node features of one image before standardising, (n, F) float32, and names.
 
@@ -114,14 +132,15 @@ def columns(
             planes += [np.clip(logit, -12, 12)[None] for logit in reversed(logits)]
             of = f" of {t}" if len(maps) > 1 else ""
             names += [f"logit{k}{of}" for k in range(len(logits), 0, -1)]
-    if mode != "given":
-        channels, titles = bank.raw(picture) if mode == "boosted" else bank.linear(picture)
-        planes.append(channels)
+    asked = [*OWN[mode], *channels]
+    for name in asked:
+        found, titles = CHANNELS[name](bank, picture)
+        planes.append(found)
         names += titles
-    elif extra is None:
+    if not asked and extra is None:
         raise InputError(
             "features: 'given' without extra arrays found; (h, w, channels) for each image wanted. "
-            "Pass extra=, or use features='auto'."
+            "Give samples with extra=, or use features='auto'."
         )
     if extra is not None:
         planes.append(np.moveaxis(extra, -1, 0))
