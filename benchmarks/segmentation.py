@@ -123,7 +123,7 @@ def logistic(train, test, seed):
     """Rival (a), thresholded at 0.5 and for IoU on the training images."""
     images, masks = [i for i, _ in train], [m for _, m in train]
     f = Featurizer("linear", n_jobs=2)
-    rows = f.fit(images, masks)
+    rows = f.fit_transform(images, masks)
     x, y = drawn(rows, masks, np.random.default_rng(seed))
     model = LogisticRegression(max_iter=1000).fit(x, y)
     threshold = best_threshold([model.decision_function(r) for r in rows], masks)

@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 import cutlearn as cl
 import cutlearn.metrics
+from cutlearn.features import featurizer
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images import Sample
@@ -117,7 +118,7 @@ def test_fit_returns_self_and_leaves_parameters_alone(model):
     after = model.get_params()
     assert {name: after[name] for name in before} == before
     if isinstance(getattr(model, "features", None), Featurizer):
-        assert model.features._fitted is None
+        assert not hasattr(model.features, "fitted_")
 
 
 def test_fitted_attributes(fitted):
@@ -337,3 +338,46 @@ def test_every_model_but_unordered_has_probabilities_and_decisions(fitted):
     assert (value <= interval[:, 1]).all()
     with pytest.raises(cl.InputError, match="decision: 'best' found"):
         fitted.predict(IMAGES, decision="best")
+
+
+def test_a_search_over_settings_of_the_features():
+    model = cl.Segmenter(features=Featurizer("linear"), C=10.0, calibration=None, n_jobs=1)
+    search = GridSearchCV(model, {"features__position": [True, False]}, cv=KFold(2))
+    search.fit(IMAGES[TRAIN], MASKS[TRAIN])
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    chosen = search.best_params_["features__position"]
+    found = search.best_estimator_
+    assert (found.features.position, "row" in found.featurizer_.node_names_) == (chosen, chosen)
+    assert model.features.position == "auto"
+
+
+def test_a_search_over_C_grows_trees_once_a_fold(tmp_path, monkeypatch):
+    seen = []
+    plain = featurizer.fit_questions
+    monkeypatch.setattr(
+        featurizer, "fit_questions", lambda *given: seen.append(len(given[0])) or plain(*given)
+    )
+    scores = []
+    for memory in (None, tmp_path):
+        features = Featurizer(recipe=SMALL, memory=memory)
+        model = cl.Segmenter(features=features, calibration=None, tol=0.1, n_jobs=1)
+        search = GridSearchCV(model, {"C": [1.0, 10.0, 100.0]}, cv=KFold(2), refit=False)
+        scores.append(search.fit(IMAGES[TRAIN], MASKS[TRAIN]).cv_results_["mean_test_score"])
+    assert seen == [2] * (2 * 3) + [2] * 2
+    assert np.array_equal(*scores)
+
+
+@pytest.mark.parametrize("name", ["auto C", "boltzmann"])
+def test_nearly_equal_images_are_held_out_together(name):
+    noise = np.random.default_rng(0).normal(0, 1e-3, IMAGES[0].shape)
+    near = [np.clip(image + noise, 0, 1).astype(np.float32) for image in IMAGES[:3]]
+    images = [image for pair in zip(IMAGES, near) for image in pair]
+    masks = [mask for mask in MASKS[:3] for _ in range(2)]
+    found, given, alone = (
+        ESTIMATORS[name]().set_params(calibration="temperature").fit(images, masks, groups)
+        for groups in (None, list("aabbcc"), list("abcdef"))
+    )
+    assert [m.calibration_.n_groups for m in (found, given, alone)] == [3, 3, 6]
+    new = IMAGES[3:]
+    assert same(found.predict_proba(new), given.predict_proba(new))
+    assert not same(found.predict_proba(new), alone.predict_proba(new))

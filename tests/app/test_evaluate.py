@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 import cutlearn as cl
 from cutlearn.app.cli import main
+from cutlearn.features.featurizer import Featurizer
 from cutlearn.images import folder
-from cutlearn.model import segmenter
 from cutlearn.report.page import gallery
 from small_folders import make_folders
 
@@ -42,7 +42,7 @@ def test_a_shown_image_is_decoded_and_predicted_as_often_as_the_others(
     images, masks, model = world
     decoded = counted(monkeypatch, folder, "read_image", lambda path, *_: path.name)
     values = counted(monkeypatch, folder, "read_values", lambda path, *_: path.name)
-    problems = counted(monkeypatch, segmenter, "problem_of", lambda sample, *_: sample.shape)
+    problems = counted(monkeypatch, Featurizer, "problem", lambda _, sample, *__: sample.shape)
     page = tmp_path / "page.html"
     done = CliRunner().invoke(main, ["evaluate", model, images, masks, "--report", str(page)])
     assert done.exit_code == 0, done.stderr

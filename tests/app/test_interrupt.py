@@ -29,7 +29,7 @@ import os, signal
 import cutlearn.features.featurizer as room
 def fit(*_, **__):
     os.kill(os.getpid(), signal.SIGINT)
-room.Featurizer.fit = fit
+room.Featurizer.fit_transform = fit
 """
 
 

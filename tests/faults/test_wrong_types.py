@@ -98,7 +98,7 @@ CALLS = {
     "Segmenter.fit": (lambda **given: fit().fit(**given),
                       {"images": IMAGES, "masks": MASKS, "groups": None, "checkpoint": None}),
     "Featurizer.fit": (cl.Featurizer("linear").fit, {"images": IMAGES, "masks": MASKS,
-                                                     "extra": None}),
+                                                     "groups": None}),
     "as_image": (ci.as_image, {"image": IMAGES[0]}),
     "read_image": (ci.read_image, {"source": b"x", "max_bytes": 100, "max_pixels": 100}),
     "read_folder": (ci.read_folder, {"images": "none", "masks": "none", "object_value": None,

@@ -1,20 +1,25 @@
 """Boosted logits: truly out of fold, balanced rows with the prior put back, void left out."""
 
+from collections import Counter
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from cutlearn.features.boosted import (
-    Recipe,
-    draw_rows,
-    fit_boosted,
-    fit_questions,
-    grow,
-    make_items,
-)
-from cutlearn.features.describe import Bank, palette
+from cutlearn.features import describe
+from cutlearn.features import grow as growing
+from cutlearn.features.boosted import Recipe, answer
+from cutlearn.features.describe import Bank, Picture
+from cutlearn.features.grow import draw_rows, fit_questions, grow, make_items
 from features.worlds import world
 
 SMALL = Recipe(trees=8, rows=1500, folds=2, min_leaf=5, leaves=15)
+
+
+def fit_boosted(images, masks, *given, **options):
+    """Trees for a single question, and the logits by image and stage."""
+    (model,), maps = fit_questions(images, [m[..., None] for m in masks], *given, **options)
+    return model, [answers[0] for answers in maps]
 
 
 def separation(maps, masks):
@@ -35,7 +40,7 @@ def test_out_of_fold_logits_know_nothing_of_random_labels(stages, copies):
         trees=15, rate=0.3, rows=2400, folds=2, min_leaf=5, share=1.0, stages=stages, copies=copies
     )
     bank = Bank("microscopy", True)
-    model, maps = fit_boosted(images, masks, [None] * 6, bank, recipe)
+    model, maps = fit_boosted(images, masks, [None] * 6, bank, recipe, range(6))
     leaked = [model.logits(image)[-1] for image in images]
     assert separation(leaked, masks) > 0.65, "in-sample logits do know them, so the test can fail"
     assert 0.43 < separation([m[-1] for m in maps], masks) < 0.57
@@ -43,7 +48,7 @@ def test_out_of_fold_logits_know_nothing_of_random_labels(stages, copies):
 
 def test_learns_what_is_there():
     images, masks = world(6, (24, 30))
-    model, maps = fit_boosted(images, masks, [None] * 6, Bank("photograph", False), SMALL)
+    model, maps = fit_boosted(images, masks, [None] * 6, Bank("photograph", False), SMALL, range(6))
     assert separation([m[-1] for m in maps], masks) > 0.8
     fresh, truth = world(3, (24, 30), seed=9)
     assert separation([model.logits(i)[-1] for i in fresh], truth) > 0.8
@@ -54,15 +59,37 @@ def test_every_question_has_trees_of_its_own():
     images, masks = world(4, (20, 24))
     bank, seen = Bank("photograph", False), []
     both = [np.stack([m, 1 - m], axis=-1) for m in masks]
-    models, maps = fit_questions(images, both, [None] * 4, bank, SMALL,
+    models, maps = fit_questions(images, both, [None] * 4, bank, SMALL, range(4),
                                  progress=lambda *told: seen.append(told))  # fmt: skip
     assert [told[:2] for told in seen] == [(k, len(seen)) for k in range(1, len(seen) + 1)]
     for t, flip in enumerate((False, True)):
         one = [1 - m if flip else m for m in masks]
-        model, alone = fit_boosted(images, one, [None] * 4, bank, SMALL)
+        model, alone = fit_boosted(images, one, [None] * 4, bank, SMALL, range(4))
         for i, logits in enumerate(alone):
             assert all(map(np.array_equal, maps[i][t], logits))
         assert all(map(np.array_equal, models[t].logits(images[0]), model.logits(images[0])))
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_an_image_is_described_once_a_pass_for_all_questions(at_once, monkeypatch):
+    images, masks = world(3, (20, 24))
+    calls = Counter()
+    for part in ("lab", "_photograph", "_palette"):
+        plain = getattr(describe, part)
+        monkeypatch.setattr(
+            describe, part, lambda *a, part=part, plain=plain: calls.update([part]) or plain(*a)
+        )
+    monkeypatch.setattr(growing, "AT_ONCE", at_once)
+    both = [np.stack([m, 1 - m], axis=-1) for m in masks]
+    recipe = replace(SMALL, copies=1)
+    models, _ = fit_questions(images, both, [None] * 3, Bank("photograph", False), recipe, range(3))
+    # Six items before the first trees and after them, three originals after the last.
+    passes = (2 // at_once) * (6 + 6 + 3)
+    assert calls["lab"] == calls["_photograph"] == passes
+    assert calls["_palette"] == (2 // at_once) * (6 + 2 * 6 + 2 * 3)
+    calls.clear()
+    answer(models, Picture(images[0]))
+    assert calls == {"lab": 1, "_photograph": 1, "_palette": 2}
 
 
 def test_rows_are_balanced_and_never_void():
@@ -108,7 +135,9 @@ def test_an_interrupt_ends_the_fit():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit_boosted(images, masks, [None] * 4, Bank("photograph", True), SMALL, progress=progress)
+        fit_boosted(
+            images, masks, [None] * 4, Bank("photograph", True), SMALL, range(4), progress=progress
+        )
 
 
 @pytest.mark.parametrize("shape", [(31, 45), (1, 1), (2, 5)])
@@ -116,7 +145,7 @@ def test_scale_gives_logits_of_the_full_shape(shape):
     images, masks = world(3, (48, 60), color=False)
     images[2], masks[2] = images[2][: shape[0], : shape[1]], masks[2][: shape[0], : shape[1]]
     bank = Bank("microscopy", False, scale=3)
-    model, maps = fit_boosted(images, masks, [None] * 3, bank, SMALL)
+    model, maps = fit_boosted(images, masks, [None] * 3, bank, SMALL, range(3))
     assert [m[-1].shape for m in maps] == [(48, 60), (48, 60), shape]
     assert model.logits(images[2])[0].shape == shape
     assert separation([model.logits(i)[-1] for i in images[:2]], masks[:2]) > 0.8
@@ -126,7 +155,7 @@ def test_palette_averages_over_like_pixels():
     image = np.zeros((6, 8, 3), np.float32)
     image[:, 4:] = 0.9
     plane = np.arange(48, dtype=np.float32).reshape(6, 8)
-    like = palette(image, "photograph")
+    like = Picture(image).palette("photograph")
     for half in (np.s_[:, :4], np.s_[:, 4:]):
         np.testing.assert_allclose(like.mean(plane)[half], plane[half].mean(), rtol=1e-4)
     assert 0 < like.share().min() <= like.share().max() <= 0.5

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from cutlearn.features.describe import Bank, Stack
+from cutlearn.features.describe import Bank, Picture, Stack
 from cutlearn.features.filters import blur, hessian, orientations, rings
 
 
@@ -12,12 +12,12 @@ from cutlearn.features.filters import blur, hessian, orientations, rings
 @pytest.mark.parametrize("shape", [(1, 1), (3, 3), (1, 40), (37, 2), (20, 31)])
 def test_any_size_gives_finite_columns(kind, shape):
     image = np.random.default_rng(0).uniform(size=(*shape, 3)).astype(np.float32)
-    columns = Bank(kind, True).stack(image).columns()
+    columns = Bank(kind, True).stack(Picture(image)).columns()
     rows = columns.rows(np.arange(shape[0] * shape[1]))
     assert rows.shape == (shape[0] * shape[1], len(columns.names))
     assert len(set(columns.names)) == len(columns.names)
     assert np.isfinite(rows).all()
-    channels, names = Bank(kind, True).linear(image)
+    channels, names = Bank(kind, True).linear(Picture(image))
     assert channels.shape == (len(names), *shape)
 
 

@@ -4,12 +4,15 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.errors import InputError
+from cutlearn.features import grow
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.windows import window_means
+from cutlearn.images import Sample as images_sample
 from features.worlds import world
 
 SMALL = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)
@@ -30,24 +33,24 @@ def test_shapes_names_and_scale(features, color):
     images, masks = world(3, color=color, void=True)
     images[2], masks[2] = images[2][:11, :9], masks[2][:11, :9]
     f = Featurizer(features, recipe=SMALL, n_jobs=1)
-    nodes = f.fit(images, masks)
+    nodes = f.fit_transform(images, masks)
     assert [len(n) for n in nodes] == [24 * 30, 24 * 30, 99]
     stacked = np.concatenate([n[m.reshape(-1) != 255] for n, m in zip(nodes, masks)])
     assert stacked.shape[1] == len(f.node_names_)
     assert (stacked[:, 0] == 1).all()
     np.testing.assert_allclose(stacked[:, 1:].mean(axis=0), 0, atol=1e-4)
     np.testing.assert_allclose(stacked[:, 1:].std(axis=0), 1, atol=1e-3)
-    new, edges = f.transform(images[2])
+    (new,), edges = f.transform(images[2:]), f.edge_features(images[2])
     assert new.shape == nodes[2].shape
     assert edges.shape == (11 * 8 + 10 * 9 + 2 * 10 * 8, len(f.edge_names_))
     assert 0 <= edges.min() <= edges.max() <= 1
     assert f.bank_.kind == ("photograph" if color else "microscopy")
 
 
-def test_fit_returns_other_logits_than_transform():
+def test_fit_transform_gives_other_logits_than_transform():
     images, masks = world(4)
     f = Featurizer(recipe=SMALL, n_jobs=1)
-    nodes = f.fit(images, masks)
+    nodes = f.fit_transform(images, masks)
     assert f.node_names_[1:3] == ["logit2", "logit1"]
     for image, node in zip(images, nodes):
         new = f.node_features(image)
@@ -60,11 +63,12 @@ def test_round_trip_is_the_identity(features):
     images, masks = world(3, color=features != "linear")
     extra = None if features == "linear" else [i[..., :2].astype(float) for i in images]
     f = Featurizer(features, recipe=SMALL, n_jobs=1, connectivity=4, per_direction=True)
-    f.fit(images, masks, extra)
+    samples = images if extra is None else [Sample(i, e) for i, e in zip(images, extra)]
+    assert f.fit(samples, masks) is f
     arrays, described = f.to_arrays()
     g = Featurizer.from_arrays(arrays, json.loads(json.dumps(described)), n_jobs=1)
-    given = None if extra is None else extra[1]
-    assert same(f.transform(images[1], given), g.transform(images[1], given))
+    assert same(f.transform(samples), g.transform(samples))
+    assert same(map(f.edge_features, images), map(g.edge_features, images))
     assert (g.node_names_, g.edge_names_) == (f.node_names_, f.edge_names_)
     again, described_again = g.to_arrays()
     assert described_again == described
@@ -75,7 +79,7 @@ def test_round_trip_is_the_identity(features):
 def test_centers_are_the_means_of_windows_of_the_training_images():
     images, masks = world(3)
     f = Featurizer("linear", n_jobs=1)
-    rows = f.fit(images, masks)
+    rows = f.fit_transform(images, masks)
     wanted = [window_means(r, mask.shape) for r, mask in zip(rows, masks)]
     assert np.array_equal(f.centers_, np.concatenate(wanted))
     arrays, described = f.to_arrays()
@@ -88,7 +92,7 @@ def test_threads_and_repeats_give_the_same_bits():
     runs = []
     for n_jobs, seed in ((1, 3), (2, 3), (2, 4)):
         f = Featurizer(recipe=SMALL, n_jobs=n_jobs, random_state=seed)
-        runs.append([*f.fit(images, masks), *f.transform(images[0])])
+        runs.append([*f.fit_transform(images, masks), *f.transform(images[:1])])
     assert same(runs[0], runs[1])
     assert not same(runs[0], runs[2])
 
@@ -99,18 +103,19 @@ def test_tiny_images(shape, color):
     images, masks = world(3, color=color)
     f = Featurizer(recipe=SMALL, n_jobs=1)
     f.fit(images, masks)
-    nodes, edges = f.transform(images[0][: shape[0], : shape[1]])
+    tiny = [image[: shape[0], : shape[1]] for image in images]
+    nodes, edges = f.transform(tiny)[0], f.edge_features(tiny[0])
     assert len(nodes) == shape[0] * shape[1]
     assert len(edges) == (0 if shape == (1, 1) else 20)
-    tiny = [image[: shape[0], : shape[1]] for image in images]
     labels = [np.full(shape, k % 2, np.uint8) for k in range(3)]
-    for node in Featurizer(recipe=SMALL, n_jobs=1).fit(tiny, labels):
+    for node in Featurizer(recipe=SMALL, n_jobs=1).fit_transform(tiny, labels):
         assert np.isfinite(node).all()
 
 
 def test_images_of_one_label_among_others():
     images, masks = world(3)
-    nodes = Featurizer(recipe=SMALL, n_jobs=1).fit(images, [masks[0], 0 * masks[1], masks[2]])
+    f = Featurizer(recipe=SMALL, n_jobs=1)
+    nodes = f.fit_transform(images, [masks[0], 0 * masks[1], masks[2]])
     assert np.isfinite(np.concatenate(nodes)).all()
 
 
@@ -118,15 +123,15 @@ def test_extra_arrays_and_samples():
     images, masks = world(3)
     extra = [i[..., 0] for i in images]
     f = Featurizer("given", n_jobs=1)
-    nodes = f.fit([Sample(i, e) for i, e in zip(images, extra)], masks)
+    nodes = f.fit_transform([Sample(i, e) for i, e in zip(images, extra)], masks)
     assert f.node_names_ == ["bias", "extra0"]
     np.testing.assert_array_equal(nodes[0], f.node_features(images[0], extra[0]))
     with pytest.raises(InputError, match="0 extra channels found; the 1 of"):
-        f.transform(images[0])
+        f.transform(images)
     with pytest.raises(InputError, match="'given' without extra"):
         Featurizer("given", n_jobs=1).fit(images, masks)
     g = Featurizer(recipe=SMALL, n_jobs=1)
-    g.fit(images, masks, extra)
+    g.fit([Sample(i, e) for i, e in zip(images, extra)], masks)
     assert g.node_names_[-1] == "extra0"
 
 
@@ -147,14 +152,14 @@ def test_wrong_inputs_are_told_together():
     with pytest.raises(InputError, match="features: 'magic' found"):
         Featurizer("magic").fit(images, masks)
     with pytest.raises(NotFittedError):
-        f.transform(images[0])
+        f.transform(images)
 
 
 def test_interrupted_fit_keeps_the_old_state():
     images, masks = world(3)
     f = Featurizer(recipe=SMALL, n_jobs=2)
     f.fit(images, masks)
-    before = f.transform(images[0])
+    before = f.transform(images)
 
     def progress(done, total, what):
         if done == total - 1:
@@ -162,7 +167,7 @@ def test_interrupted_fit_keeps_the_old_state():
 
     with pytest.raises(KeyboardInterrupt):
         f.fit(images[::-1], masks, progress=progress)
-    assert same(before, f.transform(images[0]))
+    assert same(before, f.transform(images))
 
 
 def test_progress_counts_to_its_total():
@@ -171,6 +176,65 @@ def test_progress_counts_to_its_total():
     Featurizer(recipe=SMALL, n_jobs=2).fit(images, masks, progress=lambda *a: seen.append(a))
     assert [s[0] for s in seen] == list(range(1, len(seen) + 1))
     assert {s[1] for s in seen} == {len(seen)}
+
+
+def test_it_is_an_estimator_of_scikit_learn():
+    marks = {name: object() for name in Featurizer().get_params()}
+    assert vars(Featurizer(**marks)) == marks
+    images, masks = world(3)
+    f = Featurizer("linear", recipe=SMALL, n_jobs=1).fit(images, masks)
+    twin = clone(f)
+    assert not hasattr(twin, "fitted_")
+    assert repr(twin.get_params()) == repr(f.get_params())
+    assert "row2" not in twin.set_params(position=False).fit(images, masks).node_names_
+
+
+@pytest.mark.parametrize("name", sorted(set(Featurizer().get_params())))
+def test_parameters_are_refused_in_fit_and_not_before(name):
+    images, masks = world(2)
+    f = Featurizer("linear").set_params(**{name: 3.5})
+    with pytest.raises(InputError, match=r"3\.5"):
+        f.fit(images, masks)
+
+
+def test_a_memory_gives_back_what_was_learned(tmp_path, monkeypatch):
+    images, masks = world(4)
+    grown = []
+    plain = grow.grow
+    monkeypatch.setattr(grow, "grow", lambda *args: grown.append(1) or plain(*args))
+    f = Featurizer(recipe=SMALL, n_jobs=1, memory=tmp_path / "new" / "folder")
+    nodes = f.fit_transform(images, masks)
+    once = len(grown)
+    twin = clone(f)
+    assert same(nodes, twin.fit_transform(images, masks))
+    assert same(f.transform(images), twin.transform(images))
+    assert len(grown) == once > 0
+    twin.set_params(random_state=1).fit(images, masks)
+    assert len(grown) == 2 * once
+    twin.set_params(random_state=None).fit(images, masks, groups=list("abab"))
+    assert len(grown) == 3 * once
+    twin.fit(images, [mask.T.reshape(mask.shape) for mask in masks])
+    assert len(grown) == 4 * once
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="a folder was wanted"):
+        f.set_params(memory=tmp_path / "file").fit(images, masks)
+
+
+def test_a_problem_has_the_features_and_what_a_person_settled():
+    images, masks = world(3)
+    f = Featurizer("linear", n_jobs=1, connectivity=4)
+    nodes = f.fit_transform(images, masks)
+    seeds = np.full((24, 30), -1)
+    seeds[3, 4] = 1
+    problem = f.problem(images_sample(images[0], seeds=seeds), regions=True)
+    assert np.array_equal(problem.node_features, f.node_features(images[0]))
+    assert np.array_equal(problem.edge_features, f.edge_features(images[0]))
+    assert (problem.shape, problem.connectivity, len(problem.regions)) == ((24, 30), 4, 1)
+    assert problem.fixed[3 * 30 + 4] == 1
+    assert (problem.fixed >= 0).sum() == 1
+    plain = f.problem(images[1], 2 * nodes[1], edges=False)
+    assert np.array_equal(plain.node_features, 2 * nodes[1])
+    assert (plain.edge_features.shape[1], plain.fixed, len(plain.regions)) == (0, None, 0)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 from scipy import ndimage
 
 from cutlearn.errors import InputError
-from cutlearn.features.folds import alike, make_folds
+from cutlearn.features.folds import alike, find_groups, held_out_parts, make_folds
 
 
 def pictures(n, seed=0, shape=(40, 50)):
@@ -16,10 +16,14 @@ def pictures(n, seed=0, shape=(40, 50)):
 
 def test_given_groups_share_a_fold():
     images = pictures(8)
-    fold = make_folds(images, list("aabbccdd"), 3, seed=0)
+    groups = find_groups(images, list("aabbccdd"))
+    assert groups == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert held_out_parts(groups) == [[0, 1, 4, 5], [2, 3, 6, 7]]
+    fold = make_folds(groups, 3, seed=0)
     assert (fold[::2] == fold[1::2]).all()
     assert set(fold) == {0, 1, 2}
-    assert len(set(make_folds(images[:4], None, 9, seed=0))) == 4
+    assert find_groups(images) == list(range(8))
+    assert len(set(make_folds(range(4), 9, seed=0))) == 4
 
 
 def test_near_duplicates_are_kept_together():
@@ -27,7 +31,10 @@ def test_near_duplicates_are_kept_together():
     noise = np.random.default_rng(1).normal(0, 0.01, a.shape).astype(np.float32)
     images = [a, b, np.clip(a + noise, 0, 1), c, d, np.clip(0.8 * c + noise, 0, 1), c[1:]]
     assert alike(images) == [0, 1, 0, 3, 4, 3, 6]
-    fold = make_folds(images, None, 5, seed=0)
+    groups = find_groups(images)
+    assert groups == [0, 1, 0, 2, 3, 2, 4]
+    assert held_out_parts(groups) == [[0, 2, 3, 5, 6], [1, 4]]
+    fold = make_folds(groups, 5, seed=0)
     assert fold[0] == fold[2]
     assert fold[3] == fold[5]
     assert len(set(fold)) == 5
@@ -35,7 +42,9 @@ def test_near_duplicates_are_kept_together():
 
 def test_one_scene_is_cut_into_blocks():
     (a,) = pictures(1)
-    assert make_folds([a] * 7, None, 3, seed=0).tolist() == [0, 0, 0, 1, 1, 2, 2]
+    assert find_groups([a] * 12) == [0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4, 4]
+    assert find_groups([a] * 2) == [0, 1]
+    assert held_out_parts(find_groups([a])) == [[0]]
     flat = np.full((1, 1), 0.5, np.float32)
     assert alike([flat] * 3) == [0, 1, 2]
 
@@ -43,8 +52,10 @@ def test_one_scene_is_cut_into_blocks():
 def test_refusals():
     images = pictures(3)
     with pytest.raises(InputError, match="1 image found"):
-        make_folds(images[:1], None, 5, seed=0)
+        make_folds([0], 5, seed=0)
     with pytest.raises(InputError, match="groups: one group found"):
-        make_folds(images, ["a"] * 3, 5, seed=0)
-    with pytest.raises(InputError, match="groups: 2 found; one for each of the 3"):
-        make_folds(images, ["a", "b"], 5, seed=0)
+        make_folds(["a"] * 3, 5, seed=0)
+    with pytest.raises(InputError, match="groups: 2 found for 3 images; one for each"):
+        find_groups(images, ["a", "b"])
+    with pytest.raises(InputError, match="groups: lists or arrays found"):
+        find_groups(images, [["a"], ["b"], ["c"]])

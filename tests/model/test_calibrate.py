@@ -10,7 +10,6 @@ from cutlearn.model.calibrate import Calibration, calibrate, drawn, uncalibrated
 from cutlearn.model.calibrations import CALIBRATIONS, Map, margin_of
 from cutlearn.model.decide import expected_iou
 from cutlearn.model.kinds import BINARY
-from cutlearn.model.predict import problem_of
 
 WORLDS = [cells(seed, (40, 48)) for seed in range(10)]
 IMAGES, MASKS = [w.image for w in WORLDS], [w.labels.copy() for w in WORLDS]
@@ -53,7 +52,7 @@ def test_probabilities_sum_to_one_in_the_image_shape(fitted):
 
 
 def test_probabilities_rise_with_the_min_marginals(fitted):
-    least = BINARY.least(problem_of(cl.Sample(NEW[0]), fitted.featurizer_), fitted.w_)
+    least = BINARY.least(fitted.featurizer_.problem(cl.Sample(NEW[0])), fitted.w_)
     q = fitted.calibration_.probabilities(least)
     order = np.argsort(margin_of(least, 1).ravel())
     assert (np.diff(q[..., 1].ravel()[order]) >= -1e-12).all()

@@ -6,7 +6,6 @@ import pytest
 import cutlearn as cl
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.model.parameters import ENVELOPE
-from cutlearn.model.predict import problem_of
 from features.worlds import world
 from linear_energies import energy_of
 
@@ -41,7 +40,7 @@ def test_weights_have_names_and_are_concave(fitted):
 
 def test_masks_minimise_the_energy_with_envelopes(fitted):
     image = IMAGES[4]
-    problem = problem_of(cl.Sample(image), fitted.featurizer_, None, True, True)
+    problem = fitted.featurizer_.problem(cl.Sample(image), None, True, True)
     energy = energy_of(problem, fitted.w_, ENVELOPE)
     (mask,) = fitted.predict([image])
     best = energy.value(mask)

@@ -7,7 +7,6 @@ import cutlearn as cl
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images import pasture
-from cutlearn.model.predict import problem_of
 
 WORLDS = [pasture(seed, (36, 48)) for seed in range(6)]
 IMAGES = [world.image for world in WORLDS]
@@ -41,7 +40,7 @@ def test_three_labels_are_learned_and_certified(fitted):
 
 
 def test_masks_minimise_the_energy(fitted):
-    energy = cl.OrderedEnergy.of(problem_of(cl.Sample(IMAGES[4]), fitted.featurizer_), fitted.w_)
+    energy = cl.OrderedEnergy.of(fitted.featurizer_.problem(cl.Sample(IMAGES[4])), fitted.w_)
     (mask,) = fitted.predict([IMAGES[4]])
     best = energy.value(mask)
     rng = np.random.default_rng(0)

@@ -12,7 +12,6 @@ from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.model.calibrate import MOST_NUMBERS, drawn, uncalibrated
 from cutlearn.model.decide import expected_iou
-from cutlearn.model.predict import problem_of
 from cutlearn.run.checkpoint import Interrupted
 
 SHAPE = (16, 20)
@@ -108,7 +107,7 @@ def test_boosted_features_answer_for_every_label():
 
 
 def test_probabilities_are_those_of_the_weights(surrogate):
-    problem = problem_of(cl.Sample(IMAGES[3]), surrogate.featurizer_)
+    problem = surrogate.featurizer_.problem(cl.Sample(IMAGES[3]))
     q = cl.probabilities(problem, surrogate.w_, kind="surrogate")
     (mask,) = surrogate.predict([IMAGES[3]])
     assert np.array_equal(q.argmax(axis=1), mask.ravel())
@@ -194,7 +193,7 @@ def test_unordered_labels_have_masks_only(unordered):
 def test_unordered_masks_are_ends_of_expansions(unordered):
     from cutlearn.energy.linear_labels import label_psi
 
-    problem = problem_of(cl.Sample(IMAGES[3]), unordered.featurizer_)
+    problem = unordered.featurizer_.problem(cl.Sample(IMAGES[3]))
     (mask,) = unordered.predict([IMAGES[3]])
     best = unordered.w_ @ label_psi(problem, mask.ravel(), 3)
     rng = np.random.default_rng(0)

@@ -8,7 +8,7 @@ and the size of, and the distance within, the connected piece that the pixel lie
 import numpy as np
 from scipy import ndimage
 
-from cutlearn.features.describe import Image, Stack, palette
+from cutlearn.features.describe import Picture, Stack
 from cutlearn.features.filters import Float32, blur, rings
 
 CLIP = 8.0
@@ -19,7 +19,7 @@ def probability(logit: Float32) -> Float32:
     return (1 / (1 + np.exp(-np.clip(logit, -30, 30), dtype=np.float64))).astype(np.float32)
 
 
-def add_context(stack: Stack, logit: Float32, image: Image, kind: str) -> None:
+def add_context(stack: Stack, logit: Float32, picture: Picture, kind: str) -> None:
     """Append the context planes of one map of logits to a stack of the same shape."""
     p = probability(logit)
     stack.add("logit", np.clip(logit, -CLIP, CLIP))
@@ -31,8 +31,8 @@ def add_context(stack: Stack, logit: Float32, image: Image, kind: str) -> None:
     stack.add("pimage", np.broadcast_to(p.mean(dtype=np.float64), shape))
     stack.add("piece", pieces(p > 0.5))
     # What pixels of like colour were taken for, in the image and nearby: its own colour model.
-    stack.add("plike", palette(image, kind).mean(p))
-    stack.add("plike nearby", palette(image, kind, 6).mean(p))
+    stack.add("plike", picture.palette(kind).mean(p))
+    stack.add("plike nearby", picture.palette(kind, 6).mean(p))
     if kind == "photograph":
         for radius, sigma in ((8, 2), (16, 4), (34, 8), (60, 16)):
             stack.offsets(f"p{sigma}", numbers[sigma], radius)

@@ -1,7 +1,7 @@
 """Banks of dense channels: an image becomes columns of numbers at every pixel.
 
-In: an image, float32 in [0, 1], (h, w, 3) or (h, w). Out: `Columns`, a padded stack of planes and
-a table of starts, so that a channel seen at an offset costs nothing but an entry in the table.
+In: a `Picture`, an image while it is worked on. Out: `Columns`, a padded stack of planes and a
+table of starts, so that a channel seen at an offset costs nothing but an entry in the table.
 Two recipes, chosen from the training images and recorded: "photograph" (Lab colour, context to
 sigma 64, colour against the image's own, gradient orientations at offsets, position) and
 "microscopy" (intensity, Hessian, rings, orientations, openings).
@@ -9,7 +9,8 @@ sigma 64, colour against the image's own, gradient orientations at offsets, posi
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from cutlearn.features.filters import (
     gradient,
     hessian,
     orientations,
+    reduce,
     rings,
 )
 
@@ -109,6 +111,45 @@ class Stack:
         return Columns(self.shape, buffer, np.array(start, np.int64), list(self.names))
 
 
+class Picture:
+    """One image while it is worked on: what several features need of it is computed once.
+
+    It is not kept any longer, since the planes of a bank are a hundred times the image.
+
+    Parameters
+    ----------
+    image : (h, w, 3) or (h, w) float32 in [0, 1]
+    """
+
+    def __init__(self, image: Image) -> None:
+        self.image = image
+        self.shape: tuple[int, int] = (image.shape[0], image.shape[1])
+        self._palettes: dict[tuple[str, int], Palette] = {}
+        self._smaller: dict[int, Picture] = {1: self}
+
+    @cached_property
+    def grey(self) -> Float32:
+        """Intensity, (h, w) float32."""
+        return as_grey(self.image)
+
+    @cached_property
+    def lab(self) -> Float32:
+        """CIE Lab / 100, (3, h, w) float32."""
+        return lab(as_color(self.image))
+
+    def palette(self, kind: str, cells: int = 1) -> Palette:
+        """Pixels of like colour, or of like intensity and spread, within one of cells^2 places."""
+        if (kind, cells) not in self._palettes:
+            self._palettes[kind, cells] = _palette(self, kind, cells)
+        return self._palettes[kind, cells]
+
+    def shrunk(self, scale: int) -> "Picture":
+        """The picture of means over scale x scale pixels."""
+        if scale not in self._smaller:
+            self._smaller[scale] = Picture(shrink(self.image, scale))
+        return self._smaller[scale]
+
+
 @dataclass(frozen=True)
 class Bank:
     """Which channels describe an image; plain values, so a model file can hold it.
@@ -156,32 +197,32 @@ class Bank:
             scale = int(np.ceil(np.sqrt(np.median(sides.prod(axis=1)) / PIXELS)))
         return Bank(kind, bool(position), max(1, scale))
 
-    def stack(self, image: Image, extra: Float32 | None = None) -> Stack:
+    def stack(self, picture: Picture, extra: Float32 | None = None) -> Stack:
         """All planes and offsets of one image; extra (h, w, e) joins as further planes."""
-        stack = Stack((image.shape[0], image.shape[1]))
+        stack = Stack(picture.shape)
         if self.kind == "photograph":
-            _photograph(stack, as_color(image))
+            _photograph(stack, picture)
         else:
-            _microscopy(stack, as_grey(image))
+            _microscopy(stack, picture.grey)
         if self.position:
             stack.add("position", _position(stack.shape))
         if extra is not None:
             stack.add("extra", np.moveaxis(extra, -1, 0))
         return stack
 
-    def raw(self, image: Image) -> tuple[Float32, list[str]]:
+    def raw(self, picture: Picture) -> tuple[Float32, list[str]]:
         """A few smoothed raw channels beside the logits, (c, h, w) float32, and their names."""
         if self.kind == "photograph":
-            return blur(lab(as_color(image)), 1.0), ["L", "a", "b"]
-        plane = as_grey(image)
+            return blur(picture.lab, 1.0), ["L", "a", "b"]
+        plane = picture.grey
         return np.stack([blur(plane, 1.0), blur(plane, 4.0)]), ["grey1", "grey4"]
 
-    def linear(self, image: Image) -> tuple[Float32, list[str]]:
+    def linear(self, picture: Picture) -> tuple[Float32, list[str]]:
         """A small bank for features="linear", (c, h, w) float32, and names: colour or intensity at
         three scales, spread, gradient orientations, Hessian; with position also its square.
         """
-        stack = Stack((image.shape[0], image.shape[1]))
-        color = lab(as_color(image)) if self.kind == "photograph" else as_grey(image)[None]
+        stack = Stack(picture.shape)
+        color = picture.lab if self.kind == "photograph" else picture.grey[None]
         for sigma in (1, 4, 16):
             stack.add(f"mean{sigma}", blur(color, sigma))
             stack.add(f"spread{2 * sigma}", _spread(color[0], 2 * sigma))
@@ -199,6 +240,19 @@ def _position(shape: tuple[int, int]) -> Float32:
     """Row and column of every pixel centre, in [0, 1], (2, h, w) float32."""
     y, x = np.mgrid[: shape[0], : shape[1]].astype(np.float32)
     return np.stack([(y + 0.5) / shape[0], (x + 0.5) / shape[1]])
+
+
+@overload
+def shrink(image: Image, scale: int) -> Image: ...
+@overload
+def shrink(image: None, scale: int) -> None: ...
+def shrink(image: Image | None, scale: int) -> Image | None:
+    """Means over scale x scale pixels of an (h, w) or (h, w, c) array."""
+    if image is None or scale == 1:
+        return image
+    planes = np.moveaxis(image[..., None] if image.ndim == 2 else image, -1, 0)
+    small = np.moveaxis(reduce(planes, scale), 0, -1)
+    return np.ascontiguousarray(small[..., 0] if image.ndim == 2 else small)
 
 
 def is_grey(image: Image) -> bool:
@@ -237,17 +291,16 @@ def lab(image: Image) -> Float32:
     return planes / np.float32(100)
 
 
-def palette(image: Image, kind: str, cells: int = 1) -> Palette:
-    """Pixels of like colour, or of like intensity and spread, within one of cells^2 places."""
+def _palette(picture: Picture, kind: str, cells: int) -> Palette:
     if kind == "photograph":
-        planes = lab(as_color(image))
+        planes = picture.lab
         low, high, bins = [0.0, -0.45, -0.45], [1.0, 0.8, 0.8], [12, 24, 24]
     else:
-        plane = blur(as_grey(image), 1.0)
+        plane = blur(picture.grey, 1.0)
         planes = np.stack([plane, _spread(plane, 4.0)])
         low, high, bins = [0.0, 0.0], [1.0, 0.25], [32, 12]
     if cells > 1:
-        planes = np.concatenate([planes, _position((image.shape[0], image.shape[1]))])
+        planes = np.concatenate([planes, _position(picture.shape)])
         low, high = low + [0.0, 0.0], high + [1.0, 1.0]
         bins = [n // 2 for n in bins] + [cells, cells]
     return Palette(planes, low, high, bins)
@@ -260,8 +313,8 @@ def _spread(plane: Float32, sigma: float) -> Float32:
     return root
 
 
-def _photograph(stack: Stack, image: Image) -> None:
-    color = lab(image)
+def _photograph(stack: Stack, picture: Picture) -> None:
+    color = picture.lab
     stack.add("color", color)
     for sigma in (2, 4, 8, 16, 32, 64):
         mean = blur(color, sigma)
@@ -269,7 +322,7 @@ def _photograph(stack: Stack, image: Image) -> None:
         if sigma <= 16:
             spread = blur(color * color, sigma) - mean * mean
             stack.add(f"spread{sigma}", np.sqrt(np.maximum(spread, 0)))
-    _relative(stack, image, color)
+    _relative(stack, picture)
     edges = orientations(blur(color, 0.7))
     for radius, sigma in ((7, 2), (16, 4), (34, 8)):
         local = blur(edges, sigma)
@@ -279,13 +332,13 @@ def _photograph(stack: Stack, image: Image) -> None:
         stack.offsets(f"near{sigma}", seen, radius)
 
 
-def _relative(stack: Stack, image: Image, color: Float32) -> None:
+def _relative(stack: Stack, picture: Picture) -> None:
     """Colours against the image's own: its mean, its border, and where like colours lie.
 
     What is an object's colour differs from photograph to photograph; that it is rare at the
     border and gathered in one place does not.
     """
-    h, w = stack.shape
+    (h, w), color = stack.shape, picture.lab
     flat = color.reshape(3, -1).astype(np.float64)
     mean, scale = flat.mean(axis=1), flat.std(axis=1)
     stack.add("contrast", color - mean[:, None, None])
@@ -294,7 +347,7 @@ def _relative(stack: Stack, image: Image, color: Float32) -> None:
     rim = max(1, round(0.08 * min(h, w)))
     border[rim:-rim, rim:-rim] = False
     stack.add("border", color - color[:, border].mean(axis=1)[:, None, None])
-    like = palette(image, "photograph")
+    like = picture.palette("photograph")
     y, x = _position(stack.shape) - np.float32(0.5)
     away = np.maximum(abs(y), abs(x))
     first = [like.mean(y), like.mean(x), like.mean(away), like.mean(border.astype(np.float32))]

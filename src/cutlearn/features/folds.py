@@ -1,49 +1,89 @@
-"""Folds over images: which image is judged by trees that saw which others.
+"""Held-out images: which of them belong together, and which are set aside together.
 
-In: images, perhaps groups. Out: a fold number for each image. Slices of one stack and frames of
-one film are nearly the same picture; split between folds, they let trees recite instead of
+In: images, perhaps groups. Out: a group number for each image, found once and used for out-of-fold
+features, for the choice of C and bias, and for calibration alike. Slices of one stack and frames of
+one film are nearly the same picture; split between folds, they let a model recite instead of
 recognise. So pictures that are alike are found and kept together, unless the user gives groups.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.checks import listed
 from cutlearn.errors import InputError
 from cutlearn.features.describe import Image, as_grey
 from cutlearn.features.filters import reduce
 
 # Thumbnails of neighbouring slices correlate at 0.9 and more, of different photographs below 0.75.
 ALIKE = 0.85
+# One scene throughout is cut into so many blocks of neighbours in the list.
+BLOCKS = 5
+# Parts of the images that are held out in turn, to choose C and to calibrate.
+PARTS = 2
 
 
-def make_folds(
-    images: Sequence[Image], groups: Sequence[Any] | None, folds: int, seed: int
-) -> npt.NDArray[np.intp]:
-    """Fold number of each image; groups stay together, folds differ by one group at most."""
+def find_groups(images: Sequence[Image], groups: Sequence[Any] | None = None) -> list[int]:
+    """Give group numbers of the images, from 0 in the order of their first image.
+
+    Parameters
+    ----------
+    images : n images, (h, w) or (h, w, 3) float32
+    groups : n hashables, optional
+        None: pictures that are nearly the same make a group. If more than half of all pictures do,
+        they are one scene, and neighbours in the list are all that can be kept together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutlearn.features.folds import find_groups
+    >>> find_groups([np.zeros((4, 4), np.float32)] * 3, ["left eye", "right eye", "left eye"])
+    [0, 1, 0]
+    """
     n = len(images)
-    if n < 2:
+    names = alike(images) if groups is None else listed("groups", groups)
+    if not all(isinstance(name, Hashable) for name in names):
+        raise InputError("groups: lists or arrays found; a word or number for each image wanted.")
+    if len(names) != n:
         raise InputError(
-            f"features: {n} image found; boosted features need two or more, to judge each by trees "
-            "that did not see it. Annotate another, or use features='linear'."
+            f"groups: {len(names)} found for {n} images; one for each wanted. Give them in the "
+            "order of the images."
         )
-    if groups is None:
-        groups = alike(images)
-        if np.bincount(groups).max() > n / 2:
-            # One scene throughout: neighbours in the list are all that can be kept together.
-            return np.arange(n, dtype=np.intp) * min(folds, n) // n
-    if len(groups) != n:
-        raise InputError(f"groups: {len(groups)} found; one for each of the {n} images wanted.")
-    known = {name: k for k, name in enumerate(dict.fromkeys(groups))}
-    if len(known) < 2:
+    if groups is None and np.bincount(names).max() > n / 2:
+        names = (np.arange(n) * min(BLOCKS, n) // n).tolist()
+    return _numbers(names)
+
+
+def make_folds(groups: Sequence[Any], folds: int, seed: int) -> npt.NDArray[np.intp]:
+    """Fold number of each image; groups stay together, folds differ by one group at most."""
+    if len(groups) < 2:
+        raise InputError(
+            f"features: {len(groups)} image found; boosted features need two or more, to judge "
+            "each by trees that did not see it. Annotate another, or use features='linear'."
+        )
+    numbers = _numbers(groups)
+    known = max(numbers) + 1
+    if known < 2:
         raise InputError(
             "groups: one group found; boosted features need two or more, to judge each by trees "
             "that did not see it. Give finer groups, or use features='linear'."
         )
-    order = np.random.default_rng([seed, 1]).permutation(len(known)) % min(folds, len(known))
-    return np.array([order[known[name]] for name in groups], np.intp)
+    order = np.random.default_rng([seed, 1]).permutation(known) % min(folds, known)
+    return np.asarray(order[numbers], np.intp)
+
+
+def held_out_parts(groups: Sequence[Any]) -> list[list[int]]:
+    """Images to hold out together, every image once; a single part if there is one group only."""
+    numbers = _numbers(groups)
+    count = min(PARTS, max(numbers) + 1)
+    return [[i for i, g in enumerate(numbers) if g % count == k] for k in range(count)]
+
+
+def _numbers(names: Sequence[Any]) -> list[int]:
+    number = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    return [number[name] for name in names]
 
 
 def alike(images: Sequence[Image]) -> list[int]:

@@ -61,26 +61,20 @@ def read_extra(extra: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> F
 
 
 def read_training(
-    images: Sequence[Any],
-    masks: Sequence[npt.NDArray[Any]],
-    extra: Sequence[npt.NDArray[Any]] | None,
+    images: Sequence[Any], masks: Sequence[npt.NDArray[Any]]
 ) -> tuple[list[Pair], list[npt.NDArray[np.uint8]]]:
     """All training images and masks; all that is wrong is told at once."""
     images, masks = listed("images", images), listed("masks", masks)
-    extra = None if extra is None else listed("extra", extra)
     if len(images) == 0:
         raise InputError("images: none found; at least one with a mask was wanted.")
-    for name, found in (("masks", masks), ("extra", images if extra is None else extra)):
-        if len(found) != len(images):
-            raise InputError(
-                f"{name}: {len(found)} found; one for each of {len(images)} images wanted."
-            )
+    if len(masks) != len(images):
+        raise InputError(f"masks: {len(masks)} found; one for each of {len(images)} images wanted.")
     pairs: list[Pair] = []
     labels: list[npt.NDArray[np.uint8]] = []
     wrong: list[str] = []
     for i, image in enumerate(images):
         try:
-            pairs.append(read_image(image, None if extra is None else extra[i], f"image {i}"))
+            pairs.append(read_image(image, None, f"image {i}"))
             labels.append(_read_mask(masks[i], pairs[-1][0].shape[:2], f"mask {i}"))
         except InputError as error:
             wrong.append(str(error))

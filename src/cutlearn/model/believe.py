@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.folds import find_groups
 from cutlearn.features.problem import Problem
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import mean_iou
@@ -103,12 +104,17 @@ class Believing:
 
     def _read_training(
         self, images: Any, masks: Any, groups: Any, most_labels: int = 2
-    ) -> tuple[list[Sample], list[NDArray[np.uint8]]]:
-        """Check what fit or calibrate was given; give it at the size at which the model works."""
-        samples, truth = read_training(images, masks, groups, most_labels)
-        self._check_samples(samples)
+    ) -> tuple[list[Sample], list[NDArray[np.uint8]], list[int]]:
+        """Check what fit or calibrate was given; give it at the size at which the model works.
+
+        Images of one group number are never on both sides of a comparison.
+        """
+        given, truth = read_training(images, masks, most_labels)
+        self._check_samples(given)
         side = self.min_side
-        return [at_side(s, side) for s in samples], [mask_at_side(m, side) for m in truth]
+        samples = [at_side(sample, side) for sample in given]
+        together = find_groups([sample.image for sample in samples], groups)
+        return samples, [mask_at_side(mask, side) for mask in truth], together
 
     def _each(self, samples: Sequence[Sample], one: Callable[[Sample, Sample], T]) -> list[T]:
         """one(the sample at the size at which the model works, the sample) of all, in order."""
@@ -120,7 +126,7 @@ class Believing:
         """Give the mean IoU over all labels within an image, then over images; void excluded."""
         self._check_fitted()
         n_labels = len(self.classes_)
-        samples, truth = read_training(images, masks, None, n_labels)
+        samples, truth = read_training(images, masks, n_labels)
         return mean_iou(truth, self.predict(samples), n_labels)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -264,14 +270,14 @@ class Believing:
         self._check_fitted()
         self._check_believes("calibrate")
         self._check_parameters()
-        samples, truth = self._read_training(images, masks, groups, len(self.classes_))
+        samples, truth, together = self._read_training(images, masks, groups, len(self.classes_))
         rows = [drawn(least, mask) for least, mask in zip(self._leasts(samples), truth)]
         if not any(len(part.labels) for part in rows):
             raise InputError(
                 "masks: only void or settled pixels found; labelled ones were wanted. Give masks "
                 "of held-out images."
             )
-        self.calibration_ = calibrate(rows, self.calibration, True, groups)
+        self.calibration_ = calibrate(rows, self.calibration, True, together)
         return self
 
     @property

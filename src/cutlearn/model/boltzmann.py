@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator, clone
 
 from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError
+from cutlearn.features.folds import held_out_parts
 from cutlearn.images.sample import Sample
 from cutlearn.model.believe import Believing
 from cutlearn.model.calibrate import Rows, calibrate, drawn, uncalibrated
@@ -27,7 +28,6 @@ from cutlearn.model.parameters import check_boltzmann, seed_of
 from cutlearn.model.prepare import (
     checkpoint_folder,
     farewell,
-    held_out_parts,
 )
 from cutlearn.run.checkpoint import Interrupted, fingerprint
 from cutlearn.run.progress import Progress
@@ -191,7 +191,7 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         progress : callable (done, total, what), optional
         """
         self._check_parameters()
-        samples, truth = self._read_training(images, masks, groups)
+        samples, truth, together = self._read_training(images, masks, groups)
         labels = [self._frame(s).labels(m) for s, m in zip(samples, truth)]
         need_both_labels(labels)
         seed = seed_of(self.random_state)
@@ -204,12 +204,12 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
                 journal = Journal(seed, file, mark, told)
                 describer, views = self._views(samples, seed)
                 model, violated = fit_conditional(views, labels, self._plan(), journal)
-                halves = self._halves(samples, truth, groups, folder, told)
+                halves = self._halves(samples, truth, together, folder, told)
             # A copy learns the rest, so that an interrupt leaves this one as it was.
             made = copy.copy(self)
             made._begin(describer, model, violated)
             made._choose_strength(samples, truth, views)
-            made._calibrate(halves, samples, truth, groups)
+            made._calibrate(halves, samples, truth, together)
             made.card_ = card_of(made, truth)
         except KeyboardInterrupt:
             raise Interrupted(farewell(folder)) from None
@@ -252,12 +252,12 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         self,
         samples: Sequence[Sample],
         truth: Sequence[Mask],
-        groups: Sequence[Any] | None,
+        groups: Sequence[int],
         folder: Path | None,
         told: Callable[[int, int, str], None] | None,
     ) -> list[tuple[list[int], BoltzmannSegmenter]]:
         """Held-out images with machines that have not seen them; none if a half lacks a label."""
-        parts = held_out_parts(len(samples), groups) if self.calibration is not None else []
+        parts = held_out_parts(groups) if self.calibration is not None else []
         halves = []
         for k, out in enumerate(parts):
             kept = [i for i in range(len(samples)) if i not in set(out)]
@@ -299,7 +299,7 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         halves: Sequence[tuple[list[int], BoltzmannSegmenter]],
         samples: Sequence[Sample],
         truth: Sequence[Mask],
-        groups: Sequence[Any] | None,
+        groups: Sequence[int],
     ) -> None:
         """Calibrate on images that the machines have not seen; without halves on all images."""
         if self.calibration is None:

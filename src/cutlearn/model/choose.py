@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.model import model_of, unary_of
+from cutlearn.features.folds import held_out_parts
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.learners import is_margin
@@ -29,7 +30,6 @@ from cutlearn.metrics import Confusion, Figure, confusions, iou_of, left_out, st
 from cutlearn.model.calibrate import Calibration, Rows, calibrate, drawn, uncalibrated
 from cutlearn.model.judge import Cost, Judge, Likelihood, Overlap
 from cutlearn.model.kinds import BINARY, Binary, Kind, Mask
-from cutlearn.model.prepare import held_out_parts
 from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
@@ -109,10 +109,11 @@ def choose(
     labels : n masks of labels and 255 (void)
     plan : Plan
     groups : n hashables, optional
-        Images of one group are held out together.
+        Images of one group are held out together. None: each by itself.
     """
+    together = range(len(problems)) if groups is None else groups
     run = _Training(problems, labels, plan)
-    setting, judged = run.best(groups)
+    setting, judged = run.best(together)
     result = run.train(range(len(problems)), setting, "train")
     w, judge = result.w, run.judge
 
@@ -123,7 +124,7 @@ def choose(
     if isinstance(judge, Overlap) and isinstance(plan.kind, Binary):
         w, judged["shift"] = best_shift(problems, labels, w, shifts, predict, plan.kind.envelope)
     judged |= {"judge": judge.name, "training": judge.value(shifts[judged.get("shift", 0.0)])}
-    return Chosen(result, w, run.calibration(setting, result.w, w, groups), judged)
+    return Chosen(result, w, run.calibration(setting, result.w, w, together), judged)
 
 
 class _Training:
@@ -160,12 +161,12 @@ class _Training:
             pool=None if self.pool is None else self.pool.take(images),
         )
 
-    def best(self, groups: Sequence[Any] | None) -> tuple[Setting, dict[str, Any]]:
+    def best(self, groups: Sequence[Any]) -> tuple[Setting, dict[str, Any]]:
         """Give the setting of the plan, or the best of the path, and how it was judged."""
         plan = self.plan
         if not isinstance(plan.C, str):
             return Setting(plan.learner, plan.C), {}
-        parts = held_out_parts(len(self.problems), groups)
+        parts = held_out_parts(groups)
         if len(parts) < 2:
             return plan.path[0], {"path": []}
         notes = {setting: self._notes(setting, parts) for setting in plan.path}
@@ -193,13 +194,13 @@ class _Training:
         return self.held_out[setting, k]
 
     def calibration(
-        self, setting: Setting, trained: Vector, w: Vector, groups: Sequence[Any] | None
+        self, setting: Setting, trained: Vector, w: Vector, groups: Sequence[Any]
     ) -> Calibration:
         """Calibrate on min-marginals of weights that have not seen their image, shifted as w is."""
         plan = self.plan
         if plan.calibration is None or not plan.kind.believes:
             return uncalibrated(plan.kind.n_labels)
-        parts = held_out_parts(len(self.problems), groups)
+        parts = held_out_parts(groups)
         held_out = len(parts) > 1
         seen: dict[int, Vector] = {}
         for k, out in enumerate(parts):

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from cutlearn.checks import path_of
 from cutlearn.errors import InputError, clean, quoted
@@ -28,7 +29,7 @@ from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.model.calibrate import Calibration, uncalibrated
 from cutlearn.model.card import check_card
 from cutlearn.model.kinds import KINDS, labels_in
-from cutlearn.model.parameters import check_parameters, fresh_copy, kind_of, plain_C
+from cutlearn.model.parameters import check_parameters, kind_of, plain_C
 from cutlearn.model.segmenter import Segmenter
 from cutlearn.sealed import Arrays, ForeignError, load_sealed, save_sealed
 
@@ -186,7 +187,7 @@ def _build(header: dict[str, Any], arrays: Arrays) -> Segmenter:
     given["potentials"] = tuple(str(name) for name in given["potentials"])
     given["C"] = _strength(given["C"])
     if given["features"] is None:
-        given["features"] = fresh_copy(featurizer, featurizer.random_state, None)
+        given["features"] = clone(featurizer).set_params(n_jobs=None)
     given["loss"] = loss_from_plain(given["loss"])
     model = Segmenter(**given)
     check_parameters(model)

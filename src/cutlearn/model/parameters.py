@@ -4,11 +4,11 @@ Every refusal keeps scikit-learn's sentence: "The 'tol' parameter of Segmenter m
 instead."; what the design names but does not exist yet is refused with what does exist.
 """
 
-import copy
 import math
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import InputError, quoted
@@ -141,23 +141,8 @@ def fresh_featurizer(model: Any, threads: int) -> Featurizer:
         return Featurizer(
             model.features, connectivity=model.connectivity, random_state=seed, n_jobs=threads
         )
-    given = model.features
-    return fresh_copy(given, seed if given.random_state is None else given.random_state, threads)
-
-
-def fresh_copy(given: Featurizer, random_state: int | None, n_jobs: int | None) -> Featurizer:
-    """Give an unfitted featurizer with the settings of another one."""
-    return Featurizer(
-        given.features,
-        given.kind,
-        given.position,
-        copy.deepcopy(given.recipe),
-        given.connectivity,
-        given.per_direction,
-        random_state,
-        n_jobs,
-        given.superpixels,
-    )
+    made: Featurizer = clone(model.features).set_params(n_jobs=threads)
+    return made if made.random_state is not None else made.set_params(random_state=seed)
 
 
 def seed_of(random_state: Any) -> int:

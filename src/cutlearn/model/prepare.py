@@ -5,33 +5,22 @@ for checkpoints the features are kept there under a fingerprint of all that they
 a run that goes on does not compute them again, and a run on other data is refused.
 """
 
-import json
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.checks import as_array, listed, path_of
+from cutlearn.checks import as_array, path_of
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID
 from cutlearn.images.sample import Sample, as_sample
-from cutlearn.run.checkpoint import (
-    fingerprint,
-    load_checkpoint,
-    refuse_other,
-    restoring,
-    save_checkpoint,
-)
 
 Mask = NDArray[np.uint8]
 Told = Callable[[int, int, str], None]
-KIND = "features"
-# Parts of the images that are held out in turn.
-PARTS = 2
 
 
 def read_samples(images: Any) -> list[Sample]:
@@ -51,21 +40,15 @@ def read_samples(images: Any) -> list[Sample]:
     return samples
 
 
-def read_training(
-    images: Any, masks: Any, groups: Any, most_labels: int = 2
-) -> tuple[list[Sample], list[Mask]]:
-    """Check images, their masks and groups; give samples and uint8 masks of labels and 255."""
+def read_training(images: Any, masks: Any, most_labels: int = 2) -> tuple[list[Sample], list[Mask]]:
+    """Check images and their masks; give samples and uint8 masks of labels and 255."""
     samples = read_samples(images)
     given = _listed("masks", masks)
-    shared = given if groups is None else listed("groups", groups)
-    if groups is not None and not all(isinstance(name, Hashable) for name in shared):
-        raise InputError("groups: lists or arrays found; a word or number for each image wanted.")
-    for name, found in (("masks", given), ("groups", shared)):
-        if len(found) != len(samples):
-            raise InputError(
-                f"{name}: {len(found)} found for {len(samples)} images; one for each wanted. "
-                "Give them in the order of the images."
-            )
+    if len(given) != len(samples):
+        raise InputError(
+            f"masks: {len(given)} found for {len(samples)} images; one for each wanted. "
+            "Give them in the order of the images."
+        )
     truth: list[Mask] = []
     wrong: list[str] = []
     for i, (sample, mask) in enumerate(zip(samples, given)):
@@ -147,70 +130,16 @@ def training_features(
     -------
     list of (h * w, F) float32
     """
-    file = None if folder is None else folder / "features.safetensors"
-    mark = ""
-    if file is not None:
-        mark = _fingerprint(samples, masks, featurizer, groups)
-        if file.exists():
-            return _restore(file, mark, featurizer)
-    extra = None
     if any(sample.extra is not None for sample in samples):
-        extra = [_needed_extra(sample, i) for i, sample in enumerate(samples)]
-    pictures = [sample.image for sample in samples]
-    nodes = featurizer.fit(pictures, masks, extra, groups, progress)
-    if file is not None:
-        arrays, described = featurizer.to_arrays()
-        whole: dict[str, NDArray[Any]] = {f"fitted.{name}": a for name, a in arrays.items()}
-        whole |= {f"nodes.{i}": a for i, a in enumerate(nodes)}
-        values = {"mark": mark, "described": described, "images": len(nodes)}
-        save_checkpoint(file, KIND, values, whole)
-    return nodes
+        for i, sample in enumerate(samples):
+            _need_extra(sample, i)
+    file = None if folder is None else folder / "features.safetensors"
+    return featurizer.fit_transform(samples, masks, groups, checkpoint=file, progress=progress)
 
 
-def _needed_extra(sample: Sample, i: int) -> NDArray[np.float32]:
+def _need_extra(sample: Sample, i: int) -> None:
     if sample.extra is None:
         raise InputError(
             f"image {i}: no extra array found, though others have one; one each wanted. "
             "Give extra for all samples, or for none."
         )
-    return sample.extra
-
-
-def _restore(file: Path, mark: str, featurizer: Featurizer) -> list[NDArray[np.float32]]:
-    values, arrays = load_checkpoint(file, KIND)
-    refuse_other(file, values.get("mark"), mark, "the features of other images")
-    fitted = {n.removeprefix("fitted."): a for n, a in arrays.items() if n.startswith("fitted.")}
-    with restoring(file):
-        made = Featurizer.from_arrays(fitted, values["described"], featurizer.n_jobs)
-        nodes = [arrays[f"nodes.{i}"] for i in range(int(values["images"]))]
-    featurizer.__dict__.update(made.__dict__)
-    return nodes
-
-
-def _fingerprint(
-    samples: Sequence[Sample], masks: Sequence[Mask], featurizer: Featurizer, groups: Any
-) -> str:
-    f = featurizer
-    settings: list[Any] = [
-        f.features,
-        f.kind,
-        f.position,
-        repr(f.recipe),
-        f.connectivity,
-        f.per_direction,
-        [list(family) for family in f.superpixels],
-    ]
-    settings += [f.random_state, None if groups is None else list(map(repr, groups))]
-    seen = (a for s, mask in zip(samples, masks) for a in (s.image, s.extra, mask))
-    return fingerprint(json.dumps(settings), seen)
-
-
-def held_out_parts(n: int, groups: Sequence[Any] | None) -> list[list[int]]:
-    """Images to hold out together, every image once."""
-    names = list(range(n)) if groups is None else list(groups)
-    number = {name: k for k, name in enumerate(dict.fromkeys(names))}
-    count = min(PARTS, len(number))
-    parts: list[list[int]] = [[] for _ in range(count)]
-    for i, name in enumerate(names):
-        parts[number[name] % count].append(i)
-    return parts

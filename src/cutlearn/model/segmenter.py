@@ -30,7 +30,6 @@ from cutlearn.model.card import card_of
 from cutlearn.model.choose import Chosen, Plan, choose
 from cutlearn.model.kinds import KINDS, Kind, Mask
 from cutlearn.model.parameters import check_parameters, fresh_featurizer, kind_of
-from cutlearn.model.predict import problem_of
 from cutlearn.model.prepare import (
     checkpoint_folder,
     farewell,
@@ -167,7 +166,8 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         images : n images or samples, as for `as_image` and `Sample`
         masks : n arrays (h, w) of labels and 255 (void)
         groups : n hashables, optional
-            Images of one group (neighbouring slices) are never on both sides of a comparison.
+            Images of one group (neighbouring slices) are never on both sides of a comparison: for
+            features, C, bias and calibration alike. None: nearly equal images are found.
         checkpoint : folder, optional
             Made when missing; features and every step are kept there, and the same call goes on
             where it was interrupted, with the same result.
@@ -180,7 +180,8 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         if isinstance(self.loss, Described):
             self.loss.refuse()
         threads = self._threads()
-        samples, truth = self._read_training(images, masks, groups, KINDS[self.labels].most)
+        most = KINDS[self.labels].most
+        samples, truth, together = self._read_training(images, masks, groups, most)
         kind = kind_of(self, max(2, 1 + max(int(mask[mask != VOID].max()) for mask in truth)))
         featurizer = fresh_featurizer(self, threads)
         folder = checkpoint_folder(checkpoint)
@@ -189,14 +190,14 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
                 told = shown.features if self.verbose and progress is None else progress
                 stepped = shown.step if self.verbose and callback is None else callback
                 seen = [kind.questions(mask) for mask in truth]
-                nodes = training_features(samples, seen, featurizer, groups, folder, told)
+                nodes = training_features(samples, seen, featurizer, together, folder, told)
                 problems = self._problems(samples, nodes, featurizer, kind, threads)
                 plan = Plan(
                     self.loss, self.learner, self.C, float(self.tol), threads, folder,
                     stepped, kind, self.calibration,
                     ("logistic",) if self.learner == "likelihood" else (),
                 )  # fmt: skip
-                chosen = choose(problems, truth, plan, groups)
+                chosen = choose(problems, truth, plan, together)
             # A copy takes what was learned, so that an interrupt leaves this one as it was.
             made = copy.copy(self)
             made._keep(featurizer, chosen, kind)
@@ -220,7 +221,7 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         regions = kind.envelope is not None
         with Workers(threads) as workers:
             return workers.map(
-                lambda pair: problem_of(pair[0], featurizer, pair[1], kind.edges, regions),
+                lambda pair: featurizer.problem(*pair, kind.edges, regions),
                 list(zip(samples, nodes)),
             )
 
@@ -243,7 +244,7 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
 
     def _problem(self, sample: Sample) -> Problem:
         kind = self._kind
-        return problem_of(sample, self.featurizer_, None, kind.edges, kind.envelope is not None)
+        return self.featurizer_.problem(sample, None, kind.edges, kind.envelope is not None)
 
     def _mask(self, sample: Sample) -> Mask:
         return self._kind.mask(self._problem(sample), self.w_)

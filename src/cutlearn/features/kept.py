@@ -1,0 +1,71 @@
+"""Features of training images in a file, so that they need not be computed again.
+
+In: a fitted `Featurizer` and out-of-fold node features. Out: the same, later. A mark tells all that
+they depend on: settings, groups, images, arrays that the user brings, and masks.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.checks import path_of
+from cutlearn.errors import InputError
+from cutlearn.features.filters import Float32
+from cutlearn.features.inputs import Pair
+from cutlearn.run.checkpoint import (
+    fingerprint,
+    load_checkpoint,
+    refuse_other,
+    restoring,
+    save_checkpoint,
+)
+
+if TYPE_CHECKING:
+    from cutlearn.features.featurizer import Featurizer
+
+KIND = "features"
+
+
+def mark_of(
+    settings: dict[str, Any],
+    groups: Sequence[int],
+    pairs: Sequence[Pair],
+    labels: Sequence[NDArray[np.uint8]],
+) -> str:
+    """Give another name for other settings, groups, images, extra arrays or masks."""
+    told = json.dumps([settings, list(groups)])
+    return fingerprint(told, (a for pair, mask in zip(pairs, labels) for a in (*pair, mask)))
+
+
+def memory_file(memory: Any, mark: str) -> Path:
+    """Give the file of a mark in the folder of a memory, which is made when missing."""
+    folder = path_of("memory", memory)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"memory: {folder} is a file; a folder was wanted. Name another.")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"features-{mark}.safetensors"
+
+
+def save_features(file: Path, mark: str, featurizer: "Featurizer", nodes: list[Float32]) -> None:
+    """Write a fitted featurizer and the node features of its training images."""
+    arrays, described = featurizer.to_arrays()
+    whole: dict[str, NDArray[Any]] = {f"fitted.{name}": a for name, a in arrays.items()}
+    whole |= {f"nodes.{i}": a for i, a in enumerate(nodes)}
+    values = {"mark": mark, "described": described, "images": len(nodes)}
+    save_checkpoint(file, KIND, values, whole)
+
+
+def load_features(file: Path, mark: str, featurizer: "Featurizer") -> list[Float32]:
+    """Give node features that were kept, and the featurizer what it had learned."""
+    values, arrays = load_checkpoint(file, KIND)
+    refuse_other(file, values.get("mark"), mark, "the features of other images")
+    fitted = {n.removeprefix("fitted."): a for n, a in arrays.items() if n.startswith("fitted.")}
+    with restoring(file):
+        made = featurizer.from_arrays(fitted, values["described"], featurizer.n_jobs)
+        nodes = [arrays[f"nodes.{i}"] for i in range(int(values["images"]))]
+    featurizer.fitted_ = made.fitted_
+    return nodes

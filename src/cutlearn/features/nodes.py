@@ -1,0 +1,185 @@
+"""What is learned to give an image its node features; a model file stores it.
+
+Node features are a constant 1, the boosted logits (in training: out of fold) beside a few raw
+channels, or a linear filter bank, and arrays that the user brings; all but the constant are
+standardised with the training images' mean and deviation.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cutlearn.checks import listed, one_of, whole_number
+from cutlearn.errors import InputError
+from cutlearn.features.boosted import Answers, Boosted, answer, read_questions
+from cutlearn.features.describe import Bank, Image, Picture
+from cutlearn.features.filters import Float32
+from cutlearn.features.inputs import VOID
+
+# Channels of a picture: planes (c, h, w) float32 and c names. Any function with a name will do.
+Channel = Callable[[Bank, Picture], tuple[Float32, list[str]]]
+CHANNELS: dict[str, Channel] = {"raw": Bank.raw, "linear": Bank.linear}
+OWN = {"boosted": ("raw",), "linear": ("linear",), "given": ()}
+# A scale of 154 serves the largest image that can be solved. Names are short words.
+MOST_SCALE, MOST_NAME = 256, 200
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """All that fit learns, put in place at once so an interrupt leaves the old or the new."""
+
+    bank: Bank
+    boosted: tuple[Boosted, ...]  # one for each question
+    n_extra: int
+    names: list[str]
+    mean: npt.NDArray[np.float64]
+    scale: npt.NDArray[np.float64]
+    centers: npt.NDArray[np.float64]
+
+    def node_features(
+        self, mode: str, channels: Sequence[str], image: Image, extra: Float32 | None
+    ) -> Float32:
+        """Standardised node features of a new image, (h * w, F) float32."""
+        found = 0 if extra is None else extra.shape[2]
+        if found != self.n_extra:
+            raise InputError(
+                f"image: {found} extra channels found; the {self.n_extra} of the training images "
+                "were wanted. Bring the same arrays as in fit."
+            )
+        picture = Picture(image)
+        maps = answer(self.boosted, picture, extra)
+        rows, _ = columns(mode, channels, self.bank, maps, picture, extra)
+        return standardise(rows, self.mean, self.scale)
+
+    def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        """Arrays and a JSON-able description that `of_arrays` turns back into this object."""
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "mean": self.mean, "scale": self.scale, "centers": self.centers,
+        }  # fmt: skip
+        stages = [trees for part in self.boosted for trees in part.stages]
+        for k, trees in enumerate(stages):
+            arrays |= {f"stage{k}.{name}": a for name, a in trees.arrays().items()}
+        described = {
+            "bank": asdict(self.bank),
+            "stages": len(stages),
+            "questions": len(self.boosted),
+            "n_extra": self.n_extra,
+            "names": list(self.names),
+        }
+        return arrays, described
+
+    @staticmethod
+    def of_arrays(
+        arrays: dict[str, npt.NDArray[Any]], described: dict[str, Any], bank: Bank, step: int
+    ) -> "Fitted":
+        """The inverse of `to_arrays`; damage is an `InputError` or what Python raises."""
+        mean, scale = arrays["mean"], arrays["scale"]
+        # Older files tell no centers.
+        centers = arrays.get("centers", np.empty((0, mean.size)))
+        _check_moments(mean, scale, centers)
+        return Fitted(
+            bank,
+            read_questions(arrays, described, bank, step),
+            # No more than the features themselves, so that no file asks for more than it holds.
+            whole_number("features: n_extra", described["n_extra"], 0, mean.size - 1),
+            _checked_names(described["names"], mean.size),
+            mean,
+            scale,
+            centers,
+        )
+
+    def probe(self, mode: str, channels: Sequence[str]) -> None:
+        """Run on one pixel: every array's shape and every index is used, so damage shows."""
+        pixel = np.zeros((1, 1, 3), np.float32)
+        extra = np.zeros((1, 1, self.n_extra), np.float32) if self.n_extra else None
+        if self.node_features(mode, channels, pixel, extra).shape[1] != len(self.names):
+            raise InputError("features: a damaged list of names found. Refit.")
+
+
+def bank_from_plain(plain: dict[str, Any]) -> Bank:
+    """Read the bank that a model file describes."""
+    scale = whole_number("features: scale", plain["scale"], 1, MOST_SCALE)
+    return Bank(str(plain["kind"]), bool(plain["position"]), scale)
+
+
+def checked_channels(names: Any) -> list[str]:
+    """Check names of channels."""
+    for name in listed("channels", names):
+        one_of("channels", name, CHANNELS, " Add it to CHANNELS of cutlearn.features.nodes.")
+    return list(names)
+
+
+def columns(
+    mode: str,
+    channels: Sequence[str],
+    bank: Bank,
+    maps: Answers,
+    picture: Picture,
+    extra: Float32 | None,
+) -> tuple[Float32, list[str]]:
+    """Node features of one image before standardising, (n, F) float32, and names.
+
+    The logits come first, question by question and newest first, after the constant;
+    `Featurizer.logit` relies on it.
+    """
+    planes = [np.ones((1, *picture.shape), np.float32)]
+    names = ["bias"]
+    if mode == "boosted":
+        for t, logits in enumerate(maps):
+            planes += [np.clip(logit, -12, 12)[None] for logit in reversed(logits)]
+            of = f" of {t}" if len(maps) > 1 else ""
+            names += [f"logit{k}{of}" for k in range(len(logits), 0, -1)]
+    asked = [*OWN[mode], *channels]
+    for name in asked:
+        found, titles = CHANNELS[name](bank, picture)
+        planes.append(found)
+        names += titles
+    if not asked and extra is None:
+        raise InputError(
+            "features: 'given' without extra arrays found; (h, w, channels) for each image wanted. "
+            "Give samples with extra=, or use features='auto'."
+        )
+    if extra is not None:
+        planes.append(np.moveaxis(extra, -1, 0))
+        names += [f"extra{k}" for k in range(extra.shape[2])]
+    stack = np.concatenate(planes)
+    return np.ascontiguousarray(stack.reshape(len(stack), -1).T), names
+
+
+def moments(
+    rows: Sequence[Float32], labels: Sequence[npt.NDArray[np.uint8]]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Mean and deviation of every column over labelled pixels; the constant keeps 0 and 1."""
+    known = [label.reshape(-1) != VOID for label in labels]
+    count = sum(int(k.sum()) for k in known)
+    mean = sum(r[k].sum(axis=0, dtype=np.float64) for r, k in zip(rows, known)) / count
+    square = sum(((r[k] - mean) ** 2).sum(axis=0) for r, k in zip(rows, known)) / count
+    scale = np.sqrt(square)
+    scale[scale < 1e-6] = 1.0  # a constant column stays constant
+    mean[0], scale[0] = 0.0, 1.0
+    return mean, scale
+
+
+def _checked_names(names: Any, count: int) -> list[str]:
+    good = isinstance(names, list) and len(names) == count
+    if not good or not all(isinstance(name, str) and len(name) <= MOST_NAME for name in names):
+        raise InputError("features: a damaged list of names found. Refit.")
+    return list(names)
+
+
+def _check_moments(*arrays: npt.NDArray[Any]) -> None:
+    """Refuse means, scales and centers that cannot be those of node features."""
+    mean, scale, centers = arrays
+    good = mean.ndim == 1 and scale.shape == mean.shape and centers.shape[1:] == mean.shape
+    good &= all(a.dtype == np.float64 and bool(np.isfinite(a).all()) for a in arrays)
+    if not good or not (scale > 0).all():
+        raise InputError("features: a damaged scale of the node features found. Refit.")
+
+
+def standardise(
+    rows: Float32, mean: npt.NDArray[np.float64], scale: npt.NDArray[np.float64]
+) -> Float32:
+    return ((rows - mean) / scale).astype(np.float32)

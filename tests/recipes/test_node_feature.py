@@ -1,0 +1,29 @@
+"""A node feature from outside: a function with a name, which a model file then asks for."""
+
+import numpy as np
+import pytest
+
+import cutlearn as cl
+from cutlearn.features.nodes import CHANNELS
+from features.worlds import world
+
+
+def saturation(bank, picture):
+    """How far from grey a pixel is; `picture` also has Lab colours and intensity, made once."""
+    colors = picture.image if picture.image.ndim == 3 else picture.image[..., None]
+    return np.ptp(colors, axis=2)[None], ["saturation"]
+
+
+def test_a_channel_is_learned_from_saved_and_asked_for(tmp_path, monkeypatch):
+    images, masks = world(4)
+    monkeypatch.setitem(CHANNELS, "saturation", saturation)
+    features = cl.Featurizer("linear", channels=["saturation"])
+    model = cl.Segmenter(features=features, C=10.0, tol=0.1, n_jobs=1).fit(images[:3], masks[:3])
+    weight = dict(zip(model.w_names_, model.w_))["node saturation"]
+    assert weight != 0
+    model.save(tmp_path / "model")
+    loaded = cl.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict(images[3:]), model.predict(images[3:]))
+    monkeypatch.delitem(CHANNELS, "saturation")
+    with pytest.raises(cl.InputError, match="channels: 'saturation' found"):
+        cl.load(tmp_path / "model")
