@@ -97,10 +97,7 @@ def register_chart(chart: Chart) -> Chart:
 
 
 def charts(subject: Subject, wide: bool = False) -> list[Picture]:
-    """Draw the charts that apply, in the order in which they were registered.
-
-    The words below a wide one are its name, as its heading is above it.
-    """
+    """Draw the charts that apply, wide ones or the others, in the order of their registration."""
     return [
         Picture(drawing(chart.draw(subject), "png" if wide else "svg+xml"), chart.words, chart.name)
         for chart in CHARTS.values()
