@@ -1,8 +1,8 @@
 """Before training: what the user gave, checked; features, computed once and kept.
 
-In: images, masks, groups. Out: samples, uint8 masks and out-of-fold node features. With a folder
-for checkpoints the features are kept there under a fingerprint of all that they depend on, so that
-a run that goes on does not compute them again, and a run on other data is refused.
+In: images, masks. Out: samples, uint8 masks and out-of-fold node features. With a folder for
+checkpoints the featurizer keeps them there, so that a run that goes on does not compute them again,
+and a run on other data is refused.
 """
 
 import os
