@@ -140,7 +140,7 @@ Survey survey(const Input& input) {
     }
   }
   survey_regions(input.regions, s);
-  s.rest += std::abs(input.constant);
+  s.constant = std::abs(input.constant);
   return s;
 }
 

@@ -61,13 +61,14 @@ struct Input {
 // What the numbers look like; an index of -1 means that nothing is wrong.
 struct Survey {
   double unary = 0, edges = 0, rest = 0;  // sums of absolute values
+  double constant = 0;                    // likewise; it forces no label, so it plays no part in clip
   double widest = 0;                      // the largest p + q, or alpha m, of an arc
   std::int64_t bad_unary = -1;            // first that is not finite
   std::int64_t bad_direction = -1, bad_edge = -1;
   std::int64_t worst_direction = -1, worst_edge = -1;  // the least p + q below rounding
   double worst = 0;
 
-  double total() const { return unary + edges + rest; }
+  double total() const { return unary + edges + rest + constant; }
   bool clip() const { return edges + rest > 0 && unary > kDwarf * (edges + rest); }
   static constexpr double kDwarf = 256;
 };

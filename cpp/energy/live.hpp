@@ -48,7 +48,8 @@ class Live final : public Engine {
     clips_ = !narrow_ && survey.clip();
     const double rest = survey.edges + survey.rest;
     // Clipped unaries add at most what the edges carry, once at each end.
-    quantise_ = Quantiser(narrow_ ? narrow : scale_for(clips_ ? 3 * rest : survey.total()));
+    const double held = clips_ ? 3 * rest + survey.constant : survey.total();
+    quantise_ = Quantiser(narrow_ ? narrow : scale_for(held));
     Builder<Net> builder(net_, input, grid_, quantise_);
     builder.build(clips_);
     edge_arc_ = std::move(builder.edge_arc);

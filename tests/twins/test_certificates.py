@@ -50,6 +50,13 @@ def test_costs_that_dwarf_the_tables_keep_their_order():
     assert energy.min_marginals()[0].tolist() == pytest.approx([10.35, -2.9e10 + 7.6, 3.35])
 
 
+def test_a_constant_beside_nodes_without_edges_costs_no_digit():
+    """The constant of an envelope without mass made the unaries look as if they dwarfed edges."""
+    envelope = cl.Envelope([2, 1], [948.0], [45 / 1024], [0.0, 0.0])
+    cut = cl.Energy([839.0, -208.5, -397.125], envelopes=[envelope]).minimize([-1, 0, 1])
+    assert cut.lower_bound == cut.value == -397.125 + 45 / 1024
+
+
 def test_bounds_are_rounded_outward():
     cut = cl.Energy([-1e-20, -1.0]).minimize()
     assert cut.lower_bound < -1.0
