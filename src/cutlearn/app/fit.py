@@ -26,7 +26,8 @@ from cutlearn.app.options import (
     output_options,
 )
 from cutlearn.app.registry import register
-from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.errors import ConvergenceWarning, InputError, quoted
+from cutlearn.learn.learners import LEARNERS
 from cutlearn.run.progress import Progress, clock
 
 # The files of an unfinished run.
@@ -44,6 +45,19 @@ def _strength(_: click.Context, param: click.Parameter, value: str) -> float | s
 
 
 @register
+class LearnerName(click.ParamType):
+    """The name of a learner, asked of the registry when it is given: one from outside counts."""
+
+    name = "NAME"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Give the name, or say which there are."""
+        known = [name for name, one in LEARNERS.items() if one.for_masks]
+        if value not in known:
+            self.fail(f"{quoted(value)} is not one of {', '.join(known)}.", param, ctx)
+        return value
+
+
 @click.command()
 @click.argument("images", type=FOLDER)
 @click.argument("masks", type=FOLDER)
@@ -66,11 +80,12 @@ def _strength(_: click.Context, param: click.Parameter, value: str) -> float | s
 )
 @click.option(
     "--learner",
-    type=click.Choice(["bundle", "nslack", "accpm", "likelihood", "logistic"]),
+    type=LearnerName(),
     default="bundle",
     show_default=True,
-    help="bundle, nslack, accpm: trained for masks, to a certified gap. likelihood: trained for "
-    "probabilities, without a certificate. logistic: the same without edges.",
+    help="How to learn: "
+    + "; ".join(f"{name}: {one.summary}" for name, one in LEARNERS.items() if one.for_masks)
+    + ". Likelihoods prove no gap.",
 )
 @click.option(
     "--C",
