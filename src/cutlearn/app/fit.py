@@ -45,7 +45,7 @@ def _strength(_: click.Context, param: click.Parameter, value: str) -> float | s
 
 
 @register
-class LearnerName(click.ParamType):
+class LearnerName(click.ParamType):  # type: ignore[type-arg]
     """The name of a learner, asked of the registry when it is given: one from outside counts."""
 
     name = "NAME"
