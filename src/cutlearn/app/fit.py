@@ -44,7 +44,6 @@ def _strength(_: click.Context, param: click.Parameter, value: str) -> float | s
         ) from None
 
 
-@register
 class LearnerName(click.ParamType):  # type: ignore[type-arg]
     """The name of a learner, asked of the registry when it is given: one from outside counts."""
 
@@ -58,6 +57,7 @@ class LearnerName(click.ParamType):  # type: ignore[type-arg]
         return value
 
 
+@register
 @click.command()
 @click.argument("images", type=FOLDER)
 @click.argument("masks", type=FOLDER)

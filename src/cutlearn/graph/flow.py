@@ -9,7 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.checks import MOST_EDGES, MOST_NODES, few_enough, float_array, index_array
+from cutlearn.checks import (
+    MOST_EDGES,
+    MOST_NODES,
+    few_enough,
+    float_array,
+    index_array,
+    whole_number,
+)
 from cutlearn.errors import InputError
 from cutlearn.graph.rounding import EPSILON, ROUNDINGS, adds_exactly, size_of
 from cutlearn.graph.solver import PAIR, Terms, read_cut
@@ -65,7 +72,11 @@ def max_flow(
         ends = ends.reshape(0, 2)
     if ends.ndim != 2 or ends.shape[1] != 2:
         raise InputError(f"arcs: shape {ends.shape} found; (m, 2) wanted, tail and head.")
-    n = max(int(ends.max(initial=-1)), source, sink) + 1 if nodes is None else nodes
+    source = whole_number("source", source, 0, MOST_NODES - 1)
+    sink = whole_number("sink", sink, 0, MOST_NODES - 1)
+    n = max(int(ends.max(initial=-1)), source, sink) + 1
+    if nodes is not None:
+        n = whole_number("nodes", nodes, 2, MOST_NODES)
     index_array("arcs", ends, n)
     index_array("source and sink", [source, sink], n)
     if source == sink:

@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
-from cutlearn.checks import finite, float_array, index_array, label_array, shape_of
+from cutlearn.checks import (
+    finite,
+    float_array,
+    index_array,
+    label_array,
+    shape_of,
+    whole_number,
+)
 from cutlearn.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -57,6 +64,10 @@ class ArgminSums:
     node: Floats
     edge: Floats
     region: tuple[Floats, ...]
+
+
+# What may be asked for; the core starts no more threads than it has work for.
+MOST_ASKED = 2**31 - 1
 
 
 def min_marginals(flow: _core.Flow, shape: tuple[int, ...], threads: int) -> Floats:
@@ -104,6 +115,4 @@ def argmin_sums(
 
 
 def _threads(threads: int) -> int:
-    if threads < 1:
-        raise InputError(f"threads: {threads} found; at least 1 wanted.")
-    return threads
+    return whole_number("threads", threads, 1, MOST_ASKED)

@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
-from cutlearn.checks import finite, fixed_labels, float_array, index_array, label_array, spread
+from cutlearn.checks import (
+    as_array,
+    finite,
+    fixed_labels,
+    float_array,
+    index_array,
+    label_array,
+    spread,
+)
 from cutlearn.errors import InputError
 from cutlearn.graph.cut import Cut
 from cutlearn.graph.marginals import min_marginals
@@ -235,7 +243,7 @@ class Solver:
             self._one_at_a_time.release()
 
     def _nodes(self, index: ArrayLike) -> NDArray[np.int64]:
-        array = np.asarray(index)
+        array = as_array("index", index)
         if array.dtype == np.bool_:
             if array.shape != self._terms.shape:
                 raise InputError(

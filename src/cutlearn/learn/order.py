@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.checks import index_array, is_one_of, listed
 from cutlearn.energy.linear_labels import ordered_energy_of
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.train import train
 
@@ -63,14 +64,20 @@ def choose_order(
     options
         As for `train`.
     """
-    if not 2 <= n_labels <= MOST_LABELS:
+    problems, labels = listed("problems", problems), listed("labels", labels)
+    if not is_one_of(n_labels, range(2, MOST_LABELS + 1)):
         raise InputError(
-            f"n_labels: {n_labels} found; 2 to {MOST_LABELS} wanted, or the orders are too many. "
-            "Give the labels in a good order, and train."
+            f"n_labels: {quoted(n_labels)} found; 2 to {MOST_LABELS} wanted, or the orders are too "
+            "many. Give the labels in a good order, and train."
         )
-    if not 2 <= folds <= len(problems):
+    if not is_one_of(folds, range(2, len(problems) + 1)):
         raise InputError(
-            f"folds: {folds} found for {len(problems)} images; 2 to the number of images wanted."
+            f"folds: {quoted(folds)} found for {len(problems)} images; 2 to the number of "
+            "images wanted."
+        )
+    if len(labels) != len(problems):
+        raise InputError(
+            f"labels: {len(labels)} found for {len(problems)} problems; one each wanted."
         )
     errors = {}
     for order in permutations(range(n_labels)):
@@ -85,7 +92,7 @@ def choose_order(
 def _places(order: tuple[int, ...], labels: ArrayLike) -> NDArray[np.uint8]:
     place = np.full(VOID + 1, VOID, np.uint8)
     place[list(order)] = np.arange(len(order))
-    placed: NDArray[np.uint8] = place[np.asarray(labels)]
+    placed: NDArray[np.uint8] = place[index_array("labels", labels, VOID + 1)]
     return placed
 
 

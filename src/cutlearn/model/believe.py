@@ -217,10 +217,12 @@ class Believing:
 
     def _check_areas(self, label: int, level: float) -> None:
         self._check_believes("area")
-        if label not in self.classes_ or not 0 < level < 1:
+        known = is_one_of(label, range(len(self.classes_)))
+        if not known or not is_number(level) or not 0 < level < 1:
             raise InputError(
-                f"label={label!r}, level={level!r} found; a label from 0 to {self.classes_[-1]} "
-                "and a level between 0 and 1 were wanted. Leave them out for label 1 and 0.95."
+                f"label={quoted(label)}, level={quoted(level)} found; a label from 0 to "
+                f"{self.classes_[-1]} and a level between 0 and 1 were wanted. Leave them out for "
+                "label 1 and 0.95."
             )
         if not self.calibration_.n_images:
             raise InputError(
