@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from cutlearn.errors import InputError
+from cutlearn.checks import is_number, is_one_of
+from cutlearn.errors import InputError, quoted
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.folds import find_groups
 from cutlearn.features.problem import Problem
