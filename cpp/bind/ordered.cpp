@@ -41,6 +41,19 @@ std::unique_ptr<Door> open(In<double> unary, Id labels, std::vector<std::int64_t
   });
 }
 
+nb::object sum_argmins(Door& door, In<double> weights, In<Id> ends) {
+  const std::size_t pixels = door.flow->labels().size(), L = door.flow->terms().L;
+  if (weights.size() != pixels * L) throw std::invalid_argument("one weight a pixel and label");
+  for (std::size_t k = 0; k < ends.size(); ++k)
+    if (ends.data()[k] < 0 || static_cast<std::size_t>(ends.data()[k]) >= pixels)
+      throw std::invalid_argument("an edge between pixels that are not there");
+  std::vector<double> node(pixels * L), edge(ends.size() / 2 * L * L);
+  without_interpreter(
+      [&] { door.flow->argmin_sums(view(weights), view(ends), node.data(), edge.data()); });
+  const std::size_t nodes = node.size(), edges = edge.size();
+  return nb::make_tuple(owned(std::move(node), {nodes}), owned(std::move(edge), {edges}));
+}
+
 // Owns the arrays that its task views.
 struct OrderedOracle {
   AnyTable node, edge;
@@ -123,7 +136,13 @@ void bind_ordered(nb::module_& m) {
         std::vector<double> least(size);
         without_interpreter([&] { d.flow->min_marginals(least.data()); });
         return owned(std::move(least), shape);
-      });
+      })
+      .def("argmin_sums", &sum_argmins, nb::arg("weights").noconvert(),
+           nb::arg("ends").noconvert(),
+           nb::sig("def argmin_sums(self, weights: numpy.typing.NDArray[numpy.float64], "
+                   "ends: numpy.typing.NDArray[numpy.int32]) "
+                   "-> tuple[numpy.typing.NDArray[numpy.float64], "
+                   "numpy.typing.NDArray[numpy.float64]]"));
   m.def("ordered", &open, nb::arg("unary").noconvert(), nb::arg("labels"), nb::arg("shape"),
         nb::arg("connectivity"), nb::arg("edges").noconvert(), nb::arg("tables").noconvert(),
         nb::arg("each"), nb::arg("fixed").noconvert(),

@@ -18,6 +18,31 @@ namespace cutlearn {
 
 namespace {
 
+// The edges around every pixel.
+class Around {
+ public:
+  struct Edge {
+    Id other, edge;
+    bool first;  // whether the pixel is the edge's first end
+  };
+
+  Around(Id pixels, std::span<const Id> ends) : begin_(pixels + 1, 0), edges_(ends.size()) {
+    for (const Id i : ends) ++begin_[i + 1];
+    for (Id i = 0; i < pixels; ++i) begin_[i + 1] += begin_[i];
+    std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
+    for (std::size_t k = 0; k < ends.size(); ++k)
+      edges_[next[ends[k]]++] = {ends[k ^ 1], static_cast<Id>(k / 2), k % 2 == 0};
+  }
+
+  std::span<const Edge> of(Id i) const {
+    return {edges_.data() + begin_[i], edges_.data() + begin_[i + 1]};
+  }
+
+ private:
+  std::vector<std::size_t> begin_;
+  std::vector<Edge> edges_;
+};
+
 // The search over one kind of network: a list of arcs, or a grid of pixels with L - 1 nodes each.
 // Directions of a grid: up and down the thresholds, then for each direction of the pixels that
 // towards the same threshold, then those towards the next higher, then towards the next lower.
@@ -64,35 +89,64 @@ class OrderedFlow final : public Ordered {
   void solve() override {
     if (!std::exchange(started_, true)) push_ahead<Net, kStraight, kGrid ? 2 : 0, kStraight>(net_);
     search();
-    for_pixels([&](Id t, Id slot) {
-      std::uint8_t label = 0;
-      for (Id k = 1; k < L_; ++k) label += flow_.on_source_side(node(slot, k));
-      labels_[t] = label;
-    });
+    for_pixels([&](Id t, Id slot) { labels_[t] = label_at(slot); });
   }
 
-  // Each pixel is forced to its other labels in turn, from the last flow.
   void min_marginals(double* least) override {
     solve();
     const double best = energy();
-    for_pixels([&](Id t, Id slot) {
-      for (Id l = 0; l < L_; ++l, ++least) {
-        *least = best;
-        if (l == labels_[t]) continue;
-        if (!fixed_.empty() && fixed_[t] >= 0) {
-          *least = std::numeric_limits<double>::infinity();
-          continue;
-        }
-        const Cap up = l > 0 ? force(node(slot, l), true) : 0;
-        const Cap down = l + 1 < L_ ? force(node(slot, l + 1), false) : 0;
-        search();
-        *least = energy();
-        if (!terms_.taken.empty()) *least += terms_.taken[static_cast<std::size_t>(t) * L_ + l];
-        if (l > 0) favour(node(slot, l), true, -up);
-        if (l + 1 < L_) favour(node(slot, l + 1), false, -down);
-      }
+    std::fill_n(least, static_cast<std::size_t>(terms_.pixels) * L_,
+                std::numeric_limits<double>::infinity());
+    for (Id t = 0; t < terms_.pixels; ++t) least[std::size_t(t) * L_ + labels_[t]] = best;
+    for_forced([&](Id t, Id, Id l) {
+      const std::size_t at = static_cast<std::size_t>(t) * L_ + l;
+      least[at] = energy();
+      if (!terms_.taken.empty()) least[at] += terms_.taken[at];
     });
-    search();
+  }
+
+  // A labelling that attains a min-marginal differs from the cut in a connected set of pixels around
+  // the forced one: any other part of it could be left out, at no cost.
+  void argmin_sums(std::span<const double> weights, std::span<const Id> ends, double* node_sums,
+                   double* edge_sums) override {
+    solve();
+    const Around around(terms_.pixels, ends);
+    std::vector<Id> slot_of;
+    for_pixels([&](Id, Id slot) { slot_of.push_back(slot); });
+    std::vector<std::uint8_t> now(labels_), seen(labels_.size(), 0);
+    std::vector<Id> turned, looked;
+    for_forced([&](Id t, Id, Id l) {
+      const double c = weights[static_cast<std::size_t>(t) * L_ + l];
+      if (c == 0) return;
+      looked.assign(1, t);
+      seen[t] = 1;
+      for (std::size_t k = 0; k < looked.size(); ++k) {
+        const Id i = looked[k];
+        if ((now[i] = label_at(slot_of[i])) == labels_[i]) continue;
+        turned.push_back(i);
+        for (const auto& [other, e, first] : around.of(i))
+          if (!std::exchange(seen[other], 1)) looked.push_back(other);
+      }
+      const auto add = [&](double* sums, std::size_t from, std::size_t to) {
+        sums[from] -= c;
+        sums[to] += c;
+      };
+      for (const Id i : turned) {
+        add(node_sums + static_cast<std::size_t>(i) * L_, labels_[i], now[i]);
+        for (const auto& [other, e, first] : around.of(i)) {
+          // An edge of which both ends turn is counted at its first.
+          if (now[other] != labels_[other] && !first) continue;
+          const Id a = first ? i : other, b = first ? other : i;
+          add(edge_sums + static_cast<std::size_t>(e) * L_ * L_, labels_[a] * L_ + labels_[b],
+              now[a] * L_ + now[b]);
+        }
+      }
+      for (const Id i : looked) {
+        now[i] = labels_[i];
+        seen[i] = 0;
+      }
+      turned.clear();
+    });
   }
 
  private:
@@ -105,6 +159,32 @@ class OrderedFlow final : public Ordered {
   static auto narrowed(Cap c) { return static_cast<typename Net::Residual>(c); }
   Id node(Id slot, Id k) const { return slot * (L_ - 1) + k - 1; }
   double energy() const { return static_cast<double>(net_.K) / terms_.scale + terms_.beyond; }
+
+  std::uint8_t label_at(Id slot) {
+    std::uint8_t label = 0;
+    for (Id k = 1; k < L_; ++k) label += flow_.on_source_side(node(slot, k));
+    return label;
+  }
+
+  // Forces each pixel that is free to its other labels in turn, from the last flow; calls f with the
+  // pixel, its slot and the label while the network is solved so.
+  // requires a solved network; ensures it is solved without force again
+  template <class F>
+  void for_forced(F&& f) {
+    for_pixels([&](Id t, Id slot) {
+      if (!fixed_.empty() && fixed_[t] >= 0) return;
+      for (Id l = 0; l < L_; ++l) {
+        if (l == labels_[t]) continue;
+        const Cap up = l > 0 ? force(node(slot, l), true) : 0;
+        const Cap down = l + 1 < L_ ? force(node(slot, l + 1), false) : 0;
+        search();
+        f(t, slot, l);
+        if (l > 0) favour(node(slot, l), true, -up);
+        if (l + 1 < L_) favour(node(slot, l + 1), false, -down);
+      }
+    });
+    search();
+  }
 
   template <class F>
   void for_pixels(F&& f) const {

@@ -38,6 +38,11 @@ class Ordered {
   const OrderedTerms& terms() const { return terms_; }
   // least[t L + l] = least energy with pixel t at label l, infinite against a fixed label
   virtual void min_marginals(double* least) = 0;
+  // With y the cut, argmin_tl the labelling of least energy with pixel t at label l, and c = weights
+  // (pixels x L): node[i L + k] += c_tl ([argmin_tl(i) = k] - [y_i = k]), and edge[(e L + a) L + b]
+  // likewise for the labels a, b at the ends of edge e. `ends` has both ends of every edge.
+  virtual void argmin_sums(std::span<const double> weights, std::span<const Id> ends, double* node,
+                           double* edge) = 0;
 
  protected:
   OrderedTerms terms_;

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
     from cutlearn.features.regions import superpixels
     from cutlearn.images import Sample
-    from cutlearn.learn.likelihood import likelihood
+    from cutlearn.learn.label_order import choose_order
+    from cutlearn.learn.likelihood.value import likelihood
     from cutlearn.learn.losses import Absolute, Count, CountFunction, Hamming, LabelCount
-    from cutlearn.learn.order import choose_order
     from cutlearn.learn.train import train
     from cutlearn.model.boltzmann import BoltzmannSegmenter
     from cutlearn.model.files import load
@@ -85,7 +85,7 @@ __all__ = [
 _LATER = {
     "Boltzmann": "cutlearn.shape.boltzmann",
     "BoltzmannSegmenter": "cutlearn.model.boltzmann",
-    "choose_order": "cutlearn.learn.order",
+    "choose_order": "cutlearn.learn.label_order",
     "Absolute": "cutlearn.learn.losses",
     "LabelCount": "cutlearn.learn.losses",
     "Count": "cutlearn.learn.losses",
@@ -94,7 +94,7 @@ _LATER = {
     "Hamming": "cutlearn.learn.losses",
     "Sample": "cutlearn.images",
     "Segmenter": "cutlearn.model.segmenter",
-    "likelihood": "cutlearn.learn.likelihood",
+    "likelihood": "cutlearn.learn.likelihood.value",
     "load": "cutlearn.model.files",
     "superpixels": "cutlearn.features.regions",
     "train": "cutlearn.learn.train",

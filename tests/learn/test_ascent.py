@@ -9,9 +9,9 @@ from sklearn.linear_model import LogisticRegression
 import cutlearn as cl
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import ConvergenceWarning, InputError
-from cutlearn.learn.baselines import KohliTorrField
-from cutlearn.learn.descent import Coordinates
-from cutlearn.learn.likelihood import BinaryField, evidence_of
+from cutlearn.learn.likelihood.baselines import KohliTorrField
+from cutlearn.learn.likelihood.quasi_newton import Coordinates
+from cutlearn.learn.likelihood.value import BinaryField, evidence_of
 from cutlearn.run.checkpoint import Interrupted
 from linear_energies import layout_of
 

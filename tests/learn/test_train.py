@@ -10,7 +10,7 @@ import pytest
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features.problem import Problem
 from cutlearn.learn.pool import Pool
-from cutlearn.learn.programs import INEXACT
+from cutlearn.learn.margin.programs import INEXACT
 from cutlearn.learn.train import path, train
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.run.progress import Progress

@@ -8,7 +8,7 @@ import pytest
 
 import cutlearn as cl
 from cutlearn.images import cells
-from cutlearn.learn.bundle import Bundle
+from cutlearn.learn.margin.bundle import Bundle
 from cutlearn.learn.learners import LEARNERS, MarginLearner
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import cutlearn as cl
 from cutlearn.images import cells
-from cutlearn.learn.image_loss import ImageLoss, Loss
+from cutlearn.learn.loss import ImageLoss, Loss
 
 
 class Bordered(Loss):

@@ -161,7 +161,8 @@ class Energy:
         """
         from cutlearn.energy.model import model_of
 
-        return model_of(problem, envelope).energy(problem, w)
+        energy: Energy = model_of(problem, envelope).energy(problem, w)
+        return energy
 
     def value(self, labels: ArrayLike) -> float:
         """E of a labelling, evaluated term by term."""

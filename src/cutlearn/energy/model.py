@@ -1,91 +1,49 @@
-"""A model: potentials end to end, E(y; w) = sum_p w[p] . psi_p(y), over problems of one kind.
+"""A model: potentials and what the labels are, E(y; w) = sum_p w[p] . psi_p(y).
 
-w holds the slices of the potentials in their order. Whatever needs an energy, its features or its
-constraints asks the model, and the model asks its potentials.
+w holds the slices of the potentials in their order. Whatever needs an energy, its features, its
+constraints, masks or min-marginals asks the model; the model asks its potentials and its labels.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.checks import float_array, instance
-from cutlearn.energy.energy import Energy
-from cutlearn.energy.forms import Envelopes, EnvelopeSpec, specs_of
-from cutlearn.energy.potentials import Contrast, Enveloped, Potential, Summands, Unary
+from cutlearn.checks import as_array, instance
+from cutlearn.energy.forms import Envelopes, specs_of
+from cutlearn.energy.labels import LABELS, Labels, Valued, labels_of
+from cutlearn.energy.layout import Layout, checked_weights
+from cutlearn.energy.potentials import (
+    Contrast,
+    Enveloped,
+    FeatureNames,
+    Potential,
+    Summands,
+    Unary,
+)
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import Problem
-from cutlearn.grid import grid_slices
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where each potential's weights lie in w.
-
-    Attributes
-    ----------
-    potentials : tuple of Potential
-    slices : tuple of slice
-        One for each of them.
-    """
-
-    potentials: tuple[Potential, ...]
-    slices: tuple[slice, ...]
-
-    @property
-    def size(self) -> int:
-        """Length of w."""
-        return int(self.slices[-1].stop)
-
-    @property
-    def node(self) -> slice:
-        """The weights of the node features."""
-        return self._of(Unary)[0]
-
-    @property
-    def edge(self) -> slice:
-        """The weights of the edge features; empty without any."""
-        return (*self._of(Contrast), slice(0, 0))[0]
-
-    @property
-    def envelopes(self) -> tuple[slice, ...]:
-        """The weights of every family's envelope."""
-        return self._of(Enveloped)
-
-    @property
-    def specs(self) -> tuple[EnvelopeSpec, ...]:
-        """The forms of the envelopes."""
-        return tuple(p.spec for p in self.potentials if isinstance(p, Enveloped))
-
-    def _of(self, kind: type[Potential]) -> tuple[slice, ...]:
-        return tuple(s for p, s in zip(self.potentials, self.slices) if isinstance(p, kind))
-
-    def split(self, w: ArrayLike) -> dict[str, Vector]:
-        """Give the parts of w by the names of the potentials."""
-        checked = checked_weights(w, self.size)
-        return {p.name: checked[s] for p, s in zip(self.potentials, self.slices)}
-
-    def inside(self, w: Vector) -> Vector:
-        """Give w moved into the cone G w >= 0 where a solver's rounding left it."""
-        out = w.copy()
-        for p, s in zip(self.potentials, self.slices):
-            out[s] = p.inside(out[s])
-        return out
+Mask = NDArray[np.uint8]
 
 
 class Model:
-    """Potentials that make an energy of two labels.
+    """Potentials that make an energy, and what its labels are.
 
     Parameters
     ----------
     potentials : sequence of Potential
         `Unary` among them; any others, from outside too.
+    labels : "binary", "ordered", "unordered", "surrogate" or Labels
+        Two labels and an exact cut; several with an order (one table of costs for each edge
+        feature, an exact cut); several without (tables and expansion moves, so that nothing is
+        certified); or one binary field for each label, for likelihoods.
+    n_labels : int, optional
+        Their number. By default as many as the training labels, or the length of w, tell.
 
     Examples
     --------
@@ -96,7 +54,12 @@ class Model:
     [1, 1]
     """
 
-    def __init__(self, potentials: Sequence[Potential] = (Unary(), Contrast())) -> None:
+    def __init__(
+        self,
+        potentials: Sequence[Potential] = (Unary(), Contrast()),
+        labels: str | Labels = "binary",
+        n_labels: int | None = None,
+    ) -> None:
         self.potentials = tuple(potentials)
         for k, p in enumerate(self.potentials):
             instance(f"potentials[{k}]", p, Potential)
@@ -106,41 +69,82 @@ class Model:
                 f"potentials: {quoted(names)} given; different names, and a Unary among them, are "
                 "needed. Give each potential a name of its own."
             )
+        self.labels = labels_of(labels, n_labels)
 
     def __repr__(self) -> str:
-        return f"Model({list(self.potentials)!r})"
+        kind = "" if self.labels == LABELS["binary"]() else f", {self.labels!r}"
+        return f"Model({list(self.potentials)!r}{kind})"
+
+    @property
+    def n_labels(self) -> int:
+        """The number of labels."""
+        return self.labels.count
+
+    def for_labels(self, n_labels: int) -> "Model":
+        """Give the model with so many labels, unless it has a number of its own."""
+        if self.labels.n_labels is not None:
+            return self
+        return Model(self.potentials, replace(self.labels, n_labels=n_labels))
+
+    def for_weights(self, problem: Problem, w: ArrayLike) -> "Model":
+        """Give the model with as many labels as the length of w tells."""
+        if self.labels.n_labels is not None:
+            return self
+        instance("problem", problem, Problem)
+        size = as_array("w", w).size
+        for L in range(2, self.labels.most + 1):
+            model = self.for_labels(L)
+            if model.layout(problem).size == size:
+                return model
+        one, two = (self.for_labels(L).layout(problem).size for L in (2, 3))
+        raise InputError(
+            f"w: {size} weights, but {self.labels.name} labels of this problem have {one} for two "
+            f"labels, {two} for three, and so on. Use weights learned from such features."
+        )
 
     @property
     def in_core(self) -> bool:
         """Whether the core's oracle knows all of it, in its own order."""
         order = [type(p) for p in self.potentials]
-        plain = order[:2] == [Unary, Contrast] and set(order[2:]) <= {Enveloped}
-        return plain and all(p.in_core for p in self.potentials)
+        behind = order[2:] if order[1:2] == [Contrast] else order[1:]
+        return order[0] is Unary and set(behind) <= {Enveloped}
+
+    @property
+    def has_edges(self) -> bool:
+        """Whether neighbours are joined."""
+        return any(isinstance(p, Contrast) for p in self.potentials)
+
+    @property
+    def has_regions(self) -> bool:
+        """Whether a potential looks at regions."""
+        return any(isinstance(p, Enveloped) for p in self.potentials)
 
     def layout(self, problem: Problem) -> Layout:
         """Give the slices of w for problems with these features."""
         instance("problem", problem, Problem)
-        ends = [0, *np.cumsum([p.count(problem) for p in self.potentials]).tolist()]
-        return Layout(self.potentials, tuple(slice(i, j) for i, j in pairwise(ends)))
+        return Layout.of(self.labels.spread(self.potentials), problem, self.labels.blocks)
 
-    def energy(self, problem: Problem, w: ArrayLike) -> Energy:
-        """Give the energy E(y; w) of a problem, on its grid when it has one.
-
-        Fixed nodes are no part of an energy: pass `problem.fixed` to `minimize`, in its shape.
-        """
-        return assemble(problem, self.terms(problem, w))
+    def names(self, problem: Problem, features: FeatureNames) -> list[str]:
+        """Give the names of the weights, in the order of w."""
+        return self.layout(problem).names(features)
 
     def terms(self, problem: Problem, w: ArrayLike) -> Summands:
         """Give the terms of all potentials, added up."""
         layout = self.layout(problem)
-        checked = checked_weights(w, layout.size)
-        total = Summands(np.zeros(problem.n_nodes), np.zeros(problem.n_edges))
-        for p, s in zip(self.potentials, layout.slices):
+        checked, total = checked_weights(w, layout.size), Summands()
+        for p, s in zip(layout.potentials, layout.slices):
             part = p.terms(problem, checked[s])
             total.unary = _sum(total.unary, part.unary)
             total.edges = _sum(total.edges, part.edges)
             total.envelopes = total.envelopes + part.envelopes
         return total
+
+    def energy(self, problem: Problem, w: ArrayLike) -> Any:
+        """Give the energy E(y; w) of a problem, on its grid when it has one.
+
+        Fixed nodes are no part of an energy: pass `problem.fixed` to `minimize`, in its shape.
+        """
+        return self.labels.energy(problem, self.terms(problem, w))
 
     def psi(self, problem: Problem, labels: ArrayLike) -> Vector:
         """Give the joint features of a labelling, in the order of w: E(y; w) = w . psi(y)."""
@@ -150,18 +154,26 @@ class Model:
                 f"labels: {y.size} found for {problem.n_nodes} nodes; one a node wanted. "
                 "Use the labelling of this problem."
             )
-        return np.concatenate([p.psi(problem, y.astype(bool)) for p in self.potentials])
+        return self.labels.psi(self.potentials, problem, y)
 
     def constraints(self, problem: Problem) -> tuple[Matrix, Vector]:
         """Give the rows (G, h) with G w >= h that keep the cut exact."""
-        layout = self.layout(problem)
-        rows = []
-        for p, s in zip(self.potentials, layout.slices):
-            part = p.constraints(problem)
-            rows.append(np.zeros((len(part), layout.size)))
-            rows[-1][:, s] = part
-        stacked = np.concatenate(rows)
-        return stacked, np.zeros(len(stacked))
+        return self.layout(problem).constraints(problem)
+
+    def mask(self, problem: Problem, w: ArrayLike) -> Mask:
+        """Give the best labels, in the problem's shape; fixed nodes keep theirs."""
+        return self.labels.mask(self, problem, w).reshape(problem.shape or (-1,))
+
+    def min_marginals(self, problem: Problem, w: ArrayLike, threads: int = 1) -> Matrix:
+        """Give the least energy with each node at each label, the problem's shape + (L,)."""
+        table = self.labels.min_marginals(self, problem, w, threads)
+        return table.reshape(*(problem.shape or (-1,)), table.shape[-1])
+
+    def log_likelihood(
+        self, problem: Problem, w: ArrayLike, truth: Mask, known: NDArray[np.bool_]
+    ) -> Valued:
+        """Give sum_d log q_d(y_d) over the known labels y_d, and its gradient with respect to w."""
+        return self.labels.log_likelihood(self, problem, w, truth, known)
 
 
 ModelLike = Model | Envelopes
@@ -178,35 +190,9 @@ def model_of(problem: Problem, given: ModelLike = None) -> Model:
     return Model([Unary(), Contrast(), *families])
 
 
-def assemble(problem: Problem, terms: Summands) -> Energy:
-    """Give the energy of terms, on the problem's grid when it has one."""
-    assert terms.unary is not None
-    assert terms.edges is not None
-    if problem.shape is None:
-        return Energy(terms.unary, problem.edges, terms.edges, terms.envelopes)
-    connectivity = int(problem.connectivity or 0)
-    unary = terms.unary.reshape(problem.shape)
-    if problem.n_edges == 0:
-        return Energy.grid(unary, 0.0, connectivity, terms.envelopes)
-    parts, begin = [], 0
-    for first, _ in grid_slices(problem.shape, connectivity):
-        box = [along.stop - along.start for along in first]
-        count = int(np.prod(box))
-        part = terms.edges[begin : begin + count]
-        parts.append(part.reshape(*box, *part.shape[1:]))
-        begin += count
-    return Energy.grid(unary, parts, connectivity, terms.envelopes)
-
-
-def checked_weights(w: ArrayLike, size: int) -> Vector:
-    """Check w (finite, of the right length) and give it as float64."""
-    array = float_array("w", w)
-    if array.shape != (size,) or not np.isfinite(array).all():
-        raise InputError(
-            f"w: shape {array.shape} found; {size} finite weights wanted: node, edge, envelope. "
-            "Use the weights learned from problems with these features."
-        )
-    return array
+def model_for(problem: Problem, given: ModelLike, w: ArrayLike) -> Model:
+    """Give the model of a problem and of weights that are given."""
+    return model_of(problem, given).for_weights(problem, w)
 
 
 def unary_of(problem: Problem, w: ArrayLike) -> Vector:
@@ -221,8 +207,8 @@ def unary_of(problem: Problem, w: ArrayLike) -> Vector:
 
 def _sum(a: Any, b: Any) -> Any:
     """The sum of two kinds of terms, either of which may be missing; p = q where one has both."""
-    if b is None:
-        return a
+    if a is None or b is None:
+        return b if a is None else a
     if a.ndim < b.ndim:
         a = np.repeat(a[:, None], 2, axis=1)
     return a + (b if b.ndim == a.ndim else b[:, None])

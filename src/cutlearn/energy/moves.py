@@ -92,10 +92,7 @@ def expand(
     >>> cl.expand([[0, 3, 3], [2, 2, 1.5], [3, 3, 0]], [[0, 1], [1, 2]], potts).labels.tolist()
     [0, 2, 2]
     """
-    field = _Field(unary, edges, tables, envelopes)
-    field.check_expansion()
-    labels = range(field.n_labels)
-    return field.descend([partial(_expansion, label=a) for a in labels], start, fixed)
+    return UnorderedEnergy(unary, edges, tables, envelopes).minimize(fixed, start)
 
 
 def swap(
@@ -111,7 +108,7 @@ def swap(
 
     The tables need V(a,b) + V(b,a) >= V(a,a) + V(b,b) only.
     """
-    field = _Field(unary, edges, tables, envelopes)
+    field = UnorderedEnergy(unary, edges, tables, envelopes)
     field.check_swap()
     pairs = combinations(range(field.n_labels), 2)
     return field.descend([partial(_swap, a=a, b=b) for a, b in pairs], start, fixed)
@@ -126,8 +123,8 @@ def _swap(y: Labels, a: int, b: int) -> tuple[Labels, Labels]:
     return np.where(either, a, y), np.where(either, b, y)
 
 
-class _Field:
-    """An energy of unordered labels, checked."""
+class UnorderedEnergy:
+    """An energy of unordered labels, checked; see `expand`."""
 
     def __init__(
         self,
@@ -153,6 +150,12 @@ class _Field:
         for label, e in self.envelopes:
             total += e.value(float(e.weights @ (y[e.members] == label)))
         return total
+
+    def minimize(self, fixed: ArrayLike | None = None, start: ArrayLike | None = None) -> Moved:
+        """Lower the energy by expansion moves until none helps."""
+        self.check_expansion()
+        moves = [partial(_expansion, label=a) for a in range(self.n_labels)]
+        return self.descend(moves, start, fixed)
 
     def descend(
         self, moves: Sequence[Move], start: ArrayLike | None, fixed: ArrayLike | None

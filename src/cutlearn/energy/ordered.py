@@ -10,6 +10,7 @@ was given and shares no code with `minimize`.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NoReturn, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from cutlearn import _core
 from cutlearn.checks import (
     MOST_NODES,
     edge_array,
+    finite,
     float_array,
     given_shape,
     listed,
@@ -29,7 +31,22 @@ from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
 from cutlearn.graph.solver import certified
-from cutlearn.grid import edge_ends, grid_slices
+from cutlearn.grid import edge_ends, grid_edges, grid_slices
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSums:
+    """Sums over the labelings argmin_dk of least energy with node d at label k, less the cut y's.
+
+    Attributes
+    ----------
+    node : (n, L) float64, sum over d, k of c_dk ([argmin_dk(i) = l] - [y_i = l])
+    edge : (m, L, L) float64, likewise for pairs of labels at the ends of edges
+    """
+
+    node: NDArray[np.float64]
+    edge: NDArray[np.float64]
+
 
 Floats = NDArray[np.float64]
 
@@ -113,13 +130,14 @@ class OrderedEnergy:
 
     @classmethod
     def of(cls, problem: Problem, w: ArrayLike) -> "OrderedEnergy":
-        """The energy of a problem under weights w learned with kind="ordered".
+        """The energy of a problem under weights w learned with `Model(labels="ordered")`.
 
         E(y; w) = sum_i w_node[y_i] . f_i + sum_e sum_g g_eg T_g[y_i, y_j]
         """
-        from cutlearn.energy.linear_labels import ordered_energy_of
+        from cutlearn.energy.model import Model
 
-        return ordered_energy_of(problem, w)
+        energy: OrderedEnergy = Model(labels="ordered").for_weights(problem, w).energy(problem, w)
+        return energy
 
     def _set(
         self,
@@ -156,6 +174,24 @@ class OrderedEnergy:
     def min_marginals(self, fixed: ArrayLike | None = None) -> Floats:
         """Phi[..., l] = the least energy with that node at label l; inf against `fixed`."""
         return self._flow(fixed).min_marginals([*self.shape, self.n_labels])
+
+    def argmin_sums(self, weights: ArrayLike, fixed: ArrayLike | None = None) -> "LabelSums":
+        """Sums over the labelings that attain the min-marginals, without making any of them.
+
+        Parameters
+        ----------
+        weights : the labels' shape + (L,)
+            c_dk, one for each node and label; those against `fixed` do not count.
+        """
+        c = finite("weights", float_array("weights", weights))
+        shape_of("weights", c, (*self.shape, self.n_labels), "the labels' shape + (L,)")
+        ends: NDArray[np.int32] = self._edges
+        if self._connectivity:
+            joined = grid_edges(self.shape, self._connectivity)
+            ends = np.concatenate(joined, dtype=np.int32).ravel()
+        node, edge = self._flow(fixed).argmin_sums(np.ascontiguousarray(c).ravel(), ends)
+        L = self.n_labels
+        return LabelSums(node.reshape(-1, L), edge.reshape(-1, L, L))
 
     def _flow(self, fixed: ArrayLike | None) -> _core.Ordered:
         given = np.empty(0, np.int16)

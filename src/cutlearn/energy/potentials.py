@@ -1,27 +1,32 @@
 """Potentials: the summands of an energy that is linear in the weights, E(y; w) = w . psi(y).
 
-A potential owns a slice v of w. It knows how long the slice is, psi of a labelling, the terms that
-v makes of a problem (unaries, weights of edges, envelopes), the rows G v >= 0 that keep the cut
-exact, and the way back into that cone from where a solver's rounding has left it. Everything else
-(`Model`, oracles, learners, files) asks the potential; one from outside is as good as these.
+A potential owns a slice v of w. It knows how long the slice is and what its weights are called, psi
+of a labelling, the terms that v makes of a problem (unaries, weights of edges, envelopes), the rows
+G v >= 0 that keep the cut exact, and the way back into that cone from where a solver's rounding has
+left it. Everything else (`Model`, oracles, learners, files) asks the potential; one from outside is
+as good as these, which are for two labels:
 
     Unary       psi = sum_i y_i f_i                      u_i = v . f_i
     Contrast    psi = sum_e [y_i != y_j] g_e             weight of edge e: v . g_e, v >= 0 (g >= 0)
     Enveloped   psi = sum_c r_c spec.features(p_c)       an envelope of p_c, the fraction of ones
+
+With several labels each of them says what stands in its place (`label_potentials`).
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.energy.envelope import Envelope
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph.marginals import ArgminSums
+
+if TYPE_CHECKING:
+    from cutlearn.energy.label_potentials import LabelPotential
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -29,6 +34,8 @@ Bits = NDArray[np.bool_]
 
 # Rows of features that are copied at a time; few enough to stay in a cache.
 BLOCK = 4096
+# Directions of the node features with less than this share of the mean square stay as they are.
+RIDGE = 1e-6
 
 
 @dataclass
@@ -38,14 +45,32 @@ class Summands:
     Attributes
     ----------
     unary : (n,) float64, or None
+        With several labels (n, L): the cost of each.
     edges : (m,) or (m, 2) float64, or None
-        One number for each edge of the problem: the cost of ends that differ, or p and q.
+        One number for each edge of the problem: the cost of ends that differ, or p and q. With
+        several labels (m, L, L): a table for each edge.
     envelopes : list of Envelope
+        With several labels pairs of a label and the envelope of its fraction.
     """
 
     unary: Vector | None = None
     edges: Matrix | None = None
-    envelopes: list[Envelope] = field(default_factory=list)
+    envelopes: list[Any] = field(default_factory=list)
+
+
+class FeatureNames(NamedTuple):
+    """What the features of a problem are called."""
+
+    node: list[str]
+    edge: list[str]
+    region: list[str]
+
+
+class Coordinates(NamedTuple):
+    """Coordinates z in which a potential is easy to learn: v = A z with z_i >= 0 where bounded."""
+
+    A: Matrix
+    bounded: Bits
 
 
 class Potential(ABC):
@@ -56,11 +81,6 @@ class Potential(ABC):
     """
 
     name: str  # of its slice of w
-
-    @property
-    def in_core(self) -> bool:
-        """Whether the core's oracle knows it; else a slower one serves (energy, cut, psi)."""
-        return False
 
     @abstractmethod
     def count(self, problem: Problem) -> int:
@@ -81,6 +101,29 @@ class Potential(ABC):
     def inside(self, v: Vector) -> Vector:
         """v moved into that cone, if rounding has left it outside."""
         return v
+
+    def names(self, features: FeatureNames, count: int) -> list[str]:
+        """What its weights are called."""
+        return [f"{self.name} {k}" for k in range(count)]
+
+    def shaped(self, v: Vector) -> Vector:
+        """The weights as a person would look at them: (L, ..) with several labels."""
+        return v
+
+    def coordinates(self, problem: Problem, second: Matrix) -> Coordinates:
+        """Coordinates for quasi-Newton steps; `second` is the mean of f f' over the nodes."""
+        count = self.count(problem)
+        return Coordinates(np.eye(count), np.zeros(count, bool))
+
+    def smoothing(self, problem: Problem) -> Vector:
+        """Weights with which ends that differ cost the sum of their edge's features; or zeros."""
+        return np.zeros(self.count(problem))
+
+    def for_labels(self, n_labels: int, ordered: bool) -> "LabelPotential":
+        """What stands in its place with several labels: by default a slice v for each of them."""
+        from cutlearn.energy.label_potentials import PerLabel
+
+        return PerLabel(self, n_labels)
 
     def argmin_sums(self, problem: Problem, sums: ArgminSums, begin: int) -> Vector:
         """sum_d c_d [psi(argmin_d) - psi(y)], for the gradient of a likelihood.
@@ -103,10 +146,6 @@ class Unary(Potential):
 
     name: str = "node"
 
-    @property
-    def in_core(self) -> bool:
-        return True
-
     def count(self, problem: Problem) -> int:
         return problem.n_node_features
 
@@ -116,8 +155,17 @@ class Unary(Potential):
     def terms(self, problem: Problem, v: Vector) -> Summands:
         return Summands(unary=product(problem.node_features, v))
 
+    def names(self, features: FeatureNames, count: int) -> list[str]:
+        return [f"node {name}" for name in features.node]
+
+    def coordinates(self, problem: Problem, second: Matrix) -> Coordinates:
+        # Decorrelated features: A A' is the inverse of their second moment.
+        mean = float(np.trace(second)) / len(second) or 1.0
+        factor = np.linalg.cholesky(second + RIDGE * mean * np.eye(len(second)))
+        return Coordinates(np.linalg.inv(factor).T, np.zeros(len(second), bool))
+
     def argmin_sums(self, problem: Problem, sums: ArgminSums, begin: int) -> Vector:
-        return _weighted(sums.node, problem.node_features)
+        return weighted(sums.node, problem.node_features)
 
 
 @dataclass(frozen=True)
@@ -125,10 +173,6 @@ class Contrast(Potential):
     """A cost of different labels at the ends of every edge, linear in its features >= 0."""
 
     name: str = "edge"
-
-    @property
-    def in_core(self) -> bool:
-        return True
 
     def count(self, problem: Problem) -> int:
         return problem.n_edge_features
@@ -152,8 +196,23 @@ class Contrast(Potential):
     def inside(self, v: Vector) -> Vector:
         return np.maximum(v, 0.0)
 
+    def names(self, features: FeatureNames, count: int) -> list[str]:
+        return [f"edge {name}" for name in features.edge]
+
+    def coordinates(self, problem: Problem, second: Matrix) -> Coordinates:
+        count = self.count(problem)
+        return Coordinates(np.eye(count), np.ones(count, bool))
+
+    def smoothing(self, problem: Problem) -> Vector:
+        return np.ones(self.count(problem))
+
+    def for_labels(self, n_labels: int, ordered: bool) -> "LabelPotential":
+        from cutlearn.energy.label_potentials import Tables
+
+        return Tables(n_labels, ordered)
+
     def argmin_sums(self, problem: Problem, sums: ArgminSums, begin: int) -> Vector:
-        return _weighted(sums.edge[: problem.n_edges], edge_features(problem))
+        return weighted(sums.edge[: problem.n_edges], edge_features(problem))
 
 
 @dataclass(frozen=True)
@@ -170,10 +229,6 @@ class Enveloped(Potential):
     spec: EnvelopeSpec = field(default_factory=EnvelopeSpec)
     family: int = 0
     name: str = "envelope"
-
-    @property
-    def in_core(self) -> bool:
-        return True
 
     def count(self, problem: Problem) -> int:
         if self.family >= len(problem.regions):
@@ -204,6 +259,17 @@ class Enveloped(Potential):
     def inside(self, v: Vector) -> Vector:
         return self.spec.inside(v)
 
+    def names(self, features: FeatureNames, count: int) -> list[str]:
+        parts = ["constant", "slope", *(f"bend{k}" for k in range(1, self.spec.lines))]
+        return [f"envelope {features.region[self.family]} {part}" for part in parts]
+
+    def coordinates(self, problem: Problem, second: Matrix) -> Coordinates:
+        # Curvatures, in which concavity is a matter of signs.
+        bends = EnvelopeSpec(self.spec.lines, "curvatures")
+        signs = np.where(np.arange(self.spec.lines + 1) < 2, 1.0, -1.0)
+        columns = [bends.convert(row, self.spec.form) for row in np.diag(signs)]
+        return Coordinates(np.stack(columns, axis=1), signs < 0)
+
     def regions(self, problem: Problem) -> list[NDArray[np.int32]]:
         return list(problem.regions[self.family])
 
@@ -227,7 +293,7 @@ def product(features: NDArray[Any], v: Vector) -> Vector:
     return np.asarray(np.einsum("ij,j->i", features, v))
 
 
-def _weighted(weights: Vector, features: NDArray[Any]) -> Vector:
+def weighted(weights: Vector, features: NDArray[Any]) -> Vector:
     """weights @ features, in blocks: numpy copies float32 before it sums in float64."""
     total = np.zeros(features.shape[1])
     for begin in range(0, len(weights), BLOCK):

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.energy.labels import Ordered
+from cutlearn.energy.model import Model
 from cutlearn.energy.ordered import OrderedEnergy
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.experiments.reproduction import Reproduction, Tell, markdown_table
@@ -25,9 +27,9 @@ from cutlearn.features.color import color_problem
 from cutlearn.features.problem import Problem
 from cutlearn.images.synth import Pasture, pasture
 from cutlearn.learn.learners import MarginLearner, learner_of
-from cutlearn.learn.loop import FLOOR
+from cutlearn.learn.margin.run import FLOOR
 from cutlearn.learn.pool import Pool
-from cutlearn.learn.steps import Step
+from cutlearn.learn.results import Step
 from cutlearn.learn.train import train
 from cutlearn.metrics import pixel_error
 from cutlearn.store import atomic_write
@@ -38,6 +40,7 @@ Floats = NDArray[np.float64]
 IMAGES, SHAPE = 18, (107, 160)
 SPLITS = 3
 LABELS = 3
+MODEL = Model(labels=Ordered(LABELS))
 LAMBDAS = (50.0, 10.0, 1.0, 0.1, 0.01, 0.0)
 # Objectives are in percent of the pixels, so lambda is a hundred times that of `train`.
 PERCENT = 100.0
@@ -63,7 +66,7 @@ class World:
 
     def pool(self) -> Pool:
         """A pool without any planes."""
-        return Pool(self.problems, self.labels, kind="ordered", n_labels=LABELS)
+        return Pool(self.problems, self.labels, model=MODEL)
 
 
 @dataclass(eq=False)
@@ -105,7 +108,7 @@ def world_of(images: int, shape: tuple[int, int]) -> World:
 def by_the_paper(pool: Pool, lam: float, learner: str) -> Race:
     """Run algorithm 1, or BMRM: one plane a round, asked at the master's own point."""
     race = Race(lam, learner, "paper")
-    rows, least = pool.kind.constraints(pool.tasks[0])
+    rows, least = pool.layout.constraints(pool.tasks[0].problem)
     begin = time.process_time()
     chosen = learner_of(learner)
     assert isinstance(chosen, MarginLearner)
@@ -144,7 +147,7 @@ def by_train(world: World, pool: Pool, lam: float, learner: str) -> tuple[Race, 
         warnings.simplefilter("ignore", ConvergenceWarning)
         result = train(
             world.problems, world.labels, learner=learner, C=PERCENT / lam if lam else math.inf,
-            tol=GAP, kind="ordered", n_labels=LABELS, max_steps=MOST, n_jobs=1, pool=pool,
+            tol=GAP, model=MODEL, max_steps=MOST, n_jobs=1, pool=pool,
             callback=note,
         )  # fmt: skip
     race.converged = result.converged

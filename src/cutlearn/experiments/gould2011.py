@@ -22,10 +22,10 @@ from cutlearn.energy.model import model_of
 from cutlearn.experiments.reproduction import Reproduction, Tell, markdown_table
 from cutlearn.features.problem import Problem
 from cutlearn.images.synth import Checkerboard, checkerboard
-from cutlearn.learn.bundle import Bundle
 from cutlearn.learn.losses import Hamming
-from cutlearn.learn.oracle import Oracle, task_of
-from cutlearn.learn.steps import TrainResult
+from cutlearn.learn.margin.bundle import Bundle
+from cutlearn.learn.oracle import oracle_of, task_of
+from cutlearn.learn.results import TrainResult
 from cutlearn.learn.train import train
 from cutlearn.store import atomic_write
 
@@ -93,9 +93,10 @@ def early_weights(world: Checkerboard, iterations: int) -> Floats:
     early.
     """
     problem = problem_of(world)
-    oracle = Oracle(task_of(problem, world.labels, Hamming(), 0, "loss", SPEC))
+    model = model_of(problem, SPEC)
+    oracle = oracle_of(task_of(problem, world.labels, model, 0, Hamming(), "loss"))
     layout = oracle.task.layout
-    master = Bundle(layout.size, 1, 1 / C, *model_of(problem, SPEC).constraints(problem))
+    master = Bundle(layout.size, 1, 1 / C, *model.constraints(problem))
     w = layout.inside(master.start(1.0))
     best = np.inf
     for _ in range(iterations):

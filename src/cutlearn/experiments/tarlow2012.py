@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.energy.model import unary_of
+from cutlearn.energy.model import Model, unary_of
 from cutlearn.energy.probability import probabilities
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.experiments.reproduction import Reproduction, Tell, markdown_table
@@ -40,7 +40,7 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import Problem
 from cutlearn.images.read import read_image, read_values
 from cutlearn.images.resize import resize_image, resize_labels, side_shape
-from cutlearn.learn.steps import Step, TrainResult
+from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.model.choose import Chosen, Plan, choose
 from cutlearn.model.kinds import BINARY
@@ -271,7 +271,7 @@ def timings(dogs: Pictures) -> dict[str, float]:
     rows[:, F + 1] = 1.0
     five = []
     for problem in problems:
-        ask = partial(probabilities, problem, rows.ravel(), kind="surrogate", n_jobs=-1)
+        ask = partial(probabilities, problem, rows.ravel(), Model(labels="surrogate"), n_jobs=-1)
         five.append(seconds_of(ask))
     return {
         "dogs": len(problems),

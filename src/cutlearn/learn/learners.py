@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from cutlearn.errors import InputError, quoted
 
 if TYPE_CHECKING:
-    from cutlearn.learn.master import Master
+    from cutlearn.learn.likelihood.value import Value
+    from cutlearn.learn.margin.master import Master
 
 MOST_GROUPS = 50
 
@@ -70,44 +71,46 @@ class LikelihoodLearner(Learner):
 
     Parameters
     ----------
-    field : function that gives a function from the field of the labels to what is maximised
+    value : function that gives a function of a task and w: the likelihood of an image, its gradient
     step : float, optional
         A fixed length of the steps along the gradient; without it quasi-Newton steps.
     starts : "zero", "regression" or "race"
         First weights: none, those of logistic regression, or the best of several beside it.
     """
 
-    field: Callable[[], Callable[[Any], Any]] = field(kw_only=True)
+    value: Callable[[], "Value"] = field(kw_only=True)
     step: float | None = None
     starts: str = "regression"
 
 
 def _bundle() -> "type[Master]":
-    from cutlearn.learn.bundle import Bundle
+    from cutlearn.learn.margin.bundle import Bundle
 
     return Bundle
 
 
 def _center() -> "type[Master]":
-    from cutlearn.learn.center import Center
+    from cutlearn.learn.margin.center import Center
 
     return Center
 
 
-def _itself() -> Callable[[Any], Any]:
-    return lambda field: field
+def _likelihood() -> "Value":
+    from cutlearn.learn.likelihood.value import image_likelihood
+
+    return image_likelihood
 
 
-def _unary() -> Callable[[Any], Any]:
-    from cutlearn.learn.baselines import UnaryField
+def _logistic() -> "Value":
+    from cutlearn.learn.likelihood.baselines import logistic
 
-    return UnaryField
+    return logistic
 
 
-def _kohli_torr() -> Callable[[Any], Any]:
-    from cutlearn.learn.baselines import KohliTorrField
+def _kohli_torr() -> "Value":
+    from cutlearn.learn.likelihood.baselines import kohli_torr
 
-    return KohliTorrField
+    return kohli_torr
 
 
 LEARNERS: dict[str, Learner] = {
@@ -126,16 +129,16 @@ LEARNERS: dict[str, Learner] = {
         ),
         LikelihoodLearner(
             "likelihood", "the likelihood of the masks, for calibrated probabilities",
-            field=_itself, starts="race",
+            value=_likelihood, starts="race",
         ),
         LikelihoodLearner(
             "logistic", "logistic regression: the likelihood without edges and envelopes",
-            field=_unary, starts="zero",
+            value=_logistic, starts="zero",
         ),
         # The fixed step is the best of 0.01, 0.1 and 1 on single images of standardised features.
         LikelihoodLearner(
             "kohli-torr", "the pseudo-gradient of Kohli and Torr 2008", for_masks=False,
-            field=_kohli_torr, step=1.0,
+            value=_kohli_torr, step=1.0,
         ),
     )
 }  # fmt: skip

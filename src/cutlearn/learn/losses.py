@@ -1,6 +1,6 @@
 """What a wrong labelling costs in training: Hamming, counts of the image or of regions.
 
-Sums and non-negative multiples of these are losses too; `image_loss` says how the oracle sees one.
+Sums and non-negative multiples of these are losses too; `loss` says how the oracle sees one.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,15 @@ from cutlearn.checks import as_array, float_array, index_array, is_number, is_on
 from cutlearn.energy.envelope import Envelope, lower_lines
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.regions import families_of
-from cutlearn.learn.image_loss import ImageLoss, LabelLoss, Loss, digest_of, image_weights
+from cutlearn.learn.loss import (
+    Bits,
+    BoundLoss,
+    Loss,
+    Mask,
+    check_pieces,
+    digest_of,
+    image_weights,
+)
 
 Vector = NDArray[np.float64]
 
@@ -51,21 +59,13 @@ class Hamming(Loss):
     def __repr__(self) -> str:
         return f"Hamming({self.label_weights!r}, {digest_of(self.pixel_weights)})"
 
-    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
-        """Bind to one image: one piece, +weight where the truth is 1 and -weight where it is 0."""
-        weight = self._weight(image, labels, counted, 2)
-        ones = labels == 1
-        unary = np.where(ones, weight, -weight)
-        total = float(weight[ones].sum())
-        return ImageLoss(np.array([-total]), unary[None], float(weight.sum()))
-
-    def bind_labels(
-        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
-    ) -> LabelLoss:
+    def bind(self, image: int, labels: Mask, counted: Bits, n_labels: int) -> BoundLoss:
         """Bind to one image: one piece, -weight at every wrong label."""
         weight = self._weight(image, labels, counted, n_labels)
         wrong = np.arange(n_labels) != labels[:, None]
-        return LabelLoss(np.zeros(1), -(weight[:, None] * wrong)[None], float(weight.sum()))
+        return BoundLoss.of_costs(
+            np.zeros(1), -(weight[:, None] * wrong)[None], float(weight.sum())
+        )
 
     def _weight(
         self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
@@ -99,17 +99,11 @@ class Absolute(Loss):
     def __repr__(self) -> str:
         return f"Absolute({digest_of(self.pixel_weights)})"
 
-    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
-        """Bind to one image of two labels, where it is the Hamming loss."""
-        return Hamming(pixel_weights=self.pixel_weights).bind(image, labels, counted)
-
-    def bind_labels(
-        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
-    ) -> LabelLoss:
+    def bind(self, image: int, labels: Mask, counted: Bits, n_labels: int) -> BoundLoss:
         """Bind to one image: one piece."""
         weight = image_weights("pixel_weights", self.pixel_weights, image, counted)
         off = weight[:, None] * np.abs(np.arange(n_labels) - labels[:, None].astype(float))
-        return LabelLoss(np.zeros(1), -off[None], float(off.max(axis=1).sum()))
+        return BoundLoss.of_costs(np.zeros(1), -off[None], float(off.max(axis=1).sum()))
 
 
 class Count(Loss):
@@ -161,63 +155,48 @@ class Count(Loss):
         flat = [row for image in self.regions for row in image]
         return f"Count({parts}, {digest_of(flat)} of {len(self.regions)} images)"
 
-    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
-        """Bind to one image.
-
-        A region in which one line is always lowest is linear. Of the others, few enough for
-        MOST_CONDITIONED cuts become pieces, and more become envelopes: cuts multiply, auxiliary
-        nodes do not.
-        """
-        m = image_weights("weights", self.weights, image, counted)
-        constant, unary, largest = np.zeros(1), np.zeros((1, labels.size)), 0.0
-        bent: list[Envelope] = []
-        for members in self._regions(image, labels.size):
-            members = members[counted[members]]
-            mass, ones = m[members], labels[members] == 1
-            slopes, intercepts, most = self._lines(float(mass[ones].sum()), float(mass.sum()))
-            largest += most
-            if len(slopes) == 1:
-                constant += intercepts
-                unary[:, members] += slopes[0] * mass
-            else:
-                bent.append(Envelope(members, slopes, intercepts, mass))
-        cuts = int(np.prod([len(e.slopes) for e in bent], dtype=float))
-        if cuts > MOST_CONDITIONED:
-            return ImageLoss(constant, unary, largest, tuple(bent))
-        for e in bent:
-            lines = np.zeros((len(e.slopes), labels.size))
-            lines[:, e.members] = e.slopes[:, None] * e.weights
-            constant = (constant[:, None] + e.intercepts).reshape(-1)
-            unary = (unary[:, None] + lines[None]).reshape(len(constant), -1)
-        return ImageLoss(constant, unary, largest)
-
-    def bind_labels(
-        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
-    ) -> LabelLoss:
-        """Bind to one image: the pieces of every threshold, conditioned on."""
+    def bind(self, image: int, labels: Mask, counted: Bits, n_labels: int) -> BoundLoss:
+        """Bind to one image: the counts of all thresholds."""
         every = np.arange(n_labels)
         return self._bind_sets(image, labels, counted, [every >= k for k in every[1:]])
 
     def _bind_sets(
-        self,
-        image: int,
-        labels: NDArray[np.uint8],
-        counted: NDArray[np.bool_],
-        sets: Sequence[NDArray[np.bool_]],
-    ) -> LabelLoss:
-        """Sum the loss over sets of labels, each a mask of the labels that are counted."""
-        if self.regions is not None:
-            raise InputError(
-                "regions: counts of regions found with several labels; counts of the image wanted. "
-                "Leave out regions."
-            )
+        self, image: int, labels: Mask, counted: Bits, sets: Sequence[Bits]
+    ) -> BoundLoss:
+        """Sum the loss over sets of labels, each a mask of the labels that are counted.
+
+        A count in which one line is always lowest is linear. Of the others, few enough for
+        MOST_CONDITIONED cuts become pieces, and more become envelopes: cuts multiply, auxiliary
+        nodes do not. With several labels there are no envelopes of counts: all become pieces.
+        """
         m = image_weights("weights", self.weights, image, counted)
-        total = LabelLoss(np.zeros(1), np.zeros((1, labels.size, sets[0].size)), 0.0)
+        n, L = labels.size, sets[0].size
+        constant, cost, largest = np.zeros(1), np.zeros((1, n, L - 1)), 0.0
+        bent: list[tuple[Envelope, Bits]] = []
         for among in sets:
-            lines = self._lines(float(m[among[labels]].sum()), float(m.sum()))
-            cost = lines[0][:, None, None] * (m[:, None] * among)
-            total = total.plus(LabelLoss(lines[1], cost, lines[2]))
-        return total
+            inside = among[labels]
+            # What label 0 counts is there already; the others count more, or less.
+            for members in self._regions(image, n):
+                members = members[counted[members]]
+                mass, ones = m[members], inside[members]
+                slopes, intercepts, most = self._lines(float(mass[ones].sum()), float(mass.sum()))
+                largest += most
+                if len(slopes) == 1:
+                    constant += intercepts + slopes[0] * (among[0] * mass.sum())
+                    cost[:, members] += slopes[0] * _steps(among, mass)
+                else:
+                    bent.append((Envelope(members, slopes, intercepts, mass), among))
+        cuts = int(np.prod([len(e.slopes) for e, _ in bent], dtype=float))
+        if L == 2 and cuts > MOST_CONDITIONED and not any(among[0] for _, among in bent):
+            return BoundLoss(constant, cost, largest, tuple(e for e, _ in bent))
+        check_pieces(cuts)
+        for e, among in bent:
+            lines = np.zeros((len(e.slopes), n, L - 1))
+            lines[:, e.members] = e.slopes[:, None, None] * _steps(among, e.weights)
+            base = e.intercepts + e.slopes * (among[0] * e.weights.sum())
+            constant = (constant[:, None] + base).reshape(-1)
+            cost = (cost[:, None] + lines[None]).reshape(len(constant), n, L - 1)
+        return BoundLoss(constant, cost, largest)
 
     def _regions(self, image: int, n: int) -> Any:
         if self.regions is None:
@@ -280,18 +259,13 @@ class LabelCount(Count):
     def __repr__(self) -> str:
         return f"Label{super().__repr__()[:-1]}, {self.labels})"
 
-    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
-        """Refuse two labels."""
-        raise InputError("loss: LabelCount found with binary labels; Count wanted. Use Count.")
-
-    def bind_labels(
-        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
-    ) -> LabelLoss:
+    def bind(self, image: int, labels: Mask, counted: Bits, n_labels: int) -> BoundLoss:
         """Bind to one image: a piece for each line of -Delta that is lowest somewhere."""
         among = np.isin(np.arange(n_labels), self.labels)
         if among.sum() != len(self.labels):
             raise InputError(
-                f"labels: {self.labels} counted; labels from 0 to {n_labels - 1} wanted."
+                f"labels: {self.labels} cannot be counted; an image has labels from 0 to "
+                f"{n_labels - 1}. Count some of these."
             )
         return self._bind_sets(image, labels, counted, [among])
 
@@ -313,7 +287,7 @@ class CountFunction(Loss):
     >>> import numpy as np
     >>> import cutlearn as cl
     >>> squared = cl.CountFunction(np.square)
-    >>> bound = squared.bind(0, np.array([0, 1, 1], np.uint8), np.ones(3, bool))
+    >>> bound = squared.bind(0, np.array([0, 1, 1], np.uint8), np.ones(3, bool), 2)
     >>> [bound.value(y) for y in ([0, 1, 1], [1, 1, 1], [0, 0, 0])]
     [0.0, 1.0, 4.0]
     """
@@ -340,8 +314,13 @@ class CountFunction(Loss):
             )
         return values
 
-    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
+    def bind(self, image: int, labels: Mask, counted: Bits, n_labels: int) -> BoundLoss:
         """Bind to one image: the table of f at every count."""
+        if n_labels != 2:
+            raise InputError(
+                f"loss: CountFunction is for two labels, but there are {n_labels}. Use Hamming, "
+                "Absolute, Count or LabelCount."
+            )
         truth = int(np.count_nonzero(labels[counted]))
         off = np.arange(int(counted.sum()) + 1) - truth
         values = self._values(off)
@@ -359,7 +338,12 @@ class CountFunction(Loss):
             )
         n = labels.size
         largest = float(max(values[0], values[-1]))
-        return ImageLoss(np.zeros(1), np.zeros((1, n)), largest, (), values, counted)
+        return BoundLoss(np.zeros(1), np.zeros((1, n)), largest, (), values, counted)
+
+
+def _steps(among: Bits, mass: Vector) -> NDArray[np.float64]:
+    """What labels 1, 2, .. add to a count of the labels `among` beside label 0, (n, L - 1)."""
+    return mass[:, None] * (among[1:].astype(float) - float(among[0]))
 
 
 NAMED: dict[str, type[Hamming] | type[Count]] = {"hamming": Hamming, "count": Count}

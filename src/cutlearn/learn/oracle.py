@@ -9,20 +9,26 @@ exceeds the image's risk and touches it at w. r_n and s_n are 1/pixels ("pixels"
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
 from cutlearn.checks import is_one_of
+from cutlearn.energy.envelope import Envelope
 from cutlearn.energy.forms import Form
-from cutlearn.energy.model import Layout, Model, ModelLike, checked_weights, model_of
+from cutlearn.energy.labels import fixed_in
+from cutlearn.energy.layout import Layout, checked_weights
+from cutlearn.energy.model import Model
+from cutlearn.energy.potentials import Enveloped
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import VOID, Problem, checked_labels
-from cutlearn.learn.image_loss import ImageLoss, Loss
+from cutlearn.learn.loss import BoundLoss, Loss
+from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 
 NORMALIZE = ("pixels", "loss", "none")
 FORMS = get_args(Form)  # in the order of the core's
@@ -42,68 +48,78 @@ class Plane:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What the oracle of one image needs, void nodes removed.
+    """What training needs of one image, void nodes removed.
 
     Attributes
     ----------
     problem : Problem
     labels : (n,) uint8
-        The true labels, 0 or 1.
-    loss : ImageLoss
-    loss_scale, energy_scale : float
-        The factors r_n and s_n of the normalisation.
+        The true labels; 0 where a grid keeps the place of a void node.
+    known : (n,) bool
+        False there.
     model : Model
-    layout : Layout
-        Of its weights.
     image : int
         Number of the image, for messages.
+    loss : BoundLoss, or None with a likelihood
+    loss_scale, energy_scale : float
+        The factors r_n and s_n of the normalisation.
     """
 
     problem: Problem
     labels: NDArray[np.uint8]
-    loss: ImageLoss
-    loss_scale: float
-    energy_scale: float
+    known: NDArray[np.bool_]
     model: Model
-    layout: Layout
     image: int = 0
+    loss: BoundLoss | None = None
+    loss_scale: float = 1.0
+    energy_scale: float = 1.0
+
+    @property
+    def bound(self) -> BoundLoss:
+        """The loss, which every task of max-margin training has."""
+        assert self.loss is not None
+        return self.loss
+
+    @property
+    def layout(self) -> Layout:
+        """The named slices of w."""
+        return self.model.layout(self.problem)
 
     @property
     def largest(self) -> float:
         """The largest possible loss of the image, normalised."""
-        return self.loss_scale * self.loss.largest
+        return self.loss_scale * self.bound.largest
 
     def arrays(self) -> list[NDArray[Any] | None]:
         """What a fingerprint of the task must see."""
-        problem, loss = self.problem, self.loss
+        problem = self.problem
         out = [problem.node_features, problem.edge_features, problem.edges, problem.fixed]
-        out += [self.labels, loss.unary, loss.constant, loss.table]
-        for family in problem.regions if self.layout.specs or not self.model.in_core else ():
+        out += [self.labels, self.known]
+        for family in problem.regions if self.model.has_regions or not self.model.in_core else ():
             out += [family.first, family.members]
-        for e in loss.counts:
-            out += [e.members, e.weights, e.slopes, e.intercepts]
-        return out
+        return out if self.loss is None else [*out, *self.loss.arrays()]
 
 
 def task_of(
     problem: Problem,
     labels: ArrayLike,
-    loss: Loss,
+    model: Model,
     image: int = 0,
+    loss: Loss | None = None,
     normalize: str = "pixels",
-    model: ModelLike = None,
 ) -> Task:
-    """Bind a problem, its labels (255: void), a loss and a model."""
-    given = checked_labels(problem, labels)
+    """Bind a problem, its labels (255: void), a model and, for a margin, a loss."""
+    given = checked_labels(problem, labels, model.n_labels)
     counted = given != VOID
-    bound = loss.bind(image, np.where(counted, given, 0).astype(np.uint8), counted)
-    kept, truth = problem.training(given)
+    kept, truth = problem.training(given, model.n_labels)
+    known = counted if kept.n_nodes == problem.n_nodes else np.ones(kept.n_nodes, bool)
+    if loss is None:
+        return Task(kept, truth, known, model, image)
+    flat = np.where(counted, given, 0).astype(np.uint8)
+    bound = loss.bind(image, flat, counted, model.n_labels)
     if kept.n_nodes != problem.n_nodes:
         bound = bound.take(counted)
-    chosen = model_of(problem, model)
-    return Task(
-        kept, truth, bound, *shares(counted, normalize), chosen, chosen.layout(problem), image
-    )
+    return Task(kept, truth, known, model, image, bound, *shares(counted, normalize))
 
 
 def shares(counted: NDArray[np.bool_], normalize: str) -> tuple[float, float]:
@@ -117,8 +133,18 @@ def shares(counted: NDArray[np.bool_], normalize: str) -> tuple[float, float]:
     return 1.0 if normalize == "none" else share, share if normalize == "pixels" else 1.0
 
 
-class Oracle:
-    """The oracle of one image, in the core.
+class Oracle(Protocol):
+    """What the pool asks: the plane of one image, and those of many in one round."""
+
+    task: Task
+
+    def __call__(self, w: Vector) -> Plane: ...
+    @staticmethod
+    def ask(oracles: Sequence[Any], w: Vector, threads: int = 1) -> Matrix: ...
+
+
+class CoreOracle:
+    """The oracle of one image with two labels, in the core.
 
     Parameters
     ----------
@@ -127,48 +153,164 @@ class Oracle:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        problem, loss = task.problem, task.loss
-        features = problem.edge_features
-        assert features is not None
-        ends = np.zeros(0, np.int32) if problem.edges is None else problem.edges.reshape(-1)
+        loss = task.bound
         self.core = _core.Oracle(
-            problem.node_features,
-            features,
-            list(problem.shape or (problem.n_nodes,)),
-            problem.connectivity or 0,
-            ends,
-            np.zeros(0, np.int8) if problem.fixed is None else problem.fixed,
+            *_arrays(task.problem),
+            np.zeros(0, np.int8) if task.problem.fixed is None else task.problem.fixed,
             task.labels,
             loss.constant,
-            loss.unary.reshape(-1),
+            loss.cost.reshape(-1),
             task.loss_scale,
             task.energy_scale,
         )
-        if task.layout.specs or loss.counts:
+        if task.model.has_regions or loss.counts:
             self.core.set_regions(*_regions(task))
         if loss.table.size:
             self.core.set_table(loss.table, loss.counted.astype(np.uint8))
 
     def __call__(self, w: Vector) -> Plane:
         """Give the highest plane of the image at w."""
-        row = ask([self], w)[0]
-        return Plane(float(row[0]), row[1:])
+        return _plane(self.ask([self], w)[0])
+
+    @staticmethod
+    def ask(oracles: Sequence["CoreOracle"], w: Vector, threads: int = 1) -> Matrix:
+        """Ask every oracle at w, in one call of the core; the same bits for any number of threads.
+
+        Returns
+        -------
+        (N, 1 + d) float64
+            b, a of each image's highest plane.
+        """
+        return _ask_core(_core.highest_planes, oracles, w, threads)
 
 
-def ask(oracles: Sequence[Oracle], w: Vector, threads: int = 1) -> NDArray[np.float64]:
-    """Ask every oracle at w, in one call of the core; the same bits for any number of threads.
+class OrderedCoreOracle:
+    """The oracle of one image with ordered labels, in the core.
 
-    Returns
-    -------
-    (N, 1 + d) float64
-        b, a of each image's highest plane.
+    Parameters
+    ----------
+    task : Task
     """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        problem, loss = task.problem, task.bound
+        node, edge, shape, connectivity, ends = _arrays(problem)
+        # The core takes the cost of label 0 too.
+        cost = np.concatenate([np.zeros_like(loss.cost[..., :1]), loss.cost], axis=-1)
+        self.core = _core.OrderedOracle(
+            node,
+            edge,
+            task.model.n_labels,
+            shape,
+            connectivity,
+            ends,
+            np.zeros(0, np.int16) if problem.fixed is None else problem.fixed.astype(np.int16),
+            task.labels,
+            loss.constant,
+            cost.reshape(-1),
+            task.loss_scale,
+            task.energy_scale,
+        )
+
+    def __call__(self, w: Vector) -> Plane:
+        """Give the highest plane of the image at w."""
+        return _plane(self.ask([self], w)[0])
+
+    @staticmethod
+    def ask(oracles: Sequence["OrderedCoreOracle"], w: Vector, threads: int = 1) -> Matrix:
+        """Ask every oracle at w, in one call of the core."""
+        return _ask_core(_core.highest_ordered_planes, oracles, w, threads)
+
+
+class GenericOracle:
+    """The oracle of one image for any potentials and labels, in Python: energy, cut, psi.
+
+    Slower than the core's, and as exact as the labels' own minimisation: with unordered labels the
+    plane is a lower bound of the risk that may not touch it.
+
+    Parameters
+    ----------
+    task : Task
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        if task.bound.table.size:
+            raise InputError(
+                "loss: a CountFunction given beside potentials that the core does not know; its "
+                "scan of counts is the core's. Use Count or Hamming with these potentials."
+            )
+        self.truth = task.model.psi(task.problem, task.labels)
+        ratio = task.loss_scale / task.energy_scale
+        self.counts = [
+            Envelope(e.members, ratio * e.slopes, ratio * e.intercepts, e.weights)
+            for e in task.bound.counts
+        ]
+        self.cost = ratio * task.bound.cost
+
+    def __call__(self, w: Vector) -> Plane:
+        """Give a high plane of the image at w: the best of one minimisation for each piece."""
+        task, labels = self.task, self.task.model.labels
+        terms = task.model.terms(task.problem, w)
+        terms.envelopes = terms.envelopes + self.counts
+        best: Plane | None = None
+        for cost in self.cost:
+            energy = labels.energy(task.problem, labels.with_costs(terms, cost))
+            y = energy.minimize(fixed_in(task.problem, energy.shape)).labels
+            found = task.model.psi(task.problem, y)
+            plane = Plane(
+                task.loss_scale * task.bound.value(y), task.energy_scale * (self.truth - found)
+            )
+            # Ties between pieces: the lowest index.
+            if best is None or plane.value(w) > best.value(w):
+                best = plane
+        assert best is not None
+        return best
+
+    @staticmethod
+    def ask(oracles: Sequence["GenericOracle"], w: Vector, threads: int = 1) -> Matrix:
+        """Ask every oracle at w; rows b, a of a high plane of each image."""
+        checked_weights(w, oracles[0].task.layout.size)
+        with Workers(threads) as workers:
+            planes = workers.map(lambda oracle: oracle(w), oracles)
+        return np.array([[plane.b, *plane.a] for plane in planes])
+
+
+# The core's own oracles, by the name of the labels.
+CORE: dict[str, type[CoreOracle] | type[OrderedCoreOracle]] = {
+    "binary": CoreOracle,
+    "ordered": OrderedCoreOracle,
+}
+
+
+def oracle_of(task: Task) -> Oracle:
+    """Give the oracle of one image: the core's where it knows all potentials."""
+    model = task.model
+    joined = model.has_edges or task.problem.n_edge_features == 0
+    known = model.in_core and joined and model.labels.name in CORE
+    return CORE[model.labels.name](task) if known else GenericOracle(task)
+
+
+def _plane(row: Vector) -> Plane:
+    return Plane(float(row[0]), row[1:])
+
+
+def _ask_core(highest: Any, oracles: Sequence[Any], w: Vector, threads: int) -> Matrix:
     for oracle in oracles[:1]:
         checked_weights(w, oracle.task.layout.size)
     try:
-        return _core.highest_planes([oracle.core for oracle in oracles], w, threads)
+        planes: Matrix = highest([oracle.core for oracle in oracles], w, threads)
     except (OverflowError, RuntimeError, MemoryError) as error:
         raise failed(error, [oracle.task.image for oracle in oracles], w) from error
+    return planes
+
+
+def _arrays(problem: Problem) -> tuple[Any, Any, list[int], int, NDArray[np.int32]]:
+    """Node and edge features, shape, connectivity and ends of the edges, as the core takes them."""
+    ends = np.zeros(0, np.int32) if problem.edges is None else problem.edges.reshape(-1)
+    shape = list(problem.shape or (problem.n_nodes,))
+    return problem.node_features, problem.edge_features, shape, problem.connectivity or 0, ends
 
 
 def failed(error: Exception, images: Sequence[int], w: Vector) -> Exception:
@@ -184,8 +326,9 @@ def failed(error: Exception, images: Sequence[int], w: Vector) -> Exception:
 
 def _regions(task: Task) -> tuple[list[tuple[int, int, int, bool]], _core.Regions, float]:
     """The forms of the envelopes; their regions, then those that the loss counts; a constant."""
-    families = list(zip(task.problem.regions, task.layout.specs))
-    counts = task.loss.counts
+    found = [p for p in task.model.potentials if isinstance(p, Enveloped)]
+    families = [(task.problem.regions[p.family], p.spec) for p in found]
+    counts = task.bound.counts
     hinges = [e.hinges() for e in counts]
     members = [family.members for family, _ in families] + [e.members for e in counts]
     sizes = [family.sizes for family, _ in families] + [[e.members.size] for e in counts]

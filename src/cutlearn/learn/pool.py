@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.checks import instance, listed
-from cutlearn.energy.linear_labels import LabelLayout
-from cutlearn.energy.model import Layout, Model, ModelLike
+from cutlearn.energy.layout import Layout
+from cutlearn.energy.model import Model, ModelLike, model_of
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
-from cutlearn.learn.image_loss import Loss
-from cutlearn.learn.kinds import AnyTask, kind_of
+from cutlearn.learn.loss import Loss
 from cutlearn.learn.losses import loss_of
-from cutlearn.learn.steps import digest_of_all
+from cutlearn.learn.oracle import Task, oracle_of, task_of
+from cutlearn.learn.results import digest_of_all
 from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
@@ -98,10 +98,7 @@ class Pool:
     normalize : "pixels", "loss" or "none"
     n_jobs : int, optional
         Threads that prepare the images.
-    envelope : EnvelopeSpec, one for each family of regions, or a Model, optional
-    kind : "binary", "ordered" or "unordered"
-    n_labels : int, optional
-        L; by default one more than the largest label found.
+    model : Model, or as `envelope` of `train`, optional
     """
 
     def __init__(
@@ -111,24 +108,15 @@ class Pool:
         loss: str | Loss = "hamming",
         normalize: str = "pixels",
         n_jobs: int | None = None,
-        envelope: ModelLike = None,
-        kind: str = "binary",
-        n_labels: int | None = None,
+        model: ModelLike = None,
     ) -> None:
-        check_alike(problems, labels, envelope)
-        self.kind = kind_of(kind, n_labels, loss_of(loss), normalize, envelope, labels)
-        self.settings = _settings(loss, normalize, envelope, kind)
-
-        def bind(image: int) -> AnyTask:
-            try:
-                return self.kind.task(problems[image], labels[image], image)
-            except InputError as error:
-                raise InputError(f"image {image}: {error}") from error
-
-        large = sum(problem.n_nodes for problem in problems) > WORTH_THREADS
-        with Workers(n_jobs if large else None) as workers:
-            self.tasks = workers.map(bind, range(len(problems)))
-        self.oracles = [self.kind.oracle(task) for task in self.tasks]
+        chosen = loss_of(loss)
+        self.model = model_of_all(problems, labels, model)
+        check_margin(self.model, chosen)
+        self.settings = _settings(loss, normalize, self.model)
+        self.tasks = bind_all(problems, labels, self.model, chosen, normalize, n_jobs)
+        self.oracles = [oracle_of(task) for task in self.tasks]
+        self.layout: Layout = self.tasks[0].layout
         self.planes = [PlaneSet(self.n_weights) for _ in problems]
 
     def __len__(self) -> int:
@@ -139,21 +127,16 @@ class Pool:
         problems: Sequence[Problem],
         loss: str | Loss,
         normalize: str,
-        envelope: ModelLike = None,
-        kind: str = "binary",
+        model: ModelLike = None,
     ) -> None:
-        """Refuse to serve other problems, another loss, normalisation, envelope or kind."""
-        wanted = _settings(loss, normalize, envelope, kind)
-        if len(problems) != len(self) or wanted != self.settings:
+        """Refuse to serve other problems, another loss, normalisation or model."""
+        wanted = model_of(problems[0], model).for_labels(self.model.n_labels)
+        settings = _settings(loss, normalize, wanted)
+        if len(problems) != len(self) or settings != self.settings:
             raise InputError(
-                f"pool: {len(self)} images with {self.settings} found; {len(problems)} with "
-                f"{wanted} wanted. Make a pool for these, or take a part."
+                f"pool: it holds {len(self)} images with {self.settings}, but {len(problems)} with "
+                f"{settings} are to be trained. Make a pool for these, or take a part."
             )
-
-    @property
-    def layout(self) -> Layout | LabelLayout:
-        """The named slices of w."""
-        return self.tasks[0].layout
 
     @property
     def n_weights(self) -> int:
@@ -168,7 +151,7 @@ class Pool:
     def take(self, images: Sequence[int]) -> "Pool":
         """Give the pool of some of the images; oracles and planes are shared."""
         part = object.__new__(Pool)
-        part.kind, part.settings = self.kind, self.settings
+        part.model, part.settings, part.layout = self.model, self.settings, self.layout
         part.tasks = [self.tasks[i] for i in images]
         part.oracles = [self.oracles[i] for i in images]
         part.planes = [self.planes[i] for i in images]
@@ -176,7 +159,7 @@ class Pool:
 
     def ask(self, w: Vector, threads: int) -> tuple[NDArray[np.int32], Matrix]:
         """Ask every oracle at w; give each plane's index and the planes b, a as (N, 1 + d)."""
-        rows = self.kind.ask(self.oracles, w, threads)
+        rows = self.oracles[0].ask(self.oracles, w, threads)
         index = [known.add(row) for known, row in zip(self.planes, rows)]
         return np.array(index, np.int32), rows
 
@@ -197,16 +180,68 @@ class Pool:
         return digest_of_all(self.settings, self.tasks)
 
 
-def _settings(loss: str | Loss, normalize: str, envelope: ModelLike, kind: str) -> str:
-    plain = f"{loss_of(loss)!r} normalize={normalize!r}"
-    if kind != "binary":
-        plain += f" kind={kind!r}"
-    return plain if envelope is None else f"{plain} envelope={envelope!r}"
+def _settings(loss: str | Loss, normalize: str, model: Model) -> str:
+    return f"{loss_of(loss)!r} normalize={normalize!r} model={model!r}"
+
+
+def bind_all(
+    problems: Sequence[Problem],
+    labels: Sequence[ArrayLike],
+    model: Model,
+    loss: Loss | None = None,
+    normalize: str = "pixels",
+    n_jobs: int | None = None,
+) -> list[Task]:
+    """Bind every image to its labels; what is wrong names the image."""
+
+    def bind(image: int) -> Task:
+        try:
+            return task_of(problems[image], labels[image], model, image, loss, normalize)
+        except InputError as error:
+            raise InputError(f"image {image}: {error}") from error
+
+    large = sum(problem.n_nodes for problem in problems) > WORTH_THREADS
+    with Workers(n_jobs if large else None) as workers:
+        return workers.map(bind, range(len(problems)))
+
+
+def check_margin(model: Model, loss: Loss) -> None:
+    """Refuse labels, potentials and losses that no oracle joins."""
+    labels = model.labels
+    if not labels.has_energy:
+        raise InputError(
+            f"labels: {labels.name!r} labels are learned by a likelihood, not by a max-margin "
+            "learner. Choose learner='likelihood', or labels='unordered'."
+        )
+    if model.has_regions and not labels.takes_envelopes:
+        raise InputError(
+            f"envelope: {labels.name} labels take no envelopes, because the fraction of a middle "
+            "label has no exact cut. Leave out the envelope, or choose labels='unordered'."
+        )
+    if loss.needs_order and not labels.has_order:
+        raise InputError(
+            f"loss: {loss!r} needs ordered labels, and these have no order. Use Hamming or "
+            "LabelCount, or labels='ordered'."
+        )
+
+
+def model_of_all(
+    problems: Sequence[Problem], labels: Sequence[ArrayLike], given: ModelLike
+) -> Model:
+    """Check that images are alike, and give their model with the number of labels that they have.
+
+    Without a number of its own, L is one more than the largest label.
+    """
+    problems, labels = check_alike(problems, labels, given)
+    model = model_of(problems[0], given)
+    # What cannot be a label is refused with its image, where the labels are bound.
+    known = [np.asarray(y)[np.isin(y, range(model.labels.most))] for y in labels]
+    return model.for_labels(max(2, 1 + max((int(y.max()) for y in known if y.size), default=1)))
 
 
 def check_alike(
     problems: Sequence[Problem], labels: Sequence[ArrayLike], envelope: ModelLike
-) -> None:
+) -> tuple[Sequence[Problem], Sequence[ArrayLike]]:
     """Refuse lists of different lengths, and images that have not the same features."""
     problems, labels = listed("problems", problems), listed("labels", labels)
     for i, problem in enumerate(problems):
@@ -233,3 +268,4 @@ def check_alike(
                 f"image {image}: {found[0]} node and {found[1]} edge features found; {first[0]} "
                 f"and {first[1]} wanted, as in image 0. Compute the same features for all."
             )
+    return problems, labels

@@ -1,16 +1,15 @@
-"""Training: the one loop in which weights make planes and planes make weights.
+"""Training: weights make planes and planes make weights.
 
 Minimises lambda/2 |w|^2 + R(w) over G w >= h, lambda = 1/C, with the risk
 R(w) = mean_n max_y [ r_n Delta_n(y) - s_n (E_n(y; w) - E_n(y_n; w)) ].
 Each step asks every image's oracle for its plane at w, which gives the objective there, and the
 master for the next w and a lower bound over all planes so far. The gap between the best objective
 and the bound is certified; the loop stops at gap <= tol max(objective, largest loss / 1000).
-Likelihood learners go through the same door (`ascent`); they prove no gap.
+Likelihood learners make their steps in the same loop (`run`); they prove no gap.
 """
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,13 +19,14 @@ from cutlearn.energy.forms import Envelopes
 from cutlearn.energy.model import Model, ModelLike
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import Problem
-from cutlearn.learn.ascent import Ascent
-from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.learners import learner_of
-from cutlearn.learn.likelihood import bind
-from cutlearn.learn.loop import Run
+from cutlearn.learn.likelihood.run import LikelihoodRun
+from cutlearn.learn.likelihood.value import likelihood_tasks
+from cutlearn.learn.loss import Loss
+from cutlearn.learn.margin.run import MarginRun
 from cutlearn.learn.pool import Pool
-from cutlearn.learn.steps import Step, TrainResult, settings_of
+from cutlearn.learn.results import Step, TrainResult, settings_of
+from cutlearn.learn.run import Run
 from cutlearn.run.checkpoint import Interrupted, check_place
 from cutlearn.run.workers import thread_count
 
@@ -46,8 +46,6 @@ def train(
     envelope: Envelopes = None,
     *,
     model: Model | None = None,
-    kind: str = "binary",
-    n_labels: int | None = None,
     groups: int | None = None,
     max_steps: int = 1000,
     n_jobs: int | None = None,
@@ -83,14 +81,7 @@ def train(
         Learns an envelope for the problems' regions; its weights come last in w.
     model : Model, optional
         Potentials of your own choice, from outside too, in the place of unaries, contrast and
-        `envelope`.
-    kind : "binary", "ordered", "unordered" or "surrogate"
-        What the labels are. Ordered ones have one table of costs for each edge feature, learned
-        under constraints that keep the cut exact; unordered ones use expansion moves, so that
-        nothing is certified. See `LabelLayout` for the order of their weights. Surrogate ones are
-        a binary field each, for likelihoods; see `SurrogateLayout`.
-    n_labels : int, optional
-        Their number; by default one more than the largest label found.
+        `envelope`; and what the labels are, such as `Model(labels="ordered")`.
     groups : int, optional
         Groups of images with a slack of their own, min(N, 50) by default.
     max_steps : int
@@ -120,75 +111,29 @@ def train(
             "model's potentials."
         )
     given: ModelLike = envelope if model is None else model
-    run: Run | Ascent
     if callback is not None and not callable(callback):
         raise InputError(f"callback: {quoted(callback)} found; a function of a step wanted.")
     chosen = learner_of(learner)
+    run: Run
     if not chosen.margin:
         _refuse_margin(loss, normalize, constraints, groups, pool)
         setting = settings_of(len(problems), chosen, C, tol, groups, max_steps)
-        run = Ascent(*bind(problems, labels, given, kind, n_labels), setting, checkpoint)
+        run = LikelihoodRun(likelihood_tasks(problems, labels, given), setting, checkpoint)
     else:
         if pool is None:
-            pool = Pool(problems, labels, loss, normalize, n_jobs, given, kind, n_labels)
-        pool.check(problems, loss, normalize, given, kind)
+            pool = Pool(problems, labels, loss, normalize, n_jobs, given)
+        pool.check(problems, loss, normalize, given)
         setting = settings_of(len(pool), chosen, C, tol, groups, max_steps)
-        run = Run(pool, setting, *_constraints(pool, constraints), checkpoint)
+        run = MarginRun(pool, setting, *_constraints(pool, constraints), checkpoint)
     threads = thread_count(n_jobs)
     try:
         if not run.steps:
             run.begin(threads, callback)
-        while not run.done():
-            step = run.step(threads)
-            if checkpoint is not None:
-                run.save()
-            if callback is not None:
-                callback(step)
+        run.go(threads, callback)
     except KeyboardInterrupt:
-        searched = isinstance(run, Ascent)
+        searched = not chosen.margin
         raise Interrupted(farewell(len(run.steps), checkpoint, searched)) from None
     return run.result()
-
-
-def path(
-    problems: Sequence[Problem],
-    labels: Sequence[ArrayLike],
-    Cs: Sequence[float],
-    loss: str | Loss = "hamming",
-    normalize: str = "pixels",
-    *,
-    checkpoint: str | Path | None = None,
-    pool: Pool | None = None,
-    **options: Any,
-) -> list[TrainResult]:
-    """Train for every C over one pool of planes; gives the results in the order of Cs.
-
-    Parameters
-    ----------
-    checkpoint : path, optional
-        The run of the k-th C writes to this name with `.k` added.
-    options
-        As for `train`.
-    """
-    if pool is None:
-        given = {k: options[k] for k in ("n_jobs", "envelope", "kind", "n_labels") if k in options}
-        pool = Pool(problems, labels, loss, normalize, **given)
-    results = []
-    for number, C in enumerate(Cs):
-        file = None if checkpoint is None else f"{checkpoint}.{number}"
-        results.append(
-            train(
-                problems,
-                labels,
-                loss,
-                C=C,
-                normalize=normalize,
-                checkpoint=file,
-                pool=pool,
-                **options,
-            )
-        )
-    return results
 
 
 def farewell(steps: int, file: str | Path | None, searched: bool) -> str:
@@ -231,7 +176,7 @@ def _refuse_margin(
 
 
 def _constraints(pool: Pool, given: tuple[ArrayLike, ArrayLike] | None) -> tuple[Matrix, Vector]:
-    rows, least = pool.kind.constraints(pool.tasks[0])
+    rows, least = pool.layout.constraints(pool.tasks[0].problem)
     if given is None:
         return rows, least
     pair = listed("constraints", given)

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.model import model_of, unary_of
+from cutlearn.energy.potentials import Enveloped
 from cutlearn.features.folds import held_out_parts
 from cutlearn.features.problem import VOID, Problem
-from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.learners import is_margin
+from cutlearn.learn.loss import Loss
 from cutlearn.learn.losses import loss_of
 from cutlearn.learn.pool import Pool
-from cutlearn.learn.steps import Step, TrainResult
+from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.metrics import Confusion, Figure, confusions, iou_of, left_out, stack_tables, total
 from cutlearn.model.calibrate import Calibration, Rows, calibrate, drawn, uncalibrated
@@ -133,9 +134,7 @@ class _Training:
     def __init__(self, problems: Sequence[Problem], labels: Sequence[Mask], plan: Plan) -> None:
         self.problems, self.labels, self.plan = problems, labels, plan
         kind = plan.kind
-        self.kind: dict[str, Any] = {
-            "envelope": kind.envelope, "kind": kind.name, "n_labels": kind.n_labels,
-        }  # fmt: skip
+        self.kind: dict[str, Any] = {"model": kind.model(len(problems[0].regions))}
         self.loss: str | Loss = plan.loss
         self.pool: Pool | None = None
         if is_margin(plan.learner):
@@ -280,7 +279,8 @@ def best_shift(
 def _lean(problem: Problem, w: Vector, envelope: EnvelopeSpec | None) -> float:
     """What envelopes add to the cost of label 1 for a pixel whose regions turn with it."""
     layout = model_of(problem, envelope).layout(problem)
-    samples = [spec.convert(w[at], "samples") for spec, at in zip(layout.specs, layout.envelopes)]
+    parts = [(p, w[at]) for p, at in zip(layout.potentials, layout.slices)]
+    samples = [p.spec.convert(v, "samples") for p, v in parts if isinstance(p, Enveloped)]
     return float(sum(v[-1] - v[0] for v in samples))
 
 

@@ -21,9 +21,9 @@ from cutlearn.checks import path_of
 from cutlearn.errors import InputError, clean, quoted
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.sample import Sample
-from cutlearn.learn.kept_loss import loss_from_plain, plain_of
 from cutlearn.learn.learners import learner_of
-from cutlearn.learn.steps import Step, rows_to_steps, steps_to_rows
+from cutlearn.learn.loss_files import loss_from_plain, plain_of
+from cutlearn.learn.results import Step, rows_to_steps, steps_to_rows
 from cutlearn.model import boltzmann_file
 from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.model.calibrate import Calibration, uncalibrated

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.energy.probability import softened
+from cutlearn.energy.softmax import softened
 from cutlearn.features.problem import VOID, Problem
-from cutlearn.learn.image_loss import Loss
+from cutlearn.learn.loss import Loss
 from cutlearn.metrics import Confusion, confusion, iou_of, mean_iou_of, means, ratio, stack_tables
 from cutlearn.model.calibrate import drawn
 from cutlearn.model.kinds import Binary, Kind, Mask
@@ -96,10 +96,7 @@ class Cost(Judge):
         known = truth != VOID
         flat = np.where(known, truth, 0).astype(np.uint8)
         found = self.kind.mask(self.problems[image], w)
-        if isinstance(self.kind, Binary):
-            cost = self.loss.bind(image, flat, known).value(found)
-        else:
-            cost = self.loss.bind_labels(image, flat, known, self.kind.n_labels).value(found)
+        cost = self.loss.bind(image, flat, known, self.kind.n_labels).value(found)
         return -cost / int(known.sum())
 
 

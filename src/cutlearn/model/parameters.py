@@ -14,8 +14,8 @@ from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.resize import MOST_SIDE
-from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.learners import LEARNERS, is_margin
+from cutlearn.learn.loss import Loss
 from cutlearn.learn.losses import NAMED, loss_of
 from cutlearn.model.calibrations import CALIBRATIONS
 from cutlearn.model.kinds import KINDS, Kind

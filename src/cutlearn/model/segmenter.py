@@ -21,10 +21,10 @@ from sklearn.base import BaseEstimator
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.images.sample import Sample
-from cutlearn.learn.image_loss import Loss
-from cutlearn.learn.kept_loss import Described
 from cutlearn.learn.learners import is_margin
-from cutlearn.learn.steps import Step
+from cutlearn.learn.loss import Loss
+from cutlearn.learn.loss_files import Described
+from cutlearn.learn.results import Step
 from cutlearn.model.believe import Ranking
 from cutlearn.model.card import card_of
 from cutlearn.model.choose import Chosen, Plan, choose

@@ -1,26 +1,24 @@
-"""The state of a training run: what a step changes and a checkpoint holds.
+"""A max-margin run: what a step changes and a checkpoint holds.
 
 A step asks every image's oracle at w and gives the planes to the master, which gives the next w and
 a lower bound. Whatever the master, planes, steps, stopping and resuming are the same.
 """
 
-import math
 import time
-import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.errors import ConvergenceWarning
 from cutlearn.learn.learners import MarginLearner
-from cutlearn.learn.master import Master
+from cutlearn.learn.margin.master import Master
 from cutlearn.learn.pool import Pool
-from cutlearn.learn.steps import OTHER, Settings, Step, TrainResult, rows_to_steps, steps_to_rows
-from cutlearn.run.checkpoint import load_checkpoint, refuse_other, restoring, save_checkpoint
+from cutlearn.learn.results import Settings, Step
+from cutlearn.learn.run import Run, Tell
+from cutlearn.sealed import Arrays
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -37,10 +35,9 @@ MANY = 8
 ROUGH = 0.1
 # A step that leaves more than this share of the gap counts as stalled.
 STALLED = 0.99
-KIND = "train"
 
 
-class Run:
+class MarginRun(Run):
     """One run.
 
     Parameters
@@ -53,39 +50,37 @@ class Run:
         The checkpoint; when it exists, the run goes on from it.
     """
 
+    kind = "train"
+
     def __init__(
         self, pool: Pool, setting: Settings, rows: Matrix, least: Vector, file: str | Path | None
     ) -> None:
-        self.pool, self.setting, self.file = pool, setting, file
-        self.layout = pool.layout
+        super().__init__(pool.layout, setting, file)
+        self.pool = pool
+        self.certified = pool.model.labels.exact
         assert isinstance(setting.learner, MarginLearner)
         self.master: Master = setting.learner.master()(
             pool.n_weights, setting.groups, 1.0 / setting.C, rows, least
         )
         # Images go to groups in order, in runs of nearly equal length.
         self.bounds = [g * len(pool) // setting.groups for g in range(setting.groups + 1)]
-        self.steps: list[Step] = []
         self.rounds: list[NDArray[np.int32]] = []
         self._known: set[tuple[int, bytes]] = set()
         self.largest = pool.largest
-        self.best, self.best_w = math.inf, np.zeros(pool.n_weights)
         # With a group for each image and no planes from before, the master knows all planes.
         self.complete = setting.groups == len(pool) and not any(map(len, pool.planes))
-        self.w = self._inside(self.master.start(self.largest))
-        self.spent = (0.0, 0.0, 0)  # seconds of oracle and master, and cuts, before the first step
+        self.w = self.layout.inside(self.master.start(self.largest))
         self.begun = False
         self.confirmed = False  # whether the last planes were all known
         self.exhausted = False  # whether rounding leaves nothing more to ask or to prove
-        self.digest = ""
-        if file is not None:
-            self.digest = (
+        self.resume(
+            lambda: (
                 f"{pool.digest()} {setting.learner.name} {setting.C!r} {setting.groups} "
                 f"{rows.tolist()} {least.tolist()}"
             )
-            if Path(file).exists():
-                self._restore()
+        )
 
-    def begin(self, threads: int, tell: Callable[[Step], None] | None = None) -> None:
+    def begin(self, threads: int, tell: Tell | None) -> None:
         """With many images and no planes, train roughly on a quarter of them, to ask the first
         time at good weights."""
         if len(self.pool) < MANY or any(map(len, self.pool.planes)):
@@ -96,29 +91,34 @@ class Run:
             tol=max(self.setting.tol, ROUGH),
             groups=min(self.setting.groups, len(part)),
         )
-        first = Run(part, setting, self.master.rows, self.master.least, None)
-        while not first.done():
-            step = first.step(threads)
-            if tell is not None:
-                tell(replace(step, number=0))
+        first = MarginRun(part, setting, self.master.rows, self.master.least, None)
+        first.go(threads, tell, sought=True)
         self.w, self.begun, self.complete = first.best_w, True, False
-        self.spent = (
-            sum(step.oracle_seconds for step in first.steps),
-            sum(step.master_seconds for step in first.steps),
-            sum(step.calls for step in first.steps),
-        )
+        self.spent = first.cost()
 
     def done(self) -> bool:
         """Whether the gap is reached, the steps are used up, or nothing is left to ask."""
-        if not self.steps:
-            return False
-        used_up = len(self.steps) >= self.setting.max_steps or self.exhausted
-        return used_up or self.gap() <= self.setting.tol
+        return super().done() or (bool(self.steps) and self.exhausted)
 
-    def gap(self) -> float:
+    @property
+    def lower_bound(self) -> float:
+        """The minimum of the model over all planes ever seen."""
+        return self.master.lower_bound
+
+    def rest(self) -> float:
         """The certified gap over max(objective, a floor), 0 for an objective of 0."""
         distance = max(self.best - self.master.lower_bound, 0.0)
         return distance / (max(self.best, FLOOR * self.largest) or 1.0)
+
+    def advice(self) -> str:
+        """Say which gap was reached."""
+        advice = "Raise max_steps, or lower C."
+        if self.exhausted:
+            advice = "Rounding hides what is better; raise tol to this gap."
+        return (
+            f"at a gap of {100 * self.rest():.2g}%; {100 * self.setting.tol:.2g}% was wanted. "
+            f"{advice}"
+        )
 
     def _next(self, level: float, share: float = 1.0, confirmed: bool = False) -> bool:
         """Take the master's next w, given the best objective or a stand-in for it; whether there
@@ -127,7 +127,7 @@ class Run:
         w = self.master.solve(level, fine, confirmed)
         if w is None:
             return False
-        self.w = self._inside(w)
+        self.w = self.layout.inside(w)
         return True
 
     def step(self, threads: int) -> Step:
@@ -143,21 +143,14 @@ class Run:
             self.best, self.best_w = objective, w
         asked = time.perf_counter()
         self.confirmed = not self._give(index, rows)
-        if self.best > 0 and self.gap() > self.setting.tol:
+        if self.best > 0 and self.rest() > self.setting.tol:
             # Planes that were all known, and weights that were just asked: it would go on so.
             moved = self._next(self.best, confirmed=self.confirmed)
             same = self.confirmed and np.array_equal(self.w, w)
-            self.exhausted = (not moved or same) and self.gap() > self.setting.tol
+            self.exhausted = (not moved or same) and self.rest() > self.setting.tol
         end = time.perf_counter()
-        bound = self.master.lower_bound
-        before = self.spent if not self.steps else (0.0, 0.0, 0)
-        step = Step(
-            len(self.steps) + 1, objective, self.best, bound, max(self.best - bound, 0.0),
-            self.gap(), self.setting.tol, before[0] + asked - between,
-            before[1] + end - asked + between - begin, before[2] + len(rows), len(self.master.b),
-        )  # fmt: skip
-        self.steps.append(step)
-        return step
+        seconds = asked - between, end - asked + between - begin
+        return self.made_step(objective, seconds, len(rows), len(self.master.b))
 
     def _point(self) -> Vector:
         """Where to ask: at the master's weights, or nearer to the best ones, which takes fewer
@@ -167,7 +160,7 @@ class Run:
         stalled = len(self.steps) > 1 and self.steps[-1].gap > STALLED * self.steps[-2].gap
         if stalled or self.confirmed:
             return self.w
-        return self._inside(self.master.point(self.w, self.best_w))
+        return self.layout.inside(self.master.point(self.w, self.best_w))
 
     def _settle(self) -> None:
         """Let master and known planes agree, without a cut, before the oracle is asked."""
@@ -203,61 +196,26 @@ class Run:
         self.master.add(sums[:, 0], sums[:, 1:], new)
         return bool(new.any())
 
-    def _inside(self, w: Vector) -> Vector:
-        """Move w by the QP's rounding, so that the cut stays exact."""
-        return self.layout.inside(w)
-
-    def result(self) -> TrainResult:
-        """Give what was learned; warns when the gap was not reached."""
-        gap = max(self.best - self.master.lower_bound, 0.0)
-        converged = bool(self.steps) and self.gap() <= self.setting.tol
-        if not converged:
-            advice = "Raise max_steps, or lower C."
-            if self.exhausted:
-                advice = "Rounding hides what is better; raise tol to this gap."
-            warnings.warn(
-                f"training stopped after {len(self.steps)} steps at a gap of "
-                f"{100 * self.gap():.2g}%; {100 * self.setting.tol:.2g}% was wanted. {advice}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return TrainResult(
-            self.best_w, self.best, self.master.lower_bound, gap, self.gap(), tuple(self.steps),
-            self.pool.kind.certified, converged, self.layout, self.setting.C,
-        )  # fmt: skip
-
-    def save(self) -> None:
-        """Write the state to the checkpoint."""
-        assert self.file is not None
-        counts = [len(known) for known in self.pool.planes]
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Give planes, rounds and the master's state."""
         arrays = {
             "planes": np.concatenate([known.rows for known in self.pool.planes]),
-            "counts": np.array(counts, np.int64),
+            "counts": np.array([len(known) for known in self.pool.planes], np.int64),
             "rounds": np.array(self.rounds, np.int32).reshape(-1, len(self.pool)),
-            "w": self.w,
-            "best_w": self.best_w,
-            "steps": steps_to_rows(self.steps),
             **self.master.state(),
         }
         values = {
-            "digest": self.digest, "complete": self.complete, "confirmed": self.confirmed,
-            "exhausted": self.exhausted,
+            "complete": self.complete, "confirmed": self.confirmed, "exhausted": self.exhausted,
         }  # fmt: skip
-        save_checkpoint(self.file, KIND, values, arrays)
+        return values, arrays
 
-    def _restore(self) -> None:
-        assert self.file is not None
-        values, arrays = load_checkpoint(self.file, KIND)
-        refuse_other(self.file, values.get("digest"), self.digest, OTHER)
-        with restoring(self.file):
-            ends = np.cumsum(arrays["counts"])
-            for known, rows in zip(self.pool.planes, np.split(arrays["planes"], ends[:-1])):
-                known.restore(rows)
-            for index in arrays["rounds"]:
-                self._give(index, self.pool.rows(index))
-            self.master.restore(arrays)
-            self.w, self.best_w = arrays["w"], arrays["best_w"]
-            self.steps = rows_to_steps(arrays["steps"])
-            self.best = self.steps[-1].best
-            self.complete, self.confirmed = bool(values["complete"]), bool(values["confirmed"])
-            self.exhausted = bool(values.get("exhausted", False))
+    def take_state(self, values: dict[str, Any], arrays: Arrays) -> None:
+        """Take them back."""
+        ends = np.cumsum(arrays["counts"])
+        for known, rows in zip(self.pool.planes, np.split(arrays["planes"], ends[:-1])):
+            known.restore(rows)
+        for index in arrays["rounds"]:
+            self._give(index, self.pool.rows(index))
+        self.master.restore(arrays)
+        self.complete, self.confirmed = bool(values["complete"]), bool(values["confirmed"])
+        self.exhausted = bool(values.get("exhausted", False))

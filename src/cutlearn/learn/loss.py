@@ -1,14 +1,16 @@
 """What every loss gives the oracle, and non-negative sums of losses.
 
-A loss bound to one image gives Delta(y) in the form that the oracle needs,
+A loss bound to one image gives Delta(y), y in {0, .., L - 1}^n, in the form that the oracle needs,
 
-    -Delta(y) = min_k (constant_k + unary_k . y) + sum_c psi_c(s_c) - f(s)
+    -Delta(y) = min_k (constant_k + sum_i cost_k[i, y_i]) + sum_c psi_c(s_c) - f(s)
+
+with cost_k[i, 0] = 0:
 
 - pieces k: one cut each with shifted unaries. Hamming has one; the count of an image is a convex
   function of s = sum_i m_i y_i, hence two or three (pletscher2012, section 4);
-- psi_c: concave in a region's count s_c, an envelope in the same cut: counts of many regions, for
-  which pieces would multiply;
-- f: any convex function of the image's plain count, by a scan of nested cuts.
+- psi_c, of two labels: concave in a region's count s_c, an envelope in the same cut: counts of many
+  regions, for which pieces would multiply;
+- f, of two labels: any convex function of the image's plain count, by a scan of nested cuts.
 """
 
 import hashlib
@@ -23,18 +25,21 @@ from cutlearn.energy.envelope import Envelope
 from cutlearn.errors import InputError
 
 Vector = NDArray[np.float64]
+Mask = NDArray[np.uint8]
+Bits = NDArray[np.bool_]
 
 MOST_PIECES = 16
 
 
 @dataclass(frozen=True, eq=False)
-class ImageLoss:
+class BoundLoss:
     """A loss bound to one image: -Delta(y) as above.
 
     Attributes
     ----------
     constant : (K,) float64
-    unary : (K, n) float64
+    cost : (K, n, L - 1) float64
+        What the labels 1, 2, .. cost more than label 0; (K, n) will do for two labels.
     largest : float
         No labelling costs more.
     counts : tuple of Envelope
@@ -46,68 +51,66 @@ class ImageLoss:
     """
 
     constant: Vector
-    unary: NDArray[np.float64]
+    cost: NDArray[np.float64]
     largest: float
     counts: tuple[Envelope, ...] = ()
     table: Vector = field(default_factory=lambda: np.zeros(0))
-    counted: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+    counted: Bits = field(default_factory=lambda: np.zeros(0, bool))
+
+    def __post_init__(self) -> None:
+        if self.cost.ndim == 2:
+            object.__setattr__(self, "cost", self.cost[..., None])
+
+    @classmethod
+    def of_costs(cls, constant: Vector, cost: NDArray[np.float64], largest: float) -> "BoundLoss":
+        """Bind costs (K, n, L) of all labels, label 0 among them."""
+        relative = cost[..., 1:] - cost[..., :1]
+        return cls(constant + cost[..., 0].sum(axis=1), relative, largest)
 
     def value(self, labels: ArrayLike) -> float:
         """Give Delta(y) of a labelling of the image's nodes."""
-        y = np.asarray(labels).reshape(-1).astype(bool)
-        least = float(np.min(self.constant + self.unary[:, y].sum(axis=1)))
+        y = np.asarray(labels).reshape(-1).astype(np.intp)
+        at = np.flatnonzero(y)
+        least = float(np.min(self.constant + self.cost[:, at, y[at] - 1].sum(axis=1)))
         for e in self.counts:
-            least += e.value(float(e.weights[y[e.members]].sum()))
+            least += e.value(float(e.weights[y[e.members] > 0].sum()))
         if self.table.size:
-            least -= float(self.table[np.count_nonzero(y & self.counted)])
+            least -= float(self.table[np.count_nonzero((y > 0) & self.counted)])
         return 0.0 - least  # never -0
 
-    def take(self, kept: NDArray[np.bool_]) -> "ImageLoss":
+    def take(self, kept: Bits) -> "BoundLoss":
         """Give the loss on some of the nodes, renumbered; the others must cost nothing."""
         number = np.cumsum(kept) - 1
         counts = tuple(
             Envelope(number[e.members], e.slopes, e.intercepts, e.weights) for e in self.counts
         )
         counted = self.counted[kept] if self.table.size else self.counted
-        return ImageLoss(
-            self.constant, self.unary[:, kept], self.largest, counts, self.table, counted
+        return BoundLoss(
+            self.constant, self.cost[:, kept], self.largest, counts, self.table, counted
         )
 
-
-@dataclass(frozen=True, eq=False)
-class LabelLoss:
-    """A loss bound to one image with several labels.
-
-    -Delta(y) = min_k (constant_k + sum_i cost_k[i, y_i])
-
-    Attributes
-    ----------
-    constant : (K,) float64
-    cost : (K, n, L) float64
-    largest : float
-        No labelling costs more.
-    """
-
-    constant: Vector
-    cost: NDArray[np.float64]
-    largest: float
-
-    def value(self, labels: ArrayLike) -> float:
-        """Give Delta(y) of a labelling of the image's nodes."""
-        y = np.asarray(labels).reshape(-1).astype(np.intp)
-        pieces = self.cost[:, np.arange(y.size), y].sum(axis=1)
-        return 0.0 - float(np.min(self.constant + pieces))  # never -0
-
-    def take(self, kept: NDArray[np.bool_]) -> "LabelLoss":
-        """Give the loss on some of the nodes; the others must cost nothing."""
-        return LabelLoss(self.constant, self.cost[:, kept], self.largest)
-
-    def plus(self, other: "LabelLoss", factor: float = 1.0) -> "LabelLoss":
+    def plus(self, other: "BoundLoss", factor: float = 1.0) -> "BoundLoss":
         """Give the sum of this and another times a factor: all sums of their pieces."""
         constant = (self.constant[:, None] + factor * other.constant).reshape(-1)
         check_pieces(len(constant))
         cost = (self.cost[:, None] + factor * other.cost[None]).reshape(-1, *self.cost.shape[1:])
-        return LabelLoss(constant, cost, self.largest + factor * other.largest)
+        more = tuple(
+            Envelope(e.members, factor * e.slopes, factor * e.intercepts, e.weights)
+            for e in other.counts
+        )
+        table, counted = self.table, self.counted
+        if other.table.size:
+            table = factor * other.table + (table if table.size else 0.0)
+            counted = other.counted
+        largest = self.largest + factor * other.largest
+        return BoundLoss(constant, cost, largest, self.counts + more, table, counted)
+
+    def arrays(self) -> list[NDArray[np.generic]]:
+        """What a fingerprint must see."""
+        out: list[NDArray[np.generic]] = [self.cost, self.constant, self.table]
+        for e in self.counts:
+            out += [e.members, e.weights, e.slopes, e.intercepts]
+        return out
 
 
 def check_pieces(count: int) -> None:
@@ -127,7 +130,7 @@ class Loss(ABC):
     needs_order = False
 
     @abstractmethod
-    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
+    def bind(self, image: int, labels: Mask, counted: Bits, n_labels: int) -> BoundLoss:
         """Bind the loss to one image.
 
         Parameters
@@ -135,19 +138,11 @@ class Loss(ABC):
         image : int
             Number of the image, for weights given image by image.
         labels : (n,) uint8
-            True labels, 0 or 1, void ones set to 0.
+            True labels, 0 to n_labels - 1, void ones set to 0.
         counted : (n,) bool
             False where the true label is void: such a node costs nothing.
+        n_labels : int
         """
-
-    def bind_labels(
-        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
-    ) -> LabelLoss:
-        """Bind the loss to one image with labels 0 .. n_labels - 1, as `bind` does."""
-        raise InputError(
-            f"loss: {type(self).__name__} found with {n_labels} labels; a loss that knows several "
-            "labels wanted. Use Hamming, Absolute, Count or LabelCount."
-        )
 
     def __add__(self, other: "Loss") -> "Loss":
         if not isinstance(other, Loss):
@@ -178,35 +173,12 @@ class LossSum(Loss):
         """Whether a part does."""
         return any(loss.needs_order for _, loss in self.parts)
 
-    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
+    def bind(self, image: int, labels: Mask, counted: Bits, n_labels: int) -> BoundLoss:
         """Bind every part; the pieces of the sum are all sums of the parts' pieces."""
-        constant, unary, largest = np.zeros(1), np.zeros((1, labels.size)), 0.0
-        counts: list[Envelope] = []
-        table = np.zeros(0)
-        for factor, loss in self.parts:
-            if factor == 0:
-                continue
-            part = loss.bind(image, labels, counted)
-            constant = (constant[:, None] + factor * part.constant).reshape(-1)
-            check_pieces(len(constant))
-            unary = (unary[:, None] + factor * part.unary[None]).reshape(len(constant), -1)
-            largest += factor * part.largest
-            counts += [
-                Envelope(e.members, factor * e.slopes, factor * e.intercepts, e.weights)
-                for e in part.counts
-            ]
-            if part.table.size:
-                table = factor * part.table + (table if table.size else 0.0)
-        return ImageLoss(constant, unary, largest, tuple(counts), table, counted)
-
-    def bind_labels(
-        self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_], n_labels: int
-    ) -> LabelLoss:
-        """Bind every part, likewise."""
-        total = LabelLoss(np.zeros(1), np.zeros((1, labels.size, n_labels)), 0.0)
+        total = BoundLoss(np.zeros(1), np.zeros((1, labels.size, n_labels - 1)), 0.0)
         for factor, loss in self.parts:
             if factor > 0:
-                total = total.plus(loss.bind_labels(image, labels, counted, n_labels), factor)
+                total = total.plus(loss.bind(image, labels, counted, n_labels), factor)
         return total
 
 

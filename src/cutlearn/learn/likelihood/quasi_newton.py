@@ -3,108 +3,68 @@
 Coordinates z make the problem easy: w = A z, with node features decorrelated, and envelopes as
 curvatures, so that every constraint that keeps the cut exact reads z_i >= 0.
 
-`Descent` takes projected quasi-Newton steps (limited-memory BFGS, Armijo's rule along the projected
-arc). f is not smooth: where no step of the line search helps, the memory is dropped and one Polyak
-step with the target 0.95 f_best is taken, up or down (tarlow2012 section 7.1). `FixedStep` moves
-along the gradient by a constant factor.
+`QuasiNewton` takes projected quasi-Newton steps (limited-memory BFGS, Armijo's rule along the
+projected arc). f is not smooth: where no step of the line search helps, the memory is dropped and
+one Polyak step with the target 0.95 f_best is taken, up or down (tarlow2012 section 7.1).
+`FixedStep` moves along the gradient by a constant factor.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.energy.model import Layout
-from cutlearn.energy.surrogate import SurrogateLayout
+from cutlearn.energy.layout import Layout
+from cutlearn.energy.potentials import Coordinates
 from cutlearn.sealed import Arrays
 
 Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # The optimum is guessed to be this share of the best value.
 TARGET = 0.95
 MEMORY = 20
 # Armijo's share of the expected decrease, and how often a step is shortened.
 ENOUGH, MOST_SHORTER = 1e-4, 8
-# Directions of the node features with less than this share of the mean square stay as they are.
-RIDGE = 1e-6
 
 
-class Coordinates:
-    """The map w = A z of each label's block, and the half space z_i >= 0 of its constraints.
-
-    Parameters
-    ----------
-    layout : Layout or SurrogateLayout
-    second : (F, F) float64
-        Mean of f f' over the nodes of the images.
-    """
-
-    def __init__(self, layout: Layout | SurrogateLayout, second: Matrix) -> None:
-        one = layout.one if isinstance(layout, SurrogateLayout) else layout
-        self.layout = layout
-        self.blocks = layout.size // one.size
-        F = len(second)
-        mean = float(np.trace(second)) / F or 1.0
-        factor = np.linalg.cholesky(second + RIDGE * mean * np.eye(F))
-        self.A = np.eye(one.size)
-        self.A[one.node, one.node] = np.linalg.inv(factor).T
-        bounded = np.zeros(one.size, bool)
-        bounded[one.edge] = True
-        for at, spec in zip(one.envelopes, one.specs):
-            bends = EnvelopeSpec(spec.lines, "curvatures")
-            signs = np.where(np.arange(spec.lines + 1) < 2, 1.0, -1.0)
-            columns = [bends.convert(row, spec.form) for row in np.diag(signs)]
-            self.A[at, at] = np.stack(columns, axis=1)
-            bounded[at] = signs < 0
-        self.inverse = np.linalg.inv(self.A)
-        self.bounded = np.tile(bounded, self.blocks)
-
-    def w(self, z: Vector) -> Vector:
-        """Give w, exactly inside the cone."""
-        return self.layout.inside((z.reshape(self.blocks, -1) @ self.A.T).ravel())
-
-    def z(self, w: Vector) -> Vector:
-        """Give z of w."""
-        return self.inside((w.reshape(self.blocks, -1) @ self.inverse.T).ravel())
-
-    def slope(self, gradient: Vector) -> Vector:
-        """Give the gradient with respect to z."""
-        return np.asarray((gradient.reshape(self.blocks, -1) @ self.A).ravel())
-
-    def inside(self, z: Vector) -> Vector:
-        """Give the nearest z that keeps the constraints."""
-        return np.where(self.bounded, np.maximum(z, 0.0), z)
-
-
-class Mover(Protocol):
-    """What the run asks: the next w, how far from rest it is, and what a checkpoint must hold."""
+class Move(Protocol):
+    """What the run asks: the next w, and what a checkpoint must hold."""
 
     def next(self, w: Vector, value: float, gradient: Vector, best: float) -> Vector: ...
     def state(self) -> Arrays: ...
     def restore(self, arrays: Arrays) -> None: ...
 
 
-class Descent:
+class QuasiNewton:
     """Projected quasi-Newton steps, with Polyak steps over kinks.
 
     Parameters
     ----------
-    coordinates : Coordinates
+    layout : Layout
+    block : Coordinates
+        Of one block of w.
     """
 
-    def __init__(self, coordinates: Coordinates) -> None:
-        self.coordinates = coordinates
-        n = coordinates.bounded.size
+    def __init__(self, layout: Layout, block: Coordinates) -> None:
+        self.layout, self.A, self.inverse = layout, block.A, np.linalg.inv(block.A)
+        self.bounded = np.tile(block.bounded, layout.blocks)
+        n = layout.size
         # The point the line search starts from, its gradient, and the direction.
         self.base, self.slope, self.direction = np.zeros(n), np.zeros(n), np.zeros(n)
         self.value, self.length, self.shorter = np.inf, 1.0, 0
         self.moves, self.turns = np.zeros((0, n)), np.zeros((0, n))  # of z and of its gradient
 
+    def _by_block(self, x: Vector, matrix: NDArray[Any]) -> Vector:
+        return np.asarray((x.reshape(self.layout.blocks, -1) @ matrix).ravel())
+
+    def _inside(self, z: Vector) -> Vector:
+        """The nearest z that keeps the constraints."""
+        return np.where(self.bounded, np.maximum(z, 0.0), z)
+
     def next(self, w: Vector, value: float, gradient: Vector, best: float) -> Vector:
         """Accept w as the new base, or shorten the step to it; give the next w to ask."""
-        z, slope = self.coordinates.z(w), self.coordinates.slope(gradient)
+        z = self._inside(self._by_block(w, self.inverse.T))
+        slope = self._by_block(gradient, self.A)
         if value <= self.value + ENOUGH * min(float(self.slope @ (z - self.base)), 0.0):
             self._learn(z - self.base, slope - self.slope)
             self._begin(z, value, slope, best)
@@ -112,10 +72,8 @@ class Descent:
             self._shorten(z, value)
         else:
             self._jump(best)
-        return self.coordinates.w(self._point())
-
-    def _point(self) -> Vector:
-        return self.coordinates.inside(self.base + self.length * self.direction)
+        z = self._inside(self.base + self.length * self.direction)
+        return self.layout.inside(self._by_block(z, self.A.T))
 
     def _learn(self, move: Vector, turn: Vector) -> None:
         if not np.isfinite(self.value):
@@ -128,7 +86,7 @@ class Descent:
     def _begin(self, z: Vector, value: float, slope: Vector, best: float) -> None:
         self.base, self.value, self.slope = z, value, slope
         self.length, self.shorter = 1.0, 0
-        free = ~(self.coordinates.bounded & (z <= 0) & (slope > 0))
+        free = ~(self.bounded & (z <= 0) & (slope > 0))
         g = np.where(free, slope, 0.0)
         if len(self.moves):
             self.direction = np.where(free, -self._newton(g), 0.0)
@@ -190,11 +148,11 @@ class FixedStep:
 
     Parameters
     ----------
-    layout : Layout or SurrogateLayout
+    layout : Layout
     step : float
     """
 
-    def __init__(self, layout: Layout | SurrogateLayout, step: float) -> None:
+    def __init__(self, layout: Layout, step: float) -> None:
         self.layout, self.step = layout, step
 
     def next(self, w: Vector, value: float, gradient: Vector, best: float) -> Vector:

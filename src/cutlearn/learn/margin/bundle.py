@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.learn.master import Master
+from cutlearn.learn.margin.master import Master
 
 Vector = NDArray[np.float64]
 

@@ -9,18 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.checks import is_number
-from cutlearn.energy.linear_labels import LabelLayout
-from cutlearn.energy.model import Layout
-from cutlearn.energy.surrogate import SurrogateLayout
+from cutlearn.energy.layout import Layout
 from cutlearn.errors import InputError, quoted
 from cutlearn.learn.learners import LEARNERS, Learner, MarginLearner
 from cutlearn.run.checkpoint import fingerprint
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-
-# How a run refuses the checkpoint of another one.
-OTHER = "the checkpoint of a run with other data"
 
 
 @dataclass(frozen=True)
@@ -80,7 +75,7 @@ class TrainResult:
         Whether the gap is proved (exact cuts in every oracle call).
     converged : bool
         Whether the gap reached the tolerance; for likelihood learners, whether progress ended.
-    layout : Layout, LabelLayout or SurrogateLayout
+    layout : Layout
         The named slices of w.
     C : float
     last_w : (d,) float64, optional
@@ -95,7 +90,7 @@ class TrainResult:
     steps: tuple[Step, ...]
     certified: bool
     converged: bool
-    layout: Layout | LabelLayout | SurrogateLayout
+    layout: Layout
     C: float
     last_w: Vector | None = None
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import ThreadpoolController
 
-from cutlearn.learn.master import Master
-from cutlearn.learn.programs import Program, sizes_of, units_of
+from cutlearn.learn.margin.master import Master
+from cutlearn.learn.margin.programs import Program, sizes_of, units_of
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

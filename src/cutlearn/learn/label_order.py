@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.checks import index_array, is_one_of, listed
-from cutlearn.energy.linear_labels import ordered_energy_of
+from cutlearn.energy.labels import Ordered
+from cutlearn.energy.model import Model
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.train import train
@@ -106,15 +107,11 @@ def _wrong(
 ) -> tuple[int, int]:
     """Count wrong and labelled nodes of the images that a fold leaves out."""
     seen = [i for i in range(len(problems)) if i % folds != fold]
-    w = train(
-        [problems[i] for i in seen], [labels[i] for i in seen],
-        kind="ordered", n_labels=n_labels, **options,
-    ).w  # fmt: skip
+    model = Model(labels=Ordered(n_labels))
+    w = train([problems[i] for i in seen], [labels[i] for i in seen], model=model, **options).w
     wrong = known = 0
     for problem, truth in zip(problems[fold::folds], labels[fold::folds]):
-        energy = ordered_energy_of(problem, w)
-        fixed = None if problem.fixed is None else problem.fixed.reshape(energy.shape)
-        found, flat = energy.minimize(fixed).labels.ravel(), truth.ravel()
+        found, flat = model.mask(problem, w).ravel(), truth.ravel()
         wrong += int(np.count_nonzero((found != flat) & (flat != VOID)))
         known += int(np.count_nonzero(flat != VOID))
     return wrong, known

@@ -9,10 +9,9 @@ import inspect
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cutlearn.errors import InputError
-from cutlearn.learn.image_loss import ImageLoss, Loss, LossSum
+from cutlearn.learn.loss import Bits, BoundLoss, Loss, LossSum, Mask
 from cutlearn.learn.losses import NAMED, Absolute, Count, Hamming, LabelCount
 
 BUILT_IN: dict[str, type[Loss]] = {
@@ -41,7 +40,7 @@ class Described(Loss):
     def __repr__(self) -> str:
         return self.description
 
-    def bind(self, image: int, labels: NDArray[np.uint8], counted: NDArray[np.bool_]) -> ImageLoss:
+    def bind(self, image: int, labels: Mask, counted: Bits, n_labels: int) -> BoundLoss:
         """Refuse: there is nothing to bind."""
         self.refuse()
 
@@ -59,7 +58,7 @@ def plain_of(loss: str | Loss) -> Plain:
 
     Examples
     --------
-    >>> from cutlearn.learn.kept_loss import plain_of
+    >>> from cutlearn.learn.loss_files import plain_of
     >>> from cutlearn.learn.losses import Count, Hamming
     >>> plain_of(Hamming())
     {'loss': 'Hamming'}
@@ -94,7 +93,7 @@ def loss_from_plain(plain: Any) -> str | Loss:
 
     Examples
     --------
-    >>> from cutlearn.learn.kept_loss import loss_from_plain
+    >>> from cutlearn.learn.loss_files import loss_from_plain
     >>> loss_from_plain({"loss": "Hamming", "label_weights": [1, 2]})
     Hamming([1, 2], None)
     """

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.errors import InputError
-from cutlearn.learn.programs import Program, room_of, solve_linear, solve_quadratic, units_of
+from cutlearn.learn.margin.programs import Program, room_of, solve_linear, solve_quadratic, units_of
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -1,0 +1,1 @@
+"""Likelihood training: the value and gradient of an image, baselines, steps, the run."""

@@ -1,0 +1,57 @@
+"""What likelihood training is measured against, as values that the same run maximises.
+
+`logistic` is logistic regression: no edges, no envelopes. `kohli_torr` has the value of the
+likelihood, but the gradient of a Gibbs distribution in which softmaxed min-marginals stand for the
+marginals (Kohli and Torr 2008): (q_i(1) - y_i) f_i of a node and, its ends taken as independent,
+(q_i(0) q_j(1) + q_i(1) q_j(0) - [y_i != y_j]) g_ij of an edge. It is the gradient of nothing, so
+its best and its last point differ.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.energy.labels import Valued, binary_log_likelihood
+from cutlearn.energy.potentials import edge_features
+from cutlearn.energy.softmax import softened, softmax
+from cutlearn.errors import InputError
+from cutlearn.learn.oracle import Task
+
+Vector = NDArray[np.float64]
+
+
+def logistic(task: Task, w: Vector) -> Valued:
+    """Give L_n of the unaries alone, and its gradient: zero but for node weights."""
+    layout, labels = task.layout, task.labels
+    features = task.problem.node_features
+    if not task.known.all():
+        features, labels = features[task.known], labels[task.known]
+    features = features.astype(np.float64)
+    rows, gradient = layout.unaries(w), np.zeros(layout.size)
+    # Two labels have one row, that of label 1.
+    costs = np.zeros((len(labels), task.model.n_labels))
+    costs[:, -len(rows) :] = features @ rows.T
+    at = np.arange(len(labels))
+    q, soft = softened(costs)
+    q[at, labels] -= 1.0
+    layout.unaries(gradient)[:] = (q[:, -len(rows) :].T @ features) / len(labels)
+    return float((soft - costs[at, labels]).mean()), gradient
+
+
+def kohli_torr(task: Task, w: Vector) -> Valued:
+    """Give L_n, and what stands in for the gradient; two labels, no envelopes."""
+    problem, model = task.problem, task.model
+    if model.labels.name != "binary" or [p.name for p in model.potentials] != ["node", "edge"]:
+        raise InputError(
+            "learner: 'kohli-torr' is for two labels with unaries and contrast only. Choose "
+            "learner='likelihood', which has no such limits."
+        )
+    phi = model.labels.min_marginals(model, problem, w)
+    y = task.known & (task.labels == 1)
+    share = 1.0 / int(np.count_nonzero(task.known))
+    q = np.where(task.known, softmax(phi)[:, 1], 0.0)
+    ends = problem.edge_ends()
+    i, j = q[ends[:, 0]], q[ends[:, 1]]
+    expected = i + j - 2.0 * i * j - (y[ends[:, 0]] != y[ends[:, 1]])
+    parts = [(q - y) @ problem.node_features, expected @ edge_features(problem)]
+    total = binary_log_likelihood(phi, task.labels, task.known)
+    return share * total, share * np.concatenate(parts)

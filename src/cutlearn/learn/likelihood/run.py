@@ -1,0 +1,197 @@
+"""A likelihood run: what a step changes and a checkpoint holds.
+
+Minimises f(w) = lambda/2 |w|^2 - L(w) >= 0, lambda = 1/C, over the weights that keep the cut exact.
+f is not convex: a few starts race (logistic regression, with edges of several strengths), the best
+w is kept, the run stops when f makes no more progress, and nothing is certified. One step asks
+every image once.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.energy.layout import Layout
+from cutlearn.learn.learners import LikelihoodLearner, learner_of
+from cutlearn.learn.likelihood.quasi_newton import FixedStep, Move, QuasiNewton
+from cutlearn.learn.likelihood.value import mean_likelihood
+from cutlearn.learn.oracle import Task
+from cutlearn.learn.results import Settings, Step, digest_of_all
+from cutlearn.learn.run import Run, Tell
+from cutlearn.run.workers import Workers
+from cutlearn.sealed import Arrays
+
+Vector = NDArray[np.float64]
+
+# A run stops when so many steps together lower f by less than its share `tol`, or, with a fixed
+# step, would move w by less.
+WINDOW = 30
+# Logistic regression, from which all others start, is smooth and convex: it is cheap to do well.
+START_TOL, START_STEPS = 1e-4, 300
+# Starts that race, each for so many steps: edges of this mean strength beside the weights of
+# logistic regression. The more the edges join, the more unaries a min-marginal sums, so all is
+# scaled down. Images are alike: some of them tell which start is best.
+STRENGTHS, MOST_RACING = (0.0, 0.3, 1.0, 3.0), 8
+# Rounds of the race: up to so many steps for so many of the best. Strong edges begin badly and
+# overtake late.
+ROUNDS = ((20, 4), (60, 2))
+
+
+class LikelihoodRun(Run):
+    """One run.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+    setting : Settings
+    file : path, optional
+        The checkpoint; when it exists, the run goes on from it.
+    """
+
+    kind = "likelihood"
+
+    def __init__(self, tasks: Sequence[Task], setting: Settings, file: str | Path | None) -> None:
+        super().__init__(tasks[0].layout, setting, file)
+        self.tasks = tasks
+        assert isinstance(setting.learner, LikelihoodLearner)
+        self.learner = setting.learner
+        self.value = self.learner.value()
+        self.move: Move
+        if self.learner.step is not None:
+            self.move = FixedStep(self.layout, self.learner.step)
+        else:
+            block = self.layout.coordinates(tasks[0].problem, _second_moment(tasks))
+            self.move = QuasiNewton(self.layout, block)
+        self._last_w, self._rest = self.w, math.inf
+        plain = f"{setting.learner.name} {setting.C!r} {self.layout!r}"
+        self.resume(lambda: digest_of_all(plain, tasks))
+
+    def begin(self, threads: int, tell: Tell | None) -> None:
+        """Start from logistic regression, and from where it wins the race."""
+        if self.learner.starts == "zero":
+            return
+        first = self._other("logistic", self.tasks, START_TOL, START_STEPS, "first")
+        first.go(threads, tell, sought=True)
+        self.w, self.spent = first.best_w, first.cost()
+        self.best, self.best_w = first.best, first.best_w
+        if self.learner.starts == "race":
+            self.w = self._race(first.best_w, threads, tell)
+        first.forget()
+
+    def _race(self, w: Vector, threads: int, tell: Tell | None) -> Vector:
+        """Give the weights of the start that gets furthest on some of the images."""
+        part = self.tasks[:: -(-len(self.tasks) // MOST_RACING)]
+        racers = []
+        for k, start in enumerate(_starts(self.layout, self.tasks, w)):
+            racers.append(self._other(self.learner.name, part, self.setting.tol, 0, f"start{k}"))
+            if not racers[-1].steps:
+                racers[-1].w = start
+        leading = racers
+        for most, places in ROUNDS:
+            leading = sorted(leading, key=lambda run: run.best)[:places]
+            for racer in leading:
+                racer.setting = replace(racer.setting, max_steps=most)
+                racer.go(threads, tell, sought=True)
+        costs = [self.spent, *(racer.cost() for racer in racers)]
+        self.spent = tuple(map(sum, zip(*costs)))  # type: ignore[assignment]
+        for racer in racers:
+            racer.forget()
+        return min(racers, key=lambda run: run.best).best_w
+
+    def _other(
+        self, learner: str, tasks: Sequence[Task], tol: float, most: int, name: str
+    ) -> "LikelihoodRun":
+        """A run on the way to the first weights, with a checkpoint beside that of this one."""
+        file = None
+        if self.file is not None:
+            file = Path(self.file)
+            file = file.with_name(f"{file.stem}-{name}{file.suffix}")
+        return LikelihoodRun(
+            tasks, Settings(learner_of(learner), self.setting.C, tol, 1, most), file
+        )
+
+    def done(self) -> bool:
+        """Whether the run came to rest or the steps are used up."""
+        return self._rest <= self.setting.tol or len(self.steps) >= self.setting.max_steps
+
+    def step(self, threads: int) -> Step:
+        """Ask every image at w, and move on."""
+        begin = time.perf_counter()
+        with Workers(threads) as workers:
+            value, gradient = mean_likelihood(self.value, self.tasks, self.w, workers)
+        asked = time.perf_counter()
+        lam = 1.0 / self.setting.C
+        objective = 0.5 * lam * float(self.w @ self.w) - value
+        if objective < self.best:
+            self.best, self.best_w = objective, self.w
+        self._last_w = self.w
+        self.w = self.move.next(self.w, objective, lam * self.w - gradient, self.best)
+        self._rest = self._progress(objective)
+        seconds = asked - begin, time.perf_counter() - asked
+        return self.made_step(objective, seconds, len(self.tasks), 0)
+
+    def rest(self) -> float:
+        """What the last steps gained."""
+        return self._rest
+
+    def _progress(self, objective: float) -> float:
+        """What the last steps gained, as a share of f; with a fixed step, how much they moved."""
+        if self.learner.step is not None:
+            size = float(np.linalg.norm(self.w)) or 1.0
+            return WINDOW * float(np.linalg.norm(self.w - self._last_w)) / size
+        if len(self.steps) < WINDOW:
+            return math.inf if self.best > 0 else 0.0
+        # Not of `best`: a start that wins the race may need long to get below logistic regression.
+        values = [step.objective for step in self.steps] + [objective]
+        before, now = min(values[:-WINDOW]), min(values)
+        return (before - now) / now if now > 0 else 0.0
+
+    def advice(self) -> str:
+        """Say what the last steps gained."""
+        return (
+            f"while it was still making progress: the last {WINDOW} lowered the objective by "
+            f"{self._rest:.2%}, and it goes on until they gain less than {self.setting.tol:.2%}. "
+            "Raise max_steps."
+        )
+
+    def last_w(self) -> Vector:
+        """Give the weights of the last step."""
+        return self._last_w
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Give the last weights and what the next move needs."""
+        return {}, {"last_w": self._last_w, **self.move.state()}
+
+    def take_state(self, values: dict[str, Any], arrays: Arrays) -> None:
+        """Take them back."""
+        self.move.restore(arrays)
+        self._last_w, self._rest = arrays["last_w"], self.steps[-1].relative_gap
+
+
+def _starts(layout: Layout, tasks: Sequence[Task], w: Vector) -> list[Vector]:
+    """Give the weights of logistic regression beside edges of each strength t, over 1 + 2 t."""
+    features = [task.problem.edge_features for task in tasks]
+    sums = [g.sum(dtype=np.float64) / len(g) for g in features if g is not None and g.size]
+    smoothing = layout.smoothing(tasks[0].problem)
+    if not sums or max(sums) == 0 or not smoothing.any():
+        return [w]
+    joined = smoothing != 0
+    starts = []
+    for strength in STRENGTHS:
+        start = np.where(joined, strength / float(np.mean(sums)) * smoothing, w)
+        starts.append(start / (1.0 + 2.0 * strength))
+    return starts
+
+
+def _second_moment(tasks: Sequence[Task]) -> NDArray[np.float64]:
+    """The mean of f f' over the labelled nodes of each image, then over images."""
+    parts = []
+    for task in tasks:
+        features = task.problem.node_features[task.known].astype(np.float64)
+        parts.append(features.T @ features / len(features))
+    return np.asarray(np.mean(parts, axis=0))

@@ -1,0 +1,109 @@
+"""The likelihood of labels under the beliefs of min-marginals, and its gradient (tarlow2012).
+
+    L(w) = mean_n 1/D_n sum_d log q_nd(y_nd),    q_d = softmax of -Phi_d(.; w)
+
+over the D_n labelled nodes of image n: images weigh the same whatever their size. With argmin_dk
+the labelling of least energy in which d has label k,
+
+    D_n dL_n/dw = sum_dk c_dk psi(argmin_dk),    c_dk = q_d(k) - [y_nd = k],
+
+which the core sums in one pass over the min-marginals. L is smooth where no argmin has a rival, and
+not concave.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cutlearn.energy.labels import Valued
+from cutlearn.energy.layout import checked_weights
+from cutlearn.energy.model import Model, ModelLike
+from cutlearn.errors import InputError
+from cutlearn.features.problem import Problem
+from cutlearn.learn.oracle import Task
+from cutlearn.learn.pool import bind_all, model_of_all
+from cutlearn.run.workers import Workers
+
+Vector = NDArray[np.float64]
+# Of one image at w.
+Value = Callable[[Task, Vector], Valued]
+
+
+def likelihood(
+    problems: Sequence[Problem],
+    labels: Sequence[ArrayLike],
+    w: ArrayLike,
+    envelope: ModelLike = None,
+    *,
+    n_jobs: int | None = None,
+) -> Valued:
+    """Give the average log-likelihood of labels and its gradient with respect to w.
+
+    Parameters
+    ----------
+    problems, labels : sequences
+        One label array (255 for void, which does not count) for each problem.
+    w : array
+        In the order of `train`.
+    envelope : EnvelopeSpec, or one for each family of regions, optional
+        Or a Model, which also says what the labels are: "binary", "ordered" or "surrogate".
+    n_jobs : int, optional
+        Threads over images; the result has the same bits for every number.
+
+    Returns
+    -------
+    value : float
+        Mean over images of the mean over their labelled nodes; 0 at best.
+    gradient : array like w
+
+    Examples
+    --------
+    >>> p = Problem([[1.0], [-3.0]], edges=[[0, 1]])
+    >>> value, gradient = likelihood([p], [[0, 1]], [1.0, 0.0])
+    >>> round(value, 4), gradient.round(4).tolist()
+    (-0.1809, [0.2056, -0.1582])
+    """
+    tasks = likelihood_tasks(problems, labels, envelope)
+    weights = checked_weights(w, tasks[0].layout.size)
+    with Workers(n_jobs) as workers:
+        return mean_likelihood(image_likelihood, tasks, weights, workers)
+
+
+def likelihood_tasks(
+    problems: Sequence[Problem], labels: Sequence[ArrayLike], given: ModelLike
+) -> list[Task]:
+    """Check images and labels, and bind each image to its labels."""
+    model = model_of_all(problems, labels, given)
+    check_likelihood(model)
+    return bind_all(problems, labels, model)
+
+
+def check_likelihood(model: Model) -> None:
+    """Refuse labels without min-marginals, and envelopes where the labels take none."""
+    labels = model.labels
+    if not labels.has_min_marginals:
+        raise InputError(
+            f"labels: {labels.name!r} labels have no likelihood, because expansion moves give "
+            "masks only. Choose labels='surrogate', which takes any labels, or a max-margin "
+            "learner."
+        )
+    if model.has_regions and not labels.takes_envelopes:
+        raise InputError(
+            f"envelope: {labels.name} labels take no envelopes, because the fraction of a middle "
+            "label has no exact cut. Leave out the envelope, or choose labels='surrogate'."
+        )
+
+
+def image_likelihood(task: Task, w: Vector) -> Valued:
+    """Give L_n and its gradient for one image."""
+    share = 1.0 / int(np.count_nonzero(task.known))
+    total, gradient = task.model.log_likelihood(task.problem, w, task.labels, task.known)
+    return share * total, share * gradient
+
+
+def mean_likelihood(value: Value, tasks: Sequence[Task], w: Vector, workers: Workers) -> Valued:
+    """Give the mean over images of L_n and of its gradient, summed in the images' order."""
+    parts = workers.map(lambda task: value(task, w), tasks)
+    total = sum(part[0] for part in parts) / len(parts)
+    return total, np.sum([part[1] for part in parts], axis=0) / len(parts)

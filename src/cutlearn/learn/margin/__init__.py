@@ -1,0 +1,1 @@
+"""Max-margin training: masters (planes in, next weights out), their programs, the run."""
