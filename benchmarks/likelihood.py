@@ -95,7 +95,9 @@ def passed(logs, a):
 def compare(name, problems, maps, w):
     """Time, settling and likelihood of both, under the same weights."""
     rows = w.reshape(LABELS, -1)
-    ours = [spent(lambda p=p: cl.probabilities(p, w, kind="surrogate")) for p in problems]
+    ours = [
+        spent(lambda p=p: cl.probabilities(p, w, cl.Model(labels="surrogate"))) for p in problems
+    ]
     theirs = [spent(lambda p=p: belief_propagation(p, rows)) for p in problems]
     missed = sum(found[1] is None for _, found in theirs)
     settled = [found[1] or ITERATIONS for _, found in theirs]
@@ -119,7 +121,9 @@ def doors(name, problems, w):
     for p in problems:
         for _ in range(3):
             begin = time.perf_counter()
-            runs.append(spent(lambda p=p: cl.probabilities(p, w, kind="surrogate", n_jobs=-1)))
+            runs.append(
+                spent(lambda p=p: cl.probabilities(p, w, cl.Model(labels="surrogate"), n_jobs=-1))
+            )
             runs[-1] = (runs[-1][0], time.perf_counter() - begin)
     cpu, wall = (1e3 * statistics.median(column) for column in zip(*runs))
     print(f"five labels, {name}: {wall:.0f} ms, {cpu:.0f} ms of CPU", flush=True)
@@ -151,7 +155,9 @@ def large():
     w = np.concatenate([np.append(rng.normal(size=5), 0.5) for _ in range(21)])
     y = rng.integers(0, 21, shape)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    seconds, _ = spent(lambda: cl.likelihood([p], [y], w, kind="surrogate", n_labels=21))
+    seconds, _ = spent(
+        lambda: cl.likelihood([p], [y], w, cl.Model(labels="surrogate", n_labels=21))
+    )
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     print(f"21 labels, 500 x 500, value and gradient: {seconds:.1f} s, {grown:.0f} MB more")
 

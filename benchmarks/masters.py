@@ -24,8 +24,7 @@ from cutlearn.errors import ConvergenceWarning
 from cutlearn.features.problem import Problem
 from cutlearn.grid import grid_edge_counts
 from cutlearn.images.synth import cells
-from cutlearn.learn import loop, master
-from cutlearn.learn import train as doors
+from cutlearn.learn.margin import master, run
 from cutlearn.learn.train import train
 
 LAMBDAS = (50, 10, 1, 0.1, 0.01, 0)
@@ -70,8 +69,8 @@ WORLDS = {"binary": binary, "wide": wide}
 
 def paper_rules():
     """Switch off what goes beyond the papers: half-way points, pooled planes, a rough beginning."""
-    stack = mock.patch.multiple(loop, MOST_SETTLING=0)
-    return (mock.patch.object(master, "HALF", 1.0), stack, mock.patch.object(doors, "MANY", MOST))
+    stack = mock.patch.multiple(run, MOST_SETTLING=0)
+    return (mock.patch.object(master, "HALF", 1.0), stack, mock.patch.object(run, "MANY", MOST))
 
 
 def measure(world, lam, learner, groups, tol, plain):

@@ -4,15 +4,16 @@ Every kind of labels is trained with every loss, learner and envelope on two tin
 says what came out: a certified gap, planes without a certificate, or the refusal in its own words.
 """
 
+import re
 import warnings
 from pathlib import Path
 
 import numpy as np
 
 import cutlearn as cl
-from cutlearn.learn.kinds import KINDS
+from cutlearn.energy.labels import LABELS
+from cutlearn.energy.model import model_of
 from cutlearn.learn.learners import LEARNERS as ALL
-from cutlearn.model.kinds import KINDS as KINDS_OF_MODELS
 from cutlearn.model.parameters import check_parameters
 
 LEARNERS = [name for name, one in ALL.items() if one.margin]
@@ -57,12 +58,17 @@ def world(kind):
     return problems, labels
 
 
+def model(kind, envelope):
+    """The model of a kind of labels, with envelopes or without."""
+    return cl.Model(model_of(world(kind)[0][0], ENVELOPES[envelope]).potentials, kind)
+
+
 def train(kind, loss, learner, envelope):
     """The result of one combination."""
     problems, labels = world(kind)
     return cl.train(
         problems, labels, LOSSES.get(loss, "hamming"), learner, C=2.0, tol=1e-6,
-        envelope=ENVELOPES[envelope], kind=kind,
+        model=model(kind, envelope),
     )  # fmt: skip
 
 
@@ -73,7 +79,7 @@ def outcome(kind, loss, learner, envelope):
             warnings.simplefilter("ignore", cl.ConvergenceWarning)
             return CERTIFIED if train(kind, loss, learner, envelope).certified else HOLDS
     except cl.InputError as error:
-        reason = str(error).removeprefix("image 0: ").split(";")[0]
+        reason = re.split("; |[.] |, because", str(error).removeprefix("image 0: "))[0]
         return f"refused: {reason}"
 
 
@@ -81,7 +87,8 @@ def rows():
     """Every row of the table: kind, loss, envelope, and the outcome for each learner."""
     return [
         (kind, loss, envelope, *(outcome(kind, loss, learner, envelope) for learner in LEARNERS))
-        for kind in KINDS
+        for kind, one in LABELS.items()
+        if one.has_energy
         for envelope in ENVELOPES
         for loss in LOSSES
     ]
@@ -90,7 +97,7 @@ def rows():
 def likelihood_lines():
     """What the likelihood learners do with each kind of labels; they have no loss."""
     lines = []
-    for kind in (*KINDS, "surrogate"):
+    for kind in LABELS:
         for envelope, word in (("no", "without"), ("yes", "with")):
             found = [outcome(kind, "default", learner, envelope) for learner in LIKELIHOOD]
             told = [f.replace(HOLDS, "learned") for f in found]
@@ -114,10 +121,13 @@ def fits(labels, learner, potentials):
 def segmenter_rows():
     """What a Segmenter takes of each kind of labels, and what it gives."""
     lines = []
-    for labels, kind in KINDS_OF_MODELS.items():
-        learners = [f"`{n}`" for n in CHOICES if fits(labels, n, ("unary", "contrast")) == "yes"]
-        able = fits(labels, kind.learners()[0], ("unary", "contrast", "envelope")) == "yes"
-        gives = "masks, probabilities, decisions, areas" if kind.believes else "masks"
+    for labels, kind in LABELS.items():
+        learners = [n for n in CHOICES if fits(labels, n, ("unary", "contrast")) == "yes"]
+        able = fits(labels, learners[0], ("unary", "contrast", "envelope")) == "yes"
+        learners = [f"`{name}`" for name in learners]
+        gives = "masks"
+        if kind.has_min_marginals:
+            gives += ", probabilities, decisions, areas"
         lines.append(
             f"| `{labels}` | {', '.join(learners)} | {'yes' if able else 'no'} | {gives} |"
         )

@@ -2,8 +2,22 @@
 
 import numpy as np
 
-from cutlearn.energy.model import model_of
+from cutlearn.energy.labels import Ordered, Unordered
+from cutlearn.energy.model import Model, model_of
 from cutlearn.energy.model import unary_of as unary_of
+from cutlearn.learn.oracle import task_of
+
+
+def bound_task(problem, labels, loss, image=0, normalize="pixels", model=None):
+    return task_of(problem, labels, model_of(problem, model), image, loss, normalize)
+
+
+def ordered(L):
+    return Model(labels=Ordered(L))
+
+
+def unordered(L):
+    return Model(labels=Unordered(L))
 
 
 def layout_of(problem, given=None):
@@ -29,3 +43,8 @@ def weights_of(problem, w):
 
 def envelopes_of(problem, w, given):
     return model_of(problem, given).terms(problem, w).envelopes
+
+
+def specs_of_model(model):
+    """The forms of a model's envelopes."""
+    return tuple(p.spec for p in model.potentials if hasattr(p, "spec"))

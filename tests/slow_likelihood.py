@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import tiny_labels
 import tiny_problems
 from linear_energies import psi
 
@@ -10,15 +11,26 @@ VOID = 255
 
 def min_marginals(problem, w, envelope=None, fixed=None):
     """Phi (n, 2), and by how much the nearest rival with other features misses each of them."""
-    n = problem.n_nodes
-    every = tiny_problems.labellings(n)
-    if fixed is not None:
-        every = every[((fixed < 0) | (every == fixed)).all(axis=1)]
+    every = tiny_problems.labellings(problem.n_nodes)
     features = np.array([psi(problem, y, envelope) for y in every])
+    return _least(every, features, w, 2, fixed)
+
+
+def label_min_marginals(problem, w, n_labels):
+    """The same for several labels, (n, L)."""
+    every = tiny_labels.labellings(problem.n_nodes, n_labels)
+    features = np.array([tiny_labels.psi(problem, y, n_labels) for y in every])
+    return _least(every, features, w, n_labels, problem.fixed)
+
+
+def _least(every, features, w, n_labels, fixed):
+    if fixed is not None:
+        kept = ((fixed < 0) | (every == fixed)).all(axis=1)
+        every, features = every[kept], features[kept]
     energies = features @ w
-    phi, margin = np.full((n, 2), np.inf), np.inf
-    for d in range(n):
-        for k in (0, 1):
+    phi, margin = np.full((every.shape[1], n_labels), np.inf), np.inf
+    for d in range(every.shape[1]):
+        for k in range(n_labels):
             rows = np.flatnonzero(every[:, d] == k)
             if rows.size == 0:
                 continue

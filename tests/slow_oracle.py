@@ -5,7 +5,7 @@ import numpy as np
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.envelope import Envelope
 from cutlearn.learn.oracle import Plane
-from linear_energies import envelopes_of, psi, unary_of, weights_of
+from linear_energies import envelopes_of, psi, specs_of_model, unary_of, weights_of
 
 
 class SlowOracle:
@@ -17,7 +17,7 @@ class SlowOracle:
     def __init__(self, task):
         self.task = task
         problem = task.problem
-        self.specs = task.layout.specs or None
+        self.specs = specs_of_model(task.model) or None
         self.truth = psi(problem, task.labels, self.specs)
         energy = Energy(np.zeros(problem.n_nodes), problem.edge_ends(), np.zeros(problem.n_edges))
         self.solver = energy.solver(problem.fixed)
@@ -30,7 +30,7 @@ class SlowOracle:
             self.solver.set_weights(np.arange(problem.n_edges), weights_of(problem, w))
         ratio = task.loss_scale / task.energy_scale
         best = None
-        for piece in task.loss.unary:
+        for piece in task.loss.cost[..., 0]:
             labels = self._labels(w, unary + ratio * piece, ratio)
             plane = Plane(
                 task.loss_scale * task.loss.value(labels),

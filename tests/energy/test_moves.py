@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.energy.moves import _expansion, _Field, _swap
+from cutlearn.energy.moves import UnorderedEnergy, _expansion, _swap
 from worlds import envelope, numbers
 
 POTTS = 1.0 - np.eye(3)
@@ -69,7 +69,7 @@ def test_a_move_is_the_best_of_all(kind, chunk):
     for _ in range(40):
         w = world(rng, metric if kind == "expansion" else semimetric)
         n, L = w[0].shape
-        field = _Field(*w)
+        field = UnorderedEnergy(*w)
         y = rng.integers(0, L, n)
         assert field.value(y) == energy(w, y)
         for labels in every_move(kind, L):

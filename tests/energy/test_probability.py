@@ -36,7 +36,7 @@ def test_ordered_labels_against_enumeration(L):
         phi = np.array(
             [[energies[every[:, d] == k].min() for k in range(L)] for d in range(p.n_nodes)]
         )
-        found = cl.probabilities(p, w, kind="ordered")
+        found = cl.probabilities(p, w, cl.Model(labels="ordered"))
         assert np.abs(found - slow_likelihood.softmax(phi)).max() < 1e-8
 
 

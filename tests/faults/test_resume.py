@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from cutlearn.errors import InputError
-from cutlearn.learn.train import path, train
+from cutlearn.learn.pool import Pool
+from cutlearn.learn.train import train
 from cutlearn.run.checkpoint import Interrupted
 from tiny_problems import tiny_set
 
@@ -101,9 +102,19 @@ def test_a_finished_run_is_not_run_again(tiny, tmp_path):
     assert bits(first) == bits(again)
 
 
+def path(problems, labels, Cs, file=None, **options):
+    """A training for every C over one pool of planes, each with a checkpoint of its own."""
+    pool = Pool(problems, labels)
+    return [
+        train(problems, labels, C=C, tol=1e-6, pool=pool,
+              checkpoint=None if file is None else f"{file}.{k}", **options)
+        for k, C in enumerate(Cs)
+    ]  # fmt: skip
+
+
 def test_a_path_is_resumed_within_its_c(tiny, tmp_path):
     Cs = [0.3, 3.0, 30.0]
-    whole = path(*tiny, Cs, tol=1e-6)
+    whole = path(*tiny, Cs)
     calls = []
 
     def interrupt(step):
@@ -112,8 +123,8 @@ def test_a_path_is_resumed_within_its_c(tiny, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(Interrupted):
-        path(*tiny, Cs, tol=1e-6, checkpoint=tmp_path / "run", callback=interrupt)
-    resumed = path(*tiny, Cs, tol=1e-6, checkpoint=tmp_path / "run")
+        path(*tiny, Cs, tmp_path / "run", callback=interrupt)
+    resumed = path(*tiny, Cs, tmp_path / "run")
     assert [bits(r) for r in resumed] == [bits(r) for r in whole]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import tiny_labels
 from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.model import Model
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.learn import oracle
@@ -41,7 +42,7 @@ def failing(monkeypatch, call, kind, what="it broke", asked="highest_planes"):
     monkeypatch.setattr(oracle._core, asked, fake)
 
 
-BINARY, ORDERED = {"envelope": SPEC}, {"kind": "ordered", "n_labels": 3}
+BINARY, ORDERED = {"envelope": SPEC}, {"model": Model(labels="ordered", n_labels=3)}
 # Each kind of labels with each learner, with and without a regulariser.
 MODES = {
     "bundle": {"C": 10.0, **BINARY},
@@ -56,7 +57,7 @@ every_mode = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 
 def world_of(mode, images=6, seed=0):
     """Problems and labels of the mode's kind."""
-    if "kind" not in mode:
+    if "model" not in mode:
         return some(images, seed)
     return tiny_labels.tiny_set(np.random.default_rng(seed), 3, images=images)
 
@@ -71,7 +72,10 @@ def test_the_37th_oracle_call_fails(mode, error, monkeypatch, tmp_path):
     file = tmp_path / "run"
     with monkeypatch.context() as patch:
         failing(
-            patch, 37, error, asked="highest_ordered_planes" if "kind" in mode else "highest_planes"
+            patch,
+            37,
+            error,
+            asked="highest_ordered_planes" if "model" in mode else "highest_planes",
         )
         raised = InputError if error is OverflowError else error
         with pytest.raises(raised, match=r"^image 0: .*it broke"):
@@ -109,7 +113,7 @@ def test_a_zero_column_changes_nothing_and_gets_no_weight(mode):
     padded = train(wide, truth, **mode, tol=1e-6)
     assert padded.objective == pytest.approx(plain.objective, rel=1e-5, abs=1e-8)
     parts = padded.layout.split(padded.w)
-    pairs = parts["tables"] if "kind" in mode else parts["edge"]
+    pairs = parts["tables"] if "model" in mode else parts["edge"]
     idle = [*np.atleast_2d(parts["node"])[:, 1], *np.ravel(pairs[2])]
     assert np.abs(idle).max() < 1e-9
 
@@ -135,7 +139,7 @@ def test_images_with_one_label_only_are_learned(label, loss):
 @every_mode
 @pytest.mark.parametrize("label", [0, 1, 2])
 def test_one_label_only_is_learned_in_every_mode(mode, label):
-    if label == 2 and "kind" not in mode:
+    if label == 2 and "model" not in mode:
         return
     problems, truth = world_of(mode, 3)
     problems, truth = [with_constant(p) for p in problems], [np.full_like(y, label) for y in truth]
@@ -148,7 +152,7 @@ def test_one_label_only_is_learned_in_every_mode(mode, label):
 @every_mode
 def test_constraints_against_the_cone_are_refused(mode):
     problems, truth = world_of(mode, 2)
-    if "kind" in mode:
+    if "model" in mode:
         row = -tiny_labels.submodular_rows(problems[0], 3)[0]  # a table that is not submodular
     else:
         row = np.eye(9)[-1]  # a bend that is not concave
@@ -178,9 +182,9 @@ def test_a_mask_on_its_side_is_refused(kind):
     problem = Problem(np.ones((6, 1)), shape=(2, 3), connectivity=4)
     mask = np.array([[0, 1], [1, 0], [0, 0]], np.uint8)
     with pytest.raises(InputError, match=r"labels: shape \(3, 2\) found for 6 nodes of shape"):
-        train([problem], [mask], kind=kind)
-    train([problem], [mask.T], kind=kind)
-    train([problem], [mask.ravel()], kind=kind)
+        train([problem], [mask], model=Model(labels=kind))
+    train([problem], [mask.T], model=Model(labels=kind))
+    train([problem], [mask.ravel()], model=Model(labels=kind))
 
 
 def test_labels_that_cannot_be_counted_are_refused():
@@ -188,7 +192,7 @@ def test_labels_that_cannot_be_counted_are_refused():
     problem = Problem(np.ones((2, 1)))
     for bad in ([0, np.nan], [0, np.inf], [0, 200]):
         with pytest.raises(InputError, match=r"image 0: labels: values (nan|inf|200)"):
-            train([problem], [bad], kind="ordered")
+            train([problem], [bad], model=Model(labels="ordered"))
 
 
 @pytest.mark.parametrize("learner", ["bundle", "nslack"])
@@ -209,13 +213,13 @@ LONE = Problem(np.ones((3, 3)), [[0, 1]], np.ones((1, 2)))
 TWO = with_regions(LONE, [[[0, 1]], [[2]]])
 REFUSED = {
     "image 1: 0 families": lambda: refused(problems=[some(2)[0][0], LONE]),
-    "image 0: envelope: given for a problem without regions": lambda: refused(
+    "envelope: given for a problem without regions": lambda: refused(
         problems=[LONE], labels=[[0, 1, 1]]
     ),
-    "image 0: envelope: 3 specs found for 2 families": lambda: refused(
+    "envelope: 3 specs found for 2 families": lambda: refused(
         problems=[TWO], labels=[[0, 1, 1]], envelope=[SPEC] * 3
     ),
-    "envelope=EnvelopeSpec": lambda: refused(pool=Pool(*some(2))),
+    "Enveloped(spec=EnvelopeSpec": lambda: refused(pool=Pool(*some(2))),
     "an empty region": lambda: with_regions(LONE, [[0], []]),
     "NaN or infinity": lambda: Problem([[np.nan]], regions=[[0]]),
     "image 1: labels: values 3 found": lambda: refused(

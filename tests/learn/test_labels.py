@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.energy.linear_labels import label_layout, label_psi
-from cutlearn.learn.kinds import kind_of
-from cutlearn.learn.labels import ExpansionOracle, OrderedOracle, ask_ordered, label_task_of
+from cutlearn.learn.oracle import GenericOracle, OrderedCoreOracle
+from cutlearn.learn.pool import Pool
+from linear_energies import bound_task, ordered, unordered
 from tiny_labels import (
     absolute,
     count_of,
@@ -43,10 +43,10 @@ def test_the_oracle_gives_the_highest_plane_of_all_labelings(name, normalize):
         L = 3 if trial % 3 else 4
         p = random_problem(rng, grid=trial % 2 == 1)
         truth = rng.integers(0, L, p.n_nodes).astype(np.uint8)
-        task = label_task_of(p, truth, loss, 0, normalize, L, True)
+        task = bound_task(p, truth, loss, 0, normalize, ordered(L))
         w = random_weights(rng, p, L)
         b, a = planes(p, truth, words(L), normalize, L)
-        plane = OrderedOracle(task)(w)
+        plane = OrderedCoreOracle(task)(w)
         heights = b + a @ w
         assert plane.value(w) == pytest.approx(heights.max(), abs=1e-12 * np.abs(heights).max())
         row = np.concatenate([[plane.b], plane.a])
@@ -75,7 +75,7 @@ def test_void_nodes_leave_with_their_edges(grid):
         w = random_weights(rng, p, L)
         for loss, words in (cl.Hamming(), hamming), (cl.LabelCount(1), count_of([1])):
             b, a = planes(part, truth[known], words, "pixels", L)
-            plane = OrderedOracle(label_task_of(p, truth, loss, 0, "pixels", L, True))(w)
+            plane = OrderedCoreOracle(bound_task(p, truth, loss, 0, "pixels", ordered(L)))(w)
             assert plane.value(w) == pytest.approx((b + a @ w).max(), abs=1e-11)
 
 
@@ -86,17 +86,17 @@ def test_fixed_nodes_stay():
     w = random_weights(rng, p, 3)
     b, a = planes(p, truth, hamming, "none", 3)
     allowed = [y[0] == 2 and y[3] == 0 for y in labellings(4, 3)]
-    plane = OrderedOracle(label_task_of(p, truth, cl.Hamming(), 0, "none", 3, True))(w)
+    plane = OrderedCoreOracle(bound_task(p, truth, cl.Hamming(), 0, "none", ordered(3)))(w)
     assert plane.value(w) == pytest.approx((b + a @ w)[allowed].max(), abs=1e-12)
 
 
 def test_two_threads_give_the_same_bits():
     rng = np.random.default_rng(7)
     problems, truth = tiny_set(rng, 3, images=9)
-    kind = kind_of("ordered", 3, cl.Count(), "pixels", None, truth)
-    oracles = [kind.oracle(kind.task(p, y, i)) for i, (p, y) in enumerate(zip(problems, truth))]
+    oracles = Pool(problems, truth, cl.Count(), model=ordered(3)).oracles
     w = random_weights(rng, problems[0], 3)
-    assert ask_ordered(oracles, w, 1).tobytes() == ask_ordered(oracles, w, 2).tobytes()
+    one, two = (OrderedCoreOracle.ask(oracles, w, threads) for threads in (1, 2))
+    assert one.tobytes() == two.tobytes()
 
 
 def test_psi_energy_and_layout_agree():
@@ -106,29 +106,29 @@ def test_psi_energy_and_layout_agree():
         p = random_problem(rng, grid=trial % 2 == 1)
         w = random_weights(rng, p, L)
         y = rng.integers(0, L, p.n_nodes)
-        assert label_psi(p, y, L) == pytest.approx(psi(p, y, L), abs=1e-12)
+        assert ordered(L).psi(p, y) == pytest.approx(psi(p, y, L), abs=1e-12)
         energy = cl.OrderedEnergy.of(p, w)
         assert energy.value(y.reshape(energy.shape)) == pytest.approx(w @ psi(p, y, L), abs=1e-10)
-        layout = label_layout(p, L)
-        rows, least = layout.constraints()
+        layout = ordered(L).layout(p)
+        rows, least = layout.constraints(p)
         assert layout.size == w.size
         assert (rows @ w >= least - 1e-12).all()
         assert len(rows) == p.n_edge_features * (L - 1) ** 2
         assert layout.inside(w) == pytest.approx(w, abs=1e-12)
 
 
-@pytest.mark.parametrize("ordered", [True, False])
-def test_inside_moves_by_little_more_than_the_violation(ordered):
+@pytest.mark.parametrize("labels", [ordered, unordered])
+def test_inside_moves_by_little_more_than_the_violation(labels):
     rng = np.random.default_rng(9)
     p = random_problem(rng)
-    layout = label_layout(p, 4, ordered)
-    rows, _ = layout.constraints()
+    layout = labels(4).layout(p)
+    rows, _ = layout.constraints(p)
     for _ in range(20):
         w = rng.normal(size=layout.size)
         moved = layout.inside(w)
         assert (rows @ moved >= -1e-12 * np.abs(moved).max()).all()
         assert np.abs(moved - w).max() <= 9 * max(0.0, -(rows @ w).min()) + 1e-12
-        assert (moved[layout.node] == w[layout.node]).all()
+        assert (moved[layout.slice_of("node")] == w[layout.slice_of("node")]).all()
 
 
 def test_an_expansion_gives_a_plane_below_the_risk():
@@ -137,34 +137,44 @@ def test_an_expansion_gives_a_plane_below_the_risk():
     for trial in range(30):
         p = random_problem(rng, grid=trial % 2 == 1)
         truth = rng.integers(0, 3, p.n_nodes).astype(np.uint8)
-        layout = label_layout(p, 3, ordered=False)
+        layout = unordered(3).layout(p)
         w = layout.inside(rng.normal(size=layout.size))
         b, a = planes(p, truth, hamming, "pixels", 3)
-        plane = ExpansionOracle(label_task_of(p, truth, cl.Hamming(), 0, "pixels", 3, False))(w)
+        plane = GenericOracle(bound_task(p, truth, cl.Hamming(), 0, "pixels", unordered(3)))(w)
         best = (b + a @ w).max()
         assert plane.value(w) <= best + 1e-12
         touched += plane.value(w) >= best - 1e-12
     assert touched >= 20
 
 
-PROBLEM = cl.Problem(np.ones((2, 1)), [[0, 1]])
+PROBLEM = cl.Problem(np.ones((2, 1)), [[0, 1]], regions=[[0, 1]])
+SEVERAL = cl.Model(labels="ordered")
+SQUARE, LOOSE = cl.CountFunction(np.square), cl.Count(tolerance=0.5)
 
 
 @pytest.mark.parametrize(
     ("options", "labels", "words"),
     [
-        ({"kind": "several"}, [0, 1], "'kind' parameter must be one of"),
-        ({"kind": "binary", "n_labels": 3}, [0, 1], "n_labels: 3 found with binary"),
-        ({"kind": "ordered", "n_labels": 2}, [0, 2], "image 0: labels: values 2 found; 0, 1"),
-        ({"kind": "ordered", "n_labels": 1}, [0, 1], "'n_labels' parameter"),
-        ({"kind": "ordered", "envelope": cl.EnvelopeSpec()}, [0, 2], "envelope: found with kind"),
-        ({"kind": "ordered", "loss": cl.CountFunction(np.square)}, [0, 2], "CountFunction found"),
-        ({"kind": "ordered", "loss": cl.LabelCount(3)}, [0, 2], "labels from 0 to 2"),
-        ({"kind": "ordered", "loss": cl.Hamming([1, 2])}, [0, 2], "2 found for 3 labels"),
-        ({"kind": "binary", "loss": cl.LabelCount(1)}, [0, 1], "LabelCount found with binary"),
-        ({"kind": "ordered", "loss": cl.Count(tolerance=0.5)}, [1, 4], "18 or more cuts"),
+        (lambda: {"model": cl.Model(labels="several")}, [0, 1], "'labels' parameter must be one"),
+        (lambda: {"model": cl.Model(n_labels=3)}, [0, 1], "'n_labels' parameter of binary labels"),
+        (lambda: {"model": ordered(2)}, [0, 2], "image 0: labels: values 2 found; 0, 1"),
+        (lambda: {"model": ordered(1)}, [0, 1], "'n_labels' parameter"),
+        (
+            lambda: {"model": cl.Model([cl.Unary(), cl.Enveloped()], "ordered")},
+            [0, 2],
+            "ordered labels take no envelopes",
+        ),
+        (lambda: {"model": SEVERAL, "loss": SQUARE}, [0, 2], "CountFunction is for two labels"),
+        (lambda: {"model": SEVERAL, "loss": cl.LabelCount(3)}, [0, 2], "labels from 0 to 2"),
+        (lambda: {"model": SEVERAL, "loss": cl.Hamming([1, 2])}, [0, 2], "2 found for 3 labels"),
+        (lambda: {"model": SEVERAL, "loss": LOOSE}, [1, 4], "54 or more cuts"),
+        (
+            lambda: {"model": cl.Model(labels="unordered"), "loss": "count"},
+            [0, 2],
+            "needs ordered labels",
+        ),
     ],
 )
 def test_refusals(options, labels, words):
     with pytest.raises(cl.InputError, match=words):
-        cl.train([PROBLEM], [labels], **options)
+        cl.train([PROBLEM], [labels], **options())

@@ -11,7 +11,7 @@ from tiny_problems import count, hamming, labellings, regional_count
 def bound(loss, truth, image=0):
     truth = np.asarray(truth)
     known = truth != 255
-    return loss.bind(image, np.where(known, truth, 0).astype(np.uint8), known)
+    return loss.bind(image, np.where(known, truth, 0).astype(np.uint8), known, 2)
 
 
 TRUTHS = [[0, 1, 1, 0, 1], [0, 0, 0, 0], [1, 1, 1], [1, 255, 0, 255, 1, 0]]

@@ -7,8 +7,8 @@ from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.learn.losses import Count, CountFunction, Hamming
-from cutlearn.learn.oracle import Oracle, task_of
-from linear_energies import psi
+from cutlearn.learn.oracle import CoreOracle
+from linear_energies import bound_task, psi
 from tiny_problems import (
     count,
     hamming,
@@ -47,7 +47,7 @@ def test_highest_plane_at_every_w(case, normalize, seed):
     loss, delta = CASES[case]
     p = random_problem(rng, grid=seed % 2 == 1)
     truth = rng.integers(0, 2, p.n_nodes).astype(np.uint8)
-    oracle = Oracle(task_of(p, truth, loss, 0, normalize))
+    oracle = CoreOracle(bound_task(p, truth, loss, 0, normalize))
     b, a = planes(p, truth, delta, normalize)
     for _ in range(5):  # the same warm handle, other weights
         w = random_weights(rng)
@@ -90,7 +90,7 @@ def test_highest_plane_with_envelopes(form, lines, case):
         specs = (EnvelopeSpec(lines, form), EnvelopeSpec(3, form, "node"))
         truth = rng.integers(0, 2, n).astype(np.uint8)
         normalize = ("pixels", "loss", "none")[turn % 3]
-        oracle = Oracle(task_of(p, truth, loss, 0, normalize, specs))
+        oracle = CoreOracle(bound_task(p, truth, loss, 0, normalize, specs))
         b, a = planes(p, truth, delta, normalize, specs)
         for _ in range(3):
             vectors = [random_vector(rng, spec) for spec in specs]
@@ -114,7 +114,7 @@ def test_convex_functions_of_the_count_by_enumeration(power, seed):
             return np.where(d > 0, np.abs(d) ** power, under * np.abs(d))
 
         b, a = planes(p, truth, lambda y, t: float(f(int(y.sum()) - int(t.sum()))), "loss")
-        oracle = Oracle(task_of(p, truth, CountFunction(f), 0, "loss"))
+        oracle = CoreOracle(bound_task(p, truth, CountFunction(f), 0, "loss"))
         for _ in range(5):
             w = random_weights(rng)
             assert oracle(w).value(w) == pytest.approx((b + a @ w).max(), rel=1e-9, abs=1e-11)
@@ -143,7 +143,7 @@ def test_void_nodes_leave_regions_and_counts(grid):
         small = Problem(nodes[known], np.searchsorted(known, ends[alive]), features[alive],
                         [[0, 1, 2], [2, 3]])  # fmt: skip
         b, a = planes(small, truth[known].astype(np.uint8), delta, "pixels", spec)
-        oracle = Oracle(task_of(p, truth, loss, model=spec))
+        oracle = CoreOracle(bound_task(p, truth, loss, model=spec))
         for _ in range(3):
             w = np.concatenate([random_weights(rng), random_vector(rng, spec)])
             assert oracle(w).value(w) == pytest.approx((b + a @ w).max(), rel=1e-9, abs=1e-11)
@@ -166,7 +166,7 @@ def test_void_nodes_are_as_if_never_there(loss, grid, seed):
                     p.edge_features[alive])  # fmt: skip
     loss, delta = CASES[loss]
     b, a = planes(small, truth[known].astype(np.uint8), delta, "pixels")
-    oracle = Oracle(task_of(p, truth, loss))
+    oracle = CoreOracle(bound_task(p, truth, loss))
     for _ in range(3):
         w = random_weights(rng)
         assert oracle(w).value(w) == pytest.approx((b + a @ w).max(), rel=1e-9, abs=1e-12)
@@ -174,7 +174,7 @@ def test_void_nodes_are_as_if_never_there(loss, grid, seed):
 
 def test_weights_by_pixel_follow_their_pixels_when_void_nodes_leave():
     p = Problem(np.ones((3, 1)), [[0, 1], [1, 2]])
-    task = task_of(p, [255, 0, 1], Hamming(pixel_weights=[[9.0, 2.0, 4.0]]))
+    task = bound_task(p, [255, 0, 1], Hamming(pixel_weights=[[9.0, 2.0, 4.0]]))
     assert task.loss.value([1, 0]) == 6.0
     assert task.largest == 3.0
 
@@ -185,7 +185,7 @@ def test_fixed_nodes_stay():
     truth = rng.integers(0, 2, 6).astype(np.uint8)
     fixed = np.where([True, False, False, True, False, False], truth.astype(int), -1)
     held = Problem(p.node_features, p.edges, p.edge_features, fixed=fixed)
-    oracle = Oracle(task_of(held, truth, Hamming()))
+    oracle = CoreOracle(bound_task(held, truth, Hamming()))
     for _ in range(5):
         w = random_weights(rng)
         heights = [
@@ -199,9 +199,9 @@ def test_fixed_nodes_stay():
 def test_weights_beyond_the_range_of_numbers():
     p = Problem(np.full((2, 1), 1e200))
     with pytest.raises(InputError, match=r"image 0: w makes energies beyond .* up to 1e\+200"):
-        Oracle(task_of(p, [0, 1], Hamming()))(np.array([1e200]))
+        CoreOracle(bound_task(p, [0, 1], Hamming()))(np.array([1e200]))
 
 
 def test_unknown_normalisation():
     with pytest.raises(InputError, match="'normalize' parameter"):
-        task_of(Problem(np.ones((2, 1))), [0, 1], Hamming(), 0, "image")
+        bound_task(Problem(np.ones((2, 1))), [0, 1], Hamming(), 0, "image")

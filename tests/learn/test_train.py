@@ -9,9 +9,9 @@ import pytest
 
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features.problem import Problem
-from cutlearn.learn.pool import Pool
 from cutlearn.learn.margin.programs import INEXACT
-from cutlearn.learn.train import path, train
+from cutlearn.learn.pool import Pool
+from cutlearn.learn.train import train
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.run.progress import Progress
 from tiny_problems import tiny_set
@@ -92,7 +92,8 @@ def test_one_image_one_node_without_edges():
 def test_a_path_of_c_gives_what_single_runs_give_with_fewer_cuts(tiny, groups, learner, last):
     Cs = [0.1, 1.0, 10.0, last]
     alone = [train(*tiny, C=C, tol=1e-4, groups=groups, learner=learner) for C in Cs]
-    along = path(*tiny, Cs, tol=1e-4, groups=groups, learner=learner)
+    pool = Pool(*tiny)
+    along = [train(*tiny, C=C, tol=1e-4, groups=groups, learner=learner, pool=pool) for C in Cs]
     for a, b in zip(alone, along):
         assert a.objective == pytest.approx(b.objective, rel=2e-4)
     assert sum(len(r.steps) for r in along) < sum(len(r.steps) for r in alone)
@@ -114,7 +115,7 @@ def test_a_pool_serves_a_part_of_the_images():
 def test_a_pool_of_something_else_is_refused():
     problems, truth, _ = tiny_set(np.random.default_rng(1), images=3)
     pool = Pool(problems, truth, "count")
-    with pytest.raises(InputError, match=r"pool: 3 images with Count.*Hamming"):
+    with pytest.raises(InputError, match=r"pool: it holds 3 images with Count.*Hamming"):
         train(problems, truth, "hamming", pool=pool)
     with pytest.raises(InputError, match=r"pool: 3 images .* 2 with"):
         train(problems[:2], truth[:2], "count", pool=pool)

@@ -48,10 +48,7 @@ def test_a_loaded_model_has_its_loss(name, tmp_path):
     assert isinstance(loaded.loss, Loss)
     assert type(loaded.loss) is type(loss)
     labels, counted = data[1][0].ravel(), np.ones(data[1][0].size, bool)
-    bound = [
-        one.bind_labels(0, labels, counted, 3) if given else one.bind(0, labels, counted)
-        for one in (loss, loaded.loss)
-    ]
+    bound = [one.bind(0, labels, counted, 3 if given else 2) for one in (loss, loaded.loss)]
     guess = np.random.default_rng(0).integers(0, 3 if given else 2, labels.size)
     assert bound[0].value(guess) == bound[1].value(guess) > 0
     assert np.array_equal(clone(loaded).fit(*data).w_, model.w_)

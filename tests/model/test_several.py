@@ -108,7 +108,7 @@ def test_boosted_features_answer_for_every_label():
 
 def test_probabilities_are_those_of_the_weights(surrogate):
     problem = surrogate.featurizer_.problem(cl.Sample(IMAGES[3]))
-    q = cl.probabilities(problem, surrogate.w_, kind="surrogate")
+    q = cl.probabilities(problem, surrogate.w_, cl.Model(labels="surrogate"))
     (mask,) = surrogate.predict([IMAGES[3]])
     assert np.array_equal(q.argmax(axis=1), mask.ravel())
 

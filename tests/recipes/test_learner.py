@@ -8,8 +8,8 @@ import pytest
 
 import cutlearn as cl
 from cutlearn.images import cells
-from cutlearn.learn.margin.bundle import Bundle
 from cutlearn.learn.learners import LEARNERS, MarginLearner
+from cutlearn.learn.margin.bundle import Bundle
 
 
 class Averaging(Bundle):

@@ -8,18 +8,18 @@ import numpy as np
 
 import cutlearn as cl
 from cutlearn.images import cells
-from cutlearn.learn.loss import ImageLoss, Loss
+from cutlearn.learn.loss import BoundLoss, Loss
 
 
 class Bordered(Loss):
     """Delta(y) = sum_i m_i [y_i != y*_i], m_i = 2 beside another true label in the row, else 1."""
 
-    def bind(self, image, labels, counted):
+    def bind(self, image, labels, counted, n_labels):
         turns = np.flatnonzero(np.diff(labels.astype(int)))
         m = np.where(counted, 1.0, 0.0)
         m[np.concatenate([turns, turns + 1])] *= 2
         ones = labels == 1
-        return ImageLoss(np.array([-m[ones].sum()]), np.where(ones, m, -m)[None], m.sum())
+        return BoundLoss(np.array([-m[ones].sum()]), np.where(ones, m, -m)[None], m.sum())
 
     def __repr__(self):
         return "Bordered()"
@@ -32,6 +32,6 @@ def test_it_trains_to_a_certified_gap_alone_and_in_a_sum():
         model = cl.Segmenter(loss=loss, features="linear", C=10.0).fit(images, masks)
         assert model.certified_
         assert model.converged_
-    bound = Bordered().bind(0, np.array([0, 0, 1, 1, 1], np.uint8), np.ones(5, bool))
+    bound = Bordered().bind(0, np.array([0, 0, 1, 1, 1], np.uint8), np.ones(5, bool), 2)
     assert bound.value([0, 0, 1, 1, 1]) == 0
     assert bound.value([1, 1, 1, 1, 1]) == 3

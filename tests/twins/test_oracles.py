@@ -7,7 +7,8 @@ from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.features.problem import Problem
 from cutlearn.grid import grid_edge_counts
 from cutlearn.learn.losses import Count, Hamming
-from cutlearn.learn.oracle import Oracle, ask, task_of
+from cutlearn.learn.oracle import CoreOracle
+from linear_energies import bound_task
 from slow_oracle import SlowOracle
 from tiny_problems import random_vector, with_regions
 
@@ -49,8 +50,8 @@ def noisy(rng, shape, connectivity, dtype=np.float64, listed=False, held=False):
 def test_core_and_twin_find_the_same_planes(kind, loss):
     rng = np.random.default_rng(7)
     p, labels = noisy(rng, **kind)
-    task = task_of(p, labels, loss)
-    fast, slow = Oracle(task), SlowOracle(task)
+    task = bound_task(p, labels, loss)
+    fast, slow = CoreOracle(task), SlowOracle(task)
     for size in (1e-3, 0.3, 1.0, 5.0):
         w = np.concatenate([rng.normal(size=3), rng.uniform(0, 1, 2)]) * size
         found, wanted = fast(w), slow(w)
@@ -71,8 +72,8 @@ def test_core_and_twin_agree_with_envelopes(form, listed, loss):
     counted = Count(weights=[rng.uniform(0, 2, 720)], regions=[fine], tolerance=2)
     specs = (EnvelopeSpec(10, form, "node"), EnvelopeSpec(4, form))
     bound = {"hamming": Hamming(), "count": Count(), "regions": counted + 0.1 * Hamming()}[loss]
-    task = task_of(p, labels, bound, model=specs)
-    fast, slow = Oracle(task), SlowOracle(task)
+    task = bound_task(p, labels, bound, model=specs)
+    fast, slow = CoreOracle(task), SlowOracle(task)
     for size in (1e-2, 0.3, 3.0):
         vectors = [random_vector(rng, spec) for spec in specs]
         w = size * np.concatenate([rng.normal(size=3), rng.uniform(0, 1, 2), *vectors])
@@ -87,7 +88,7 @@ def test_a_grid_without_edges_is_a_threshold():
     p = Problem(rng.normal(size=(4, 5, 2)), shape=(4, 5))
     labels = rng.integers(0, 2, 20)
     w = np.array([1.0, -2.0])
-    plane = Oracle(task_of(p, labels, Hamming()))(w)
+    plane = CoreOracle(bound_task(p, labels, Hamming()))(w)
     score = p.node_features @ w + np.where(labels == 1, 1.0, -1.0)
     wrong = (score < 0) != labels
     assert plane.b == pytest.approx(wrong.sum() / 20)
@@ -95,12 +96,12 @@ def test_a_grid_without_edges_is_a_threshold():
 
 def test_threads_give_the_same_bits():
     rng = np.random.default_rng(1)
-    tasks = [task_of(*noisy(rng, (12 + k, 15), 8), Count() + Hamming(), k) for k in range(7)]
-    oracles = [Oracle(task) for task in tasks]
+    tasks = [bound_task(*noisy(rng, (12 + k, 15), 8), Count() + Hamming(), k) for k in range(7)]
+    oracles = [CoreOracle(task) for task in tasks]
     for _ in range(3):
         w = np.concatenate([rng.normal(size=3), rng.uniform(0, 1, 2)])
-        one = ask(oracles, w, 1)
+        one = CoreOracle.ask(oracles, w, 1)
         assert one.shape == (7, 6)
         for threads in (2, 3, 16):
-            assert ask(oracles, w, threads).tobytes() == one.tobytes()
-        assert all((Oracle(t)(w).a == row[1:]).all() for t, row in zip(tasks, one))
+            assert CoreOracle.ask(oracles, w, threads).tobytes() == one.tobytes()
+        assert all((CoreOracle(t)(w).a == row[1:]).all() for t, row in zip(tasks, one))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
+from linear_energies import ordered, unordered
 from tiny_labels import (
     absolute,
     count_of,
@@ -54,7 +55,7 @@ def test_three_ordered_labels_reach_the_enumerated_optimum(seed, loss):
         for learner, groups in MASTERS[2 * math.isinf(C) :]:
             r = cl.train(
                 problems, truth, given, learner, C=C, tol=TOL, normalize=normalize,
-                groups=1 if groups == "one" else len(problems), kind="ordered", n_labels=3,
+                groups=1 if groups == "one" else len(problems), model=ordered(3),
             )  # fmt: skip
             assert r.converged
             assert r.certified
@@ -69,8 +70,8 @@ def test_unordered_labels_are_never_certified():
     rng = np.random.default_rng(3)
     problems, truth = tiny_set(rng, 3)
     every = [planes(p, y, hamming, "pixels", 3) for p, y in zip(problems, truth)]
-    r = cl.train(problems, truth, C=10.0, tol=1e-3, kind="unordered", n_labels=3)
-    rows, least = r.layout.constraints()
+    r = cl.train(problems, truth, C=10.0, tol=1e-3, model=unordered(3))
+    rows, least = r.layout.constraints(problems[0])
     wanted, _ = full_optimum(every, 0.1, rows, least)
     assert not r.certified
     # The lower bound holds all the same: every plane is one of the risk's.
@@ -82,7 +83,7 @@ def test_unordered_labels_are_never_certified():
 def test_a_checkpoint_of_ordered_labels_goes_on(tmp_path):
     rng = np.random.default_rng(4)
     problems, truth = tiny_set(rng, 3)
-    options = {"C": 10.0, "tol": 1e-6, "kind": "ordered", "n_labels": 3}
+    options = {"C": 10.0, "tol": 1e-6, "model": ordered(3)}
     whole = cl.train(problems, truth, **options)
     file = tmp_path / "run"
     with pytest.warns(cl.ConvergenceWarning):

@@ -220,7 +220,7 @@ def check_margin(model: Model, loss: Loss) -> None:
         )
     if loss.needs_order and not labels.has_order:
         raise InputError(
-            f"loss: {loss!r} needs ordered labels, and these have no order. Use Hamming or "
+            "loss: it needs ordered labels, and these have no order. Use Hamming or "
             "LabelCount, or labels='ordered'."
         )
 

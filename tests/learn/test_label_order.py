@@ -17,11 +17,11 @@ def error(w, problem, truth):
 
 def test_tables_of_directions_find_what_colours_alone_miss():
     truth = [world.labels for world in WORLDS]
-    r = cl.train(PROBLEMS[:3], truth[:3], C=1000.0, kind="ordered")
+    r = cl.train(PROBLEMS[:3], truth[:3], C=1000.0, model=cl.Model(labels="ordered"))
     assert r.certified
     assert r.w.size == 10 * 3 + 2 * 9
     colours = r.w.copy()
-    colours[r.layout.tables] = 0
+    colours[r.layout.slice_of("tables")] = 0
     found = error(r.w, PROBLEMS[3], truth[3])
     assert found < 0.08
     assert found < 0.5 * error(colours, PROBLEMS[3], truth[3])
@@ -42,7 +42,7 @@ def test_the_best_order_is_chosen_and_undone():
         placed = [choice.places(y) for y in truth]
         r = cl.train(
             [PROBLEMS[i] for i in seen], [placed[i] for i in seen], C=100.0, tol=0.05,
-            kind="ordered", n_labels=3,
+            model=cl.Model(labels="ordered", n_labels=3),
         )  # fmt: skip
         by_hand.append(error(r.w, PROBLEMS[k], placed[k]))
     assert choice.errors[choice.order] == pytest.approx(np.mean(by_hand), abs=1e-12)

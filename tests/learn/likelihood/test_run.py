@@ -9,11 +9,11 @@ from sklearn.linear_model import LogisticRegression
 import cutlearn as cl
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import ConvergenceWarning, InputError
-from cutlearn.learn.likelihood.baselines import KohliTorrField
-from cutlearn.learn.likelihood.quasi_newton import Coordinates
-from cutlearn.learn.likelihood.value import BinaryField, evidence_of
+from cutlearn.learn.likelihood.baselines import kohli_torr
+from cutlearn.learn.likelihood.value import likelihood_tasks
 from cutlearn.run.checkpoint import Interrupted
-from linear_energies import layout_of
+
+SURROGATE = cl.Model(labels="surrogate")
 
 
 def images(seed, count=3, L=2, shape=(9, 11)):
@@ -45,8 +45,8 @@ def learn(problems, labels, learner="likelihood", **options):
 @pytest.mark.parametrize("L", [2, 3])
 def test_logistic_regression_reaches_the_optimum_of_another_solver(L):
     problems, labels = images(1, L=L)
-    kind = {"kind": "surrogate"} if L > 2 else {}
-    r = learn(problems, labels, "logistic", tol=1e-9, max_steps=2000, **kind)
+    model = cl.Model(labels="surrogate" if L > 2 else "binary")
+    r = learn(problems, labels, "logistic", tol=1e-9, max_steps=2000, model=model)
     known = [y.ravel() != 255 for y in labels]
     X = np.concatenate([p.node_features[k] for p, k in zip(problems, known)])
     Y = np.concatenate([y.ravel()[k] for y, k in zip(labels, known)])
@@ -100,11 +100,11 @@ def test_envelopes_are_learned_too(form):
 def test_surrogate_labels_are_learned():
     problems, labels = images(6, L=3)
     r, plain = (
-        learn(problems, labels, name, kind="surrogate") for name in ("likelihood", "logistic")
+        learn(problems, labels, name, model=SURROGATE) for name in ("likelihood", "logistic")
     )
     assert r.objective < plain.objective
-    assert r.layout.n_labels == 3
-    q = cl.probabilities(problems[0], r.w, kind="surrogate")
+    assert r.layout.blocks == 3
+    q = cl.probabilities(problems[0], r.w, SURROGATE)
     assert q.shape == (99, 3)
     known = labels[0].ravel() != 255
     assert (q.argmax(1) == labels[0].ravel())[known].mean() > 0.8
@@ -165,9 +165,9 @@ def test_kohli_torr_in_plain_words():
     problems, labels = images(9, count=1)
     p = problems[0]
     w = np.array([0.2, 0.5, -0.7, 0.3, 0.1])
-    seen = evidence_of(p, labels[0])
-    value, gradient = KohliTorrField(BinaryField(p, None)).value(seen, w)
-    q = cl.probabilities(seen.problem, w)[:, 1]
+    (task,) = likelihood_tasks([p], labels, None)
+    value, gradient = kohli_torr(task, w)
+    q = cl.probabilities(task.problem, w)[:, 1]
     y = labels[0].ravel()
     expected = np.zeros(5)
     for i in np.flatnonzero(y != 255):
@@ -181,21 +181,29 @@ def test_kohli_torr_in_plain_words():
 
 
 @pytest.mark.parametrize("form", ["curvatures", "slopes", "samples"])
-def test_coordinates(form):
+@pytest.mark.parametrize("labels", ["binary", "surrogate", "ordered"])
+def test_coordinates(form, labels):
     problems, _ = images(10)
-    layout = layout_of(problems[0], EnvelopeSpec(4, form))
+    enveloped = [cl.Enveloped(EnvelopeSpec(4, form))] if labels != "ordered" else []
+    model = cl.Model(
+        [cl.Unary(), cl.Contrast(), *enveloped], labels, 2 if labels == "binary" else 3
+    )
+    layout = model.layout(problems[0])
     rng = np.random.default_rng(1)
     X = rng.normal(size=(50, 3)) @ rng.normal(size=(3, 3))
-    c = Coordinates(layout, X.T @ X / 50)
+    A, bounded = layout.coordinates(problems[0], X.T @ X / 50)
+    G, h = layout.constraints(problems[0])
+    whole = np.kron(np.eye(layout.blocks), A)
     for _ in range(20):
-        z = c.inside(rng.normal(size=layout.size))
-        w = c.w(z)
-        assert layout.specs[0].is_concave(w[layout.envelopes[0]])
-        assert w[layout.edge].min() >= 0
-        assert np.abs(c.z(w) - z).max() < 1e-9
-        a = rng.normal(size=layout.size)
-        move = c.inside(rng.normal(size=layout.size))
-        assert c.slope(a) @ (move - z) == pytest.approx(a @ (c.w(move) - w), abs=1e-9)
+        z = rng.normal(size=layout.size)
+        z = np.where(np.tile(bounded, layout.blocks), np.maximum(z, 0), z)
+        w = whole @ z
+        assert (G @ w >= h - 1e-9).all()
+        assert np.abs(layout.inside(w) - w).max() < 1e-9
+        # Whatever leaves the bounds leaves the cone.
+        k = rng.choice(np.flatnonzero(np.tile(bounded, layout.blocks)))
+        z[k] = -1.0
+        assert (G @ (whole @ z)).min() < -1e-9
 
 
 def test_refusals():
@@ -204,9 +212,9 @@ def test_refusals():
     for options, message in [
         ({"loss": "count"}, "loss: found with a likelihood learner"),
         ({"groups": 1}, "groups: found with a likelihood learner"),
-        ({"kind": "ordered"}, "kind: 'ordered' found with a likelihood"),
-        ({"learner": "kohli-torr", "envelope": spec}, "learner: 'kohli-torr' found with envelopes"),
-        ({"learner": "bundle", "kind": "surrogate"}, "kind: 'surrogate' found with a max-margin"),
+        ({"model": cl.Model(labels="unordered")}, "'unordered' labels have no likelihood"),
+        ({"learner": "kohli-torr", "envelope": spec}, "learner: 'kohli-torr' is for two labels"),
+        ({"learner": "bundle", "model": SURROGATE}, "learned by a likelihood, not by a max-margin"),
         ({"learner": "bundle", "C": np.inf}, "C: infinity"),
     ]:
         with pytest.raises(InputError, match=message):

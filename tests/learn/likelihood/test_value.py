@@ -1,5 +1,6 @@
 """Likelihood and gradient against enumeration and finite differences."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -7,8 +8,10 @@ import pytest
 
 import cutlearn as cl
 import slow_likelihood
+import tiny_labels
 import tiny_problems
 from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.model import model_of
 from cutlearn.errors import InputError
 
 SPECS = [EnvelopeSpec(3), EnvelopeSpec(2, "slopes", "node"), EnvelopeSpec(4, "samples")]
@@ -42,8 +45,8 @@ def random_images(rng, chunk, envelope):
     return problems, labels
 
 
-def value_at(problems, labels, envelope, options, w):
-    return cl.likelihood(problems, labels, w, envelope, **options)[0]
+def value_at(problems, labels, model, w):
+    return cl.likelihood(problems, labels, w, model)[0]
 
 
 def by_enumeration(problems, labels, w, envelope):
@@ -76,7 +79,7 @@ def test_value_and_gradient_of_hundreds_of_problems(chunk, enveloped):
             continue
         smooth += 1
         slopes = slow_likelihood.central_differences(
-            partial(value_at, problems, labels, envelope, {}), w
+            partial(value_at, problems, labels, envelope), w
         )
         assert np.abs(gradient - slopes).max() < 5e-8
     assert smooth >= 12
@@ -97,19 +100,51 @@ def test_surrogate_labels(chunk, enveloped):
         w = np.concatenate([random_weights(rng, p, envelope) for _ in range(L)])
         S, margin = slow_likelihood.surrogate(p, w, L, envelope)
         q = slow_likelihood.softmax(S)
-        found = cl.probabilities(p, w, envelope, kind="surrogate")
+        model = cl.Model(model_of(p, envelope).potentials, "surrogate", L)
+        found = cl.probabilities(p, w, model)
         assert np.abs(found - q).max() < 1e-9
-        options = {"kind": "surrogate", "n_labels": L}
-        value, gradient = cl.likelihood([p], [y], w, envelope, **options)
+        value, gradient = cl.likelihood([p], [y], w, model)
         assert value == pytest.approx(slow_likelihood.log_likelihood(q, y), rel=1e-9, abs=1e-12)
         if margin < SMOOTH:
             continue
         smooth += 1
-        slopes = slow_likelihood.central_differences(
-            partial(value_at, [p], [y], envelope, options), w
-        )
+        slopes = slow_likelihood.central_differences(partial(value_at, [p], [y], model), w)
         assert np.abs(gradient - slopes).max() < 5e-8
     assert smooth >= 2
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_ordered_labels(chunk):
+    rng = np.random.default_rng([63, chunk])
+    smooth = 0
+    for trial in range(12):
+        L = int(rng.integers(2, 5))
+        p = tiny_labels.random_problem(rng, grid=trial % 2 == 0)
+        if trial % 3 == 0:
+            fixed = np.where(rng.random(p.n_nodes) < 0.3, rng.integers(0, L, p.n_nodes), -1)
+            p = replace(p, fixed=fixed)
+        y = np.where(rng.random(p.n_nodes) < 0.2, 255, rng.integers(0, L, p.n_nodes))
+        y[0] = 0 if p.fixed is None else max(p.fixed[0], 0)
+        y = np.where(y == 255, 255, y if p.fixed is None else np.where(p.fixed < 0, y, p.fixed))
+        model = cl.Model(labels="ordered", n_labels=L)
+        w = tiny_labels.random_weights(rng, p, L)
+        # Inside the cone by more than a finite difference.
+        A, bounded = model.layout(p).coordinates(p, np.eye(p.n_node_features))
+        w = w + 0.01 * A[:, bounded].sum(axis=1)
+        value, gradient = cl.likelihood([p], [y], w, model)
+        kept, _ = p.training(y, L)
+        known = y != 255 if kept.n_nodes == p.n_nodes else np.ones(kept.n_nodes, bool)
+        phi, margin = slow_likelihood.label_min_marginals(kept, w, L)
+        q = slow_likelihood.softmax(phi)
+        truth = y if kept.n_nodes == p.n_nodes else y[y != 255]
+        expected = np.mean([np.log(q[i, truth[i]]) for i in np.flatnonzero(known)])
+        assert value == pytest.approx(expected, rel=1e-9, abs=1e-12)
+        if margin < SMOOTH:
+            continue
+        smooth += 1
+        slopes = slow_likelihood.central_differences(partial(value_at, [p], [y], model), w)
+        assert np.abs(gradient - slopes).max() < 5e-8
+    assert smooth >= 4
 
 
 def test_images_weigh_the_same_whatever_their_size():
@@ -150,20 +185,20 @@ def test_fixed_nodes_are_certain():
 def test_fixed_nodes_of_surrogate_labels_are_certain():
     p = cl.Problem([[1.0], [-1.0], [0.5]], [[0, 1], [1, 2]], fixed=[-1, 2, -1])
     w = np.array([1.0, 0.7, -0.5, 0.2, 0.3, 0.4])
-    q = cl.probabilities(p, w, kind="surrogate")
+    q = cl.probabilities(p, w, cl.Model(labels="surrogate"))
     assert q[1].tolist() == [0.0, 0.0, 1.0]
-    value, gradient = cl.likelihood([p], [[0, 2, 1]], w, kind="surrogate")
+    value, gradient = cl.likelihood([p], [[0, 2, 1]], w, cl.Model(labels="surrogate"))
     assert value == pytest.approx(np.log([q[0, 0], q[2, 1]]).sum() / 3, rel=1e-12)
     assert np.isfinite(gradient).all()
 
 
 def test_refusals():
     p = cl.Problem([[1.0], [-1.0]], [[0, 1]])
-    with pytest.raises(InputError, match="kind: 'ordered' found with a likelihood"):
-        cl.likelihood([p], [[0, 1]], [1.0, 1.0], kind="ordered")
+    with pytest.raises(InputError, match="'unordered' labels have no likelihood"):
+        cl.likelihood([p], [[0, 1]], [1.0, 1.0], cl.Model(labels="unordered"))
     with pytest.raises(InputError, match="image 0: labels: values 2 found"):
         cl.likelihood([p], [[0, 2]], [1.0, 1.0])
-    with pytest.raises(InputError, match="w: 3 weights found"):
-        cl.probabilities(p, [1.0, 1.0, 1.0], kind="surrogate")
-    with pytest.raises(InputError, match="'kind' parameter must be one of"):
-        cl.probabilities(p, [1.0, 1.0], kind="unordered")
+    with pytest.raises(InputError, match="w: 3 weights, but surrogate labels"):
+        cl.probabilities(p, [1.0, 1.0, 1.0], cl.Model(labels="surrogate"))
+    with pytest.raises(InputError, match="unordered labels have no min-marginals"):
+        cl.probabilities(p, np.ones(6), cl.Model(labels="unordered"))

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from cutlearn.errors import InputError
-from cutlearn.learn import center
+from cutlearn.learn.margin import center
 from cutlearn.learn.margin.center import KEPT, LEVEL, Center, find_centre
 from cutlearn.learn.margin.programs import Program, solve_linear, solve_quadratic
 from tiny_problems import full_optimum
