@@ -20,8 +20,8 @@ from probabilities import figures, smaller
 from segmentation import SETS, split
 
 import cutlearn as cl
-from cutlearn.model.calibrate import uncalibrated
-from cutlearn.model.decide import best_for_iou
+from cutlearn.model.probability.calibrate import uncalibrated
+from cutlearn.model.probability.decisions import best_for_iou
 
 LEARNERS = {
     "bundle": {"learner": "bundle"},

@@ -12,8 +12,8 @@ import numpy as np
 import cutlearn as cl
 from cutlearn.learn.kinds import KINDS
 from cutlearn.learn.learners import LEARNERS as ALL
+from cutlearn.model.fitting.parameters import check_parameters
 from cutlearn.model.kinds import KINDS as KINDS_OF_MODELS
-from cutlearn.model.parameters import check_parameters
 
 LEARNERS = [name for name, one in ALL.items() if one.margin]
 LIKELIHOOD = [name for name, one in ALL.items() if not one.margin]

@@ -5,7 +5,7 @@ import pytest
 
 import cutlearn as cl
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.model.parameters import ENVELOPE
+from cutlearn.model.fitting.parameters import ENVELOPE
 from features.worlds import world
 from linear_energies import energy_of
 

@@ -10,8 +10,8 @@ from scipy import ndimage
 import cutlearn as cl
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.model.calibrate import MOST_NUMBERS, drawn, uncalibrated
-from cutlearn.model.decide import expected_iou
+from cutlearn.model.probability.calibrate import MOST_NUMBERS, drawn, uncalibrated
+from cutlearn.model.probability.decisions import expected_iou
 from cutlearn.run.checkpoint import Interrupted
 
 SHAPE = (16, 20)

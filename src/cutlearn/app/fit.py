@@ -145,9 +145,9 @@ def fit(
     continues from there.
     """
     from cutlearn.images.sample import as_sample
-    from cutlearn.model.parameters import check_parameters, plain_C
+    from cutlearn.model.fitting.parameters import check_parameters, plain_C
+    from cutlearn.model.fitting.size import at_side, mask_at_side
     from cutlearn.model.segmenter import Segmenter
-    from cutlearn.model.size import at_side, mask_at_side
     from cutlearn.run.lock import only_one
 
     begin = time.monotonic()

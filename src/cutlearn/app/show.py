@@ -33,7 +33,7 @@ def show(model: str, as_json: bool) -> int:
     """Show a model: its card, its weights by name, its training curve."""
     from cutlearn.model.boltzmann import BoltzmannSegmenter
     from cutlearn.model.files import load
-    from cutlearn.model.parameters import plain_C
+    from cutlearn.model.fitting.parameters import plain_C
 
     estimator = load(model)
     settings = {
@@ -72,7 +72,7 @@ def _asked_and_found(settings: Mapping[str, Any], fitted: Mapping[str, Any]) -> 
 
 def _linear(estimator: "Segmenter") -> Parts:
     """A Segmenter: figures of the fit, weights by name, the training curve, one line."""
-    from cutlearn.model.parameters import plain_C
+    from cutlearn.model.fitting.parameters import plain_C
 
     likely = math.isnan(estimator.gap_)
     fitted = {

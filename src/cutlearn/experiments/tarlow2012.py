@@ -42,7 +42,7 @@ from cutlearn.images.read import read_image, read_values
 from cutlearn.images.resize import resize_image, resize_labels, side_shape
 from cutlearn.learn.steps import Step, TrainResult
 from cutlearn.learn.train import train
-from cutlearn.model.choose import Chosen, Plan, choose
+from cutlearn.model.fitting.selection import Chosen, Plan, choose
 from cutlearn.model.kinds import BINARY
 from cutlearn.store import atomic_write
 

@@ -21,14 +21,14 @@ from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError
 from cutlearn.features.folds import held_out_parts
 from cutlearn.images.sample import Sample
-from cutlearn.model.believe import Believing
-from cutlearn.model.calibrate import Rows, calibrate, drawn, uncalibrated
+from cutlearn.model.base import Believing
 from cutlearn.model.card import card_of
-from cutlearn.model.parameters import check_boltzmann, seed_of
+from cutlearn.model.fitting.parameters import check_boltzmann, seed_of
 from cutlearn.model.prepare import (
     checkpoint_folder,
     farewell,
 )
+from cutlearn.model.probability.calibrate import Rows, calibrate, drawn, uncalibrated
 from cutlearn.run.checkpoint import Interrupted, fingerprint
 from cutlearn.run.progress import Progress
 from cutlearn.run.workers import Workers

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.model.boltzmann import BoltzmannSegmenter
-from cutlearn.model.calibrate import Calibration
-from cutlearn.model.parameters import MOST, check_boltzmann, seed_of
+from cutlearn.model.fitting.parameters import MOST, check_boltzmann, seed_of
+from cutlearn.model.probability.calibrate import Calibration
 from cutlearn.shape.describe import Describer, hog, patch_hogs
 from cutlearn.shape.frame import SCALE
 from cutlearn.shape.patches import Patches

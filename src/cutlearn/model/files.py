@@ -26,10 +26,10 @@ from cutlearn.learn.learners import learner_of
 from cutlearn.learn.steps import Step, rows_to_steps, steps_to_rows
 from cutlearn.model import boltzmann_file
 from cutlearn.model.boltzmann import BoltzmannSegmenter
-from cutlearn.model.calibrate import Calibration, uncalibrated
 from cutlearn.model.card import check_card
+from cutlearn.model.fitting.parameters import check_parameters, kind_of, plain_C
 from cutlearn.model.kinds import KINDS, labels_in
-from cutlearn.model.parameters import check_parameters, kind_of, plain_C
+from cutlearn.model.probability.calibrate import Calibration, uncalibrated
 from cutlearn.model.segmenter import Segmenter
 from cutlearn.sealed import Arrays, ForeignError, load_sealed, save_sealed
 

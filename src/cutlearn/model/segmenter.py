@@ -25,11 +25,11 @@ from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.kept_loss import Described
 from cutlearn.learn.learners import is_margin
 from cutlearn.learn.steps import Step
-from cutlearn.model.believe import Ranking
+from cutlearn.model.base import Ranking
 from cutlearn.model.card import card_of
-from cutlearn.model.choose import Chosen, Plan, choose
+from cutlearn.model.fitting.parameters import check_parameters, fresh_featurizer, kind_of
+from cutlearn.model.fitting.selection import Chosen, Plan, choose
 from cutlearn.model.kinds import KINDS, Kind, Mask
-from cutlearn.model.parameters import check_parameters, fresh_featurizer, kind_of
 from cutlearn.model.prepare import (
     checkpoint_folder,
     farewell,

@@ -36,7 +36,7 @@ def expected_iou(q: ArrayLike, labels: ArrayLike) -> float:
 
     Examples
     --------
-    >>> from cutlearn.model.decide import expected_iou
+    >>> from cutlearn.model.probability.decisions import expected_iou
     >>> expected_iou([[0.0, 1.0], [1.0, 0.0]], [1, 0])
     1.0
     """
@@ -61,7 +61,7 @@ def best_for_iou(q: ArrayLike, order: NDArray[np.int64] | None = None) -> Labels
 
     Examples
     --------
-    >>> from cutlearn.model.decide import best_for_iou
+    >>> from cutlearn.model.probability.decisions import best_for_iou
     >>> best_for_iou([[0.55, 0.45], [0.9, 0.1], [0.6, 0.4]]).tolist()
     [1, 0, 0]
     """
@@ -95,7 +95,7 @@ def best_for_count(q: ArrayLike, order: NDArray[np.int64] | None = None) -> Labe
 
     Examples
     --------
-    >>> from cutlearn.model.decide import best_for_count
+    >>> from cutlearn.model.probability.decisions import best_for_count
     >>> best_for_count([[0.6, 0.4], [0.7, 0.3], [0.6, 0.4]]).tolist()
     [1, 0, 0]
     """

@@ -14,8 +14,8 @@ from cutlearn.energy.probability import softened
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.image_loss import Loss
 from cutlearn.metrics import Confusion, confusion, iou_of, mean_iou_of, means, ratio, stack_tables
-from cutlearn.model.calibrate import drawn
 from cutlearn.model.kinds import Binary, Kind, Mask
+from cutlearn.model.probability.calibrate import drawn
 from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]

@@ -21,14 +21,14 @@ from cutlearn.features.folds import find_groups
 from cutlearn.features.problem import Problem
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import mean_iou
-from cutlearn.model.calibrate import Calibration, calibrate, drawn
-from cutlearn.model.calibrations import margin_of
-from cutlearn.model.decide import best_for_count, best_for_iou, check_decision
+from cutlearn.model.fitting.parameters import check_side
+from cutlearn.model.fitting.size import at_side, mask_at_side, painted, painted_beliefs
 from cutlearn.model.kinds import Kind
-from cutlearn.model.parameters import check_side
 from cutlearn.model.prepare import read_samples, read_training
-from cutlearn.model.rank import Described, Ranked, describe, rank
-from cutlearn.model.size import at_side, mask_at_side, painted, painted_beliefs
+from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn
+from cutlearn.model.probability.calibrations import margin_of
+from cutlearn.model.probability.decisions import best_for_count, best_for_iou, check_decision
+from cutlearn.model.probability.ranking import Described, Ranked, describe, rank
 from cutlearn.run.workers import Workers, thread_count
 
 T = TypeVar("T")
@@ -315,8 +315,8 @@ class Ranking(Believing):
         """Order images that have no masks by what annotating them would tell of all of them.
 
         The most telling image is like many others, and unlike the images that the model was fitted
-        on and those before it in the order (`cutlearn.model.rank` has the formula). Annotate a few
-        from the start, fit again with them, and rank the rest.
+        on and those before it in the order (`cutlearn.model.probability.ranking` has the formula).
+        Annotate a few from the start, fit again with them, and rank the rest.
 
         Parameters
         ----------

@@ -17,8 +17,8 @@ from cutlearn.images.resize import MOST_SIDE
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.learners import LEARNERS, is_margin
 from cutlearn.learn.losses import NAMED, loss_of
-from cutlearn.model.calibrations import CALIBRATIONS
 from cutlearn.model.kinds import KINDS, Kind
+from cutlearn.model.probability.calibrations import CALIBRATIONS
 from cutlearn.run.workers import MOST_THREADS
 from cutlearn.shape.cccp import MARGINS
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.features.problem import VOID
-from cutlearn.model.calibrations import CALIBRATIONS, Map, Softmax
+from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, Softmax
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.uint8]

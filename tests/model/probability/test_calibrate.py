@@ -6,10 +6,10 @@ import pytest
 import cutlearn as cl
 from cutlearn.features.problem import VOID
 from cutlearn.images import cells, pasture
-from cutlearn.model.calibrate import Calibration, calibrate, drawn, uncalibrated
-from cutlearn.model.calibrations import CALIBRATIONS, Map, margin_of
-from cutlearn.model.decide import expected_iou
 from cutlearn.model.kinds import BINARY
+from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn, uncalibrated
+from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, margin_of
+from cutlearn.model.probability.decisions import expected_iou
 
 WORLDS = [cells(seed, (40, 48)) for seed in range(10)]
 IMAGES, MASKS = [w.image for w in WORLDS], [w.labels.copy() for w in WORLDS]

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.model.decide import best_for_count, best_for_iou, check_decision, expected_iou
+from cutlearn.model.probability.decisions import (
+    best_for_count,
+    best_for_iou,
+    check_decision,
+    expected_iou,
+)
 
 
 def beliefs(rng, n, n_labels):

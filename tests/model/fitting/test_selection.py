@@ -10,7 +10,8 @@ from cutlearn.features.problem import Problem
 from cutlearn.learn import pool
 from cutlearn.learn.losses import Count, Hamming
 from cutlearn.metrics import confusions, means, pooled_iou, ratio
-from cutlearn.model.choose import (
+from cutlearn.model.fitting.scorers import Likelihood
+from cutlearn.model.fitting.selection import (
     LIKELIHOOD_PATH,
     PATH,
     Plan,
@@ -19,7 +20,6 @@ from cutlearn.model.choose import (
     choose,
     predict_all,
 )
-from cutlearn.model.judge import Likelihood
 from cutlearn.model.kinds import Binary
 from tiny_problems import with_regions
 

@@ -27,9 +27,9 @@ from cutlearn.learn.pool import Pool
 from cutlearn.learn.steps import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.metrics import Confusion, Figure, confusions, iou_of, left_out, stack_tables, total
-from cutlearn.model.calibrate import Calibration, Rows, calibrate, drawn, uncalibrated
-from cutlearn.model.judge import Cost, Judge, Likelihood, Overlap
+from cutlearn.model.fitting.scorers import Cost, Judge, Likelihood, Overlap
 from cutlearn.model.kinds import BINARY, Binary, Kind, Mask
+from cutlearn.model.probability.calibrate import Calibration, Rows, calibrate, drawn, uncalibrated
 from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
