@@ -63,7 +63,7 @@ def rows(name, data, most, side, seed):
     with tempfile.TemporaryDirectory() as folder:
         for learner in LEARNERS:
             model, seconds = fitted(learner, train, groups, Path(folder))
-            least = model._leasts(samples)
+            least = model._all_min_marginals(samples)
             notes = f"C {model.C_:g}, {seconds:.0f} s, scale {model.calibration_.map.scale:.3g}"
             for word, scale in (("plain", uncalibrated(2)), ("temperature", model.calibration_)):
                 q = [scale.probabilities(part) for part in least]

@@ -99,7 +99,7 @@ def calibration(name, data, seed):
             model.fit(*zip(*train), groups, checkpoint=folder)
             fit = time.process_time() - begin
             # The weights of all rows are the same, so min-marginals are computed once.
-            least = model._leasts(samples) if least is None else least
+            least = model._all_min_marginals(samples) if least is None else least
             q = [model.calibration_.probabilities(part) for part in least]
             masks = {
                 "map": [part.argmin(axis=-1) for part in least],

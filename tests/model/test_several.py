@@ -227,5 +227,5 @@ def test_refusals(parameters, words):
 def test_many_labels_keep_few_pixels_for_the_calibration():
     least = np.zeros((300, 300, 21))
     rows = drawn(least, np.zeros((300, 300), np.uint8))
-    assert rows.least.size <= MOST_NUMBERS
+    assert rows.min_marginals.size <= MOST_NUMBERS
     assert rows.share == pytest.approx(MOST_NUMBERS / 21 / 300**2, rel=1e-3)

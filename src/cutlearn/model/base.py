@@ -1,61 +1,163 @@
-"""What models share: files, a score, and beside masks probabilities, areas, a ranking.
+"""What every estimator shares: the course of a fit, masks, probabilities, areas, files.
 
-The model brings `_mask` and `_least`, the labels and min-marginals of a sample at the size at which
-it works, and what fit has learned. Here alone samples come to that size and answers back from it.
+Here alone samples come to the size at which a model works and answers back from it. `Estimator`
+says what an estimator brings of its own; `model.estimators` lists those that model files know.
 """
 
 from __future__ import annotations
 
+import copy
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.checks import is_number, is_one_of
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.folds import find_groups
-from cutlearn.features.problem import Problem
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import mean_iou
-from cutlearn.model.fitting.parameters import check_side
-from cutlearn.model.fitting.size import at_side, mask_at_side, painted, painted_beliefs
-from cutlearn.model.kinds import Kind
-from cutlearn.model.prepare import read_samples, read_training
+from cutlearn.model.card import Summary, card_of
+from cutlearn.model.fitting.parameters import SHARED, Rule, check_parameters, check_side
+from cutlearn.model.fitting.size import (
+    at_side,
+    mask_at_side,
+    probabilities_at_full_size,
+    to_full_size,
+)
+from cutlearn.model.fitting.training_set import Told, TrainingSet
+from cutlearn.model.prepare import checkpoint_folder, farewell, read_samples, read_training
 from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn
 from cutlearn.model.probability.calibrations import margin_of
-from cutlearn.model.probability.decisions import best_for_count, best_for_iou, check_decision
-from cutlearn.model.probability.ranking import Described, Ranked, describe, rank
+from cutlearn.model.probability.decisions import Decision, decision_of
+from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.progress import Progress
 from cutlearn.run.workers import Workers, thread_count
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
+Mask = NDArray[np.uint8]
 
 
-class Believing:
-    """Probabilities from min-marginals, calibrated on held-out images, and what follows."""
+class Estimator(BaseEstimator):  # type: ignore[misc]
+    """A model that is fitted to images and masks, and then asked for masks and probabilities.
+
+    An estimator brings the methods without a body below, `rules` for the parameters that it has
+    beside the shared ones (`calibration`, `min_side`, `n_jobs`, `random_state`, `verbose`), and
+    the name by which `cutlearn fit --model` knows it.
+    """
+
+    command: ClassVar[str]
+    rules: ClassVar[tuple[Rule, ...]] = SHARED
 
     calibration: str | None
     min_side: int | None
     n_jobs: int | None
-    calibration_: Calibration
+    random_state: Any
+    verbose: bool
+
+    w_: Any
     classes_: NDArray[np.uint8]
+    calibration_: Calibration
+    judged_: dict[str, Any]
+    card_: dict[str, Any]
 
-    def _mask(self, sample: Sample) -> NDArray[np.uint8]:
+    @abstractmethod
+    def _learn(self, data: TrainingSet) -> None:
+        """Learn from images and masks: set `w_`, `classes_`, `calibration_`, `judged_`, and more.
+
+        It is called on a copy of the estimator, which takes all of it only at the end.
+        """
+
+    @abstractmethod
+    def _mask(self, sample: Sample) -> Mask:
         """Give the best labels of a sample at the size at which the model works."""
-        raise NotImplementedError
 
-    def _least(self, sample: Sample) -> Floats:
-        """Give its min-marginals likewise."""
-        raise NotImplementedError
+    @abstractmethod
+    def _min_marginals(self, sample: Sample) -> Floats:
+        """Give its min-marginals likewise, (h, w, L): the least energy with each label."""
 
-    def _check_parameters(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def summary(self) -> Summary:
+        """Give what the fitted model says of its training."""
 
-    def predict(self, images: Sequence[Any], decision: str = "map") -> list[NDArray[np.uint8]]:
+    @abstractmethod
+    def to_header(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Give what a model file keeps: plain values, "parameters" among them, and tensors."""
+
+    @classmethod
+    @abstractmethod
+    def from_header(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        """Read what `to_header` gave; whatever does not fit raises ValueError, KeyError, ..."""
+
+    @property
+    def most_labels(self) -> int:
+        """The most labels that masks may have."""
+        return 2
+
+    def shown_by(self, shown: Progress) -> Told:
+        """Give the `progress` of fit that shows its parts on a terminal."""
+        return shown.phase
+
+    def _check_samples(self, samples: Sequence[Sample]) -> None:
+        """Refuse what the model cannot use."""
+
+    def _check_believes(self, asked: str) -> None:
+        """Refuse what a model without min-marginals cannot give."""
+
+    def fit(
+        self,
+        images: Sequence[Any],
+        masks: Sequence[Any],
+        groups: Sequence[Any] | None = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        progress: Told | None = None,
+        callback: Callable[[Any], None] | None = None,
+    ) -> Self:
+        """Learn from images and masks.
+
+        Parameters
+        ----------
+        images : n images or samples, as for `as_image` and `Sample`
+        masks : n arrays (h, w) of labels and 255 (void)
+        groups : n hashables, optional
+            Images of one group (neighbouring slices) are never on both sides of a comparison: for
+            features, C, bias and calibration alike. None: nearly equal images are found.
+        checkpoint : folder, optional
+            Made when missing; what is finished is kept there, and the same call goes on where it
+            was interrupted, with the same result.
+        progress : callable (done, total, what), optional
+            Called while features are computed, or after every part of a phase.
+        callback : callable (Step), optional
+            Called after every step of a training that has steps.
+        """
+        check_parameters(self)
+        samples, truth, together = self._read_training(images, masks, groups, self.most_labels)
+        folder = checkpoint_folder(checkpoint)
+        made = copy.copy(self)
+        try:
+            with Progress() as shown:
+                told = self.shown_by(shown) if self.verbose and progress is None else progress
+                stepped = shown.step if self.verbose and callback is None else callback
+                # A copy learns, so that an interrupt leaves this one as it was.
+                made._learn(TrainingSet(samples, truth, together, folder, told, stepped))
+            made.card_ = card_of(made, truth)
+        except Interrupted:
+            raise  # training has said what it leaves
+        except KeyboardInterrupt:
+            raise Interrupted(farewell(folder)) from None
+        self.__dict__.update(vars(made))
+        return self
+
+    def predict(
+        self, images: Sequence[Any], decision: str | Decision = "map"
+    ) -> list[NDArray[np.uint8]]:
         """Give the mask of every image.
 
         Parameters
@@ -63,31 +165,36 @@ class Believing:
         images : images or samples
             The box and the seeds of a sample hold: its pixels outside of the box are 0, its seeds
             have their labels.
-        decision : "map", "iou" or "count"
+        decision : "map", "iou", "count", or a Decision
             The labels of the exact minimum cut (surrogate labels: the most probable label of each
             pixel before calibration; unordered ones: the end of expansion moves; of a
             BoltzmannSegmenter the refining cut); or of the largest expected IoU (the mean over the
             labels within an image) or with the expected areas, by the calibrated probabilities.
+            `cutlearn.model.probability.decisions.DECISIONS` has all of them.
 
         Returns
         -------
         list of (h, w) uint8 arrays of labels
         """
-        samples = self._read(images)
-        check_decision(decision)
-        if decision == "map":
-            return self._each(samples, lambda small, full: painted(self._mask(small), full))
-        self._check_calibrated(f"predict(decision={decision!r})")
-        best = best_for_iou if decision == "iou" else best_for_count
+        samples, chosen = self._read(images), decision_of(decision)
+        if chosen.decide is None:
+            return self._each(samples, lambda small, full: to_full_size(self._mask(small), full))
+        self._check_calibrated(f"predict(decision={chosen.name!r})")
 
-        def one(small: Sample, full: Sample) -> NDArray[np.uint8]:
-            least, order = self._least(small), None
-            if least.shape[-1] == 2:
-                # Isotonic steps make ties, between which the min-marginals still know the order.
-                order = np.argsort(-margin_of(least, 1).ravel(), kind="stable")
-            return painted(best(self.calibration_.probabilities(least), order), full)
+        def one(small: Sample, full: Sample) -> Mask:
+            return to_full_size(self._decided(chosen, self._min_marginals(small)), full)
 
         return self._each(samples, one)
+
+    def _decided(self, decision: Decision, min_marginals: Floats) -> Mask:
+        """The labels of a decision; of least energy, those of least min-marginal."""
+        if decision.decide is None:
+            return np.asarray(min_marginals.argmin(axis=-1), np.uint8)
+        order = None
+        if min_marginals.shape[-1] == 2:
+            # Isotonic steps make ties, between which the min-marginals still know the order.
+            order = np.argsort(-margin_of(min_marginals, 1).ravel(), kind="stable")
+        return decision.decide(self.calibration_.probabilities(min_marginals), order)
 
     def _read(self, images: Sequence[Any]) -> list[Sample]:
         """Check that the model is fitted, and the images."""
@@ -95,13 +202,6 @@ class Believing:
         samples = read_samples(images)
         self._check_samples(samples)
         return samples
-
-    def _check_samples(self, samples: Sequence[Sample]) -> None:
-        """Refuse what the model cannot use."""
-
-    def _become(self, made: Self) -> None:
-        """Take all that a copy has learned, at once, after everything went well."""
-        vars(self).update(vars(made))
 
     def _read_training(
         self, images: Any, masks: Any, groups: Any, most_labels: int = 2
@@ -153,7 +253,7 @@ class Believing:
         Parameters
         ----------
         images : images or samples
-            A pixel that the box or a seed of a sample settles has probability 1 of its label.
+            A pixel that the box or a seed of a sample fixes has probability 1 of its label.
 
         Returns
         -------
@@ -161,19 +261,24 @@ class Believing:
         """
         samples = self._read(images)
         self._check_calibrated("predict_proba")
-        return self._each(
-            samples, lambda small, full: painted_beliefs(self._believed(self._least(small)), full)
-        )
 
-    def _leasts(self, samples: Sequence[Sample]) -> list[Floats]:
+        def one(small: Sample, full: Sample) -> NDArray[np.float32]:
+            return probabilities_at_full_size(self._believed(self._min_marginals(small)), full)
+
+        return self._each(samples, one)
+
+    def _all_min_marginals(self, samples: Sequence[Sample]) -> list[Floats]:
         """The min-marginals of samples, at the size at which the model works."""
-        return self._each(samples, lambda small, full: self._least(small))
+        return self._each(samples, lambda small, full: self._min_marginals(small))
 
-    def _believed(self, least: Floats) -> NDArray[np.float32]:
-        return self.calibration_.probabilities(least).astype(np.float32)
+    def _believed(self, min_marginals: Floats) -> NDArray[np.float32]:
+        return self.calibration_.probabilities(min_marginals).astype(np.float32)
 
-    def answer(
-        self, images: Sequence[Any], level: float | None = None
+    def segment(
+        self,
+        images: Sequence[Any],
+        level: float | None = None,
+        decision: str | Decision = "map",
     ) -> list[tuple[NDArray[Any], ...]]:
         """Give the mask and the probabilities of every image in one pass over its features.
 
@@ -185,24 +290,29 @@ class Believing:
         images : images or samples
         level : float, optional
             With it also the areas of all labels, as of `area`.
+        decision : str or Decision
+            As in `predict`.
 
         Returns
         -------
         list of ((h, w) uint8 labels, (h, w, L) float32 probabilities)
             With a level also (L, 3): expected area, and both ends of its interval.
         """
-        samples = self._read(images)
-        self._check_calibrated("answer")
+        samples, chosen = self._read(images), decision_of(decision)
+        self._check_calibrated("segment")
         if level is not None:
             self._check_areas(0, level)
 
         def one(small: Sample, full: Sample) -> tuple[NDArray[Any], ...]:
-            least = self._least(small)
-            labels, q = least.argmin(axis=-1).astype(np.uint8), self._believed(least)
-            found = painted(labels, full), painted_beliefs(q, full)
+            found = self._min_marginals(small)
+            q = self._believed(found)
+            both = (
+                to_full_size(self._decided(chosen, found), full),
+                probabilities_at_full_size(q, full),
+            )
             if level is None:
-                return found
-            return *found, np.array([self._area(q, k, level, full) for k in self.classes_])
+                return both
+            return *both, np.array([self._area(q, k, level, full) for k in self.classes_])
 
         return self._each(samples, one)
 
@@ -221,13 +331,13 @@ class Believing:
         known = is_one_of(label, range(len(self.classes_)))
         if not known or not is_number(level) or not 0 < level < 1:
             raise InputError(
-                f"label={quoted(label)}, level={quoted(level)} found; a label from 0 to "
-                f"{self.classes_[-1]} and a level between 0 and 1 were wanted. Leave them out for "
+                f"area cannot use label={quoted(label)} and level={quoted(level)}. Give a label "
+                f"from 0 to {self.classes_[-1]} and a level between 0 and 1, or leave them out for "
                 "label 1 and 0.95."
             )
         if not self.calibration_.n_images:
             raise InputError(
-                "area: no held-out areas found in this model; intervals come from them. Call "
+                "area: this model has no held-out areas, from which intervals come. Call "
                 "calibrate(images, masks) with images that were not used to fit."
             )
 
@@ -255,7 +365,7 @@ class Believing:
         self._check_areas(label, level)
 
         def one(small: Sample, full: Sample) -> NDArray[np.float64]:
-            return self._area(self._believed(self._least(small)), label, level, full)
+            return self._area(self._believed(self._min_marginals(small)), label, level, full)
 
         rows = np.array(self._each(self._read(images), one))
         return rows[:, 0], rows[:, 1:]
@@ -272,13 +382,14 @@ class Believing:
         """
         self._check_fitted()
         self._check_believes("calibrate")
-        self._check_parameters()
+        check_parameters(self)
         samples, truth, together = self._read_training(images, masks, groups, len(self.classes_))
-        rows = [drawn(least, mask) for least, mask in zip(self._leasts(samples), truth)]
+        found = self._all_min_marginals(samples)
+        rows = [drawn(part, mask) for part, mask in zip(found, truth)]
         if not any(len(part.labels) for part in rows):
             raise InputError(
-                "masks: only void or settled pixels found; labelled ones were wanted. Give masks "
-                "of held-out images."
+                "masks: every pixel is void, or fixed by a box or seeds, so nothing can be learned "
+                "from them. Give masks with labelled pixels."
             )
         self.calibration_ = calibrate(rows, self.calibration, True, together)
         return self
@@ -288,65 +399,11 @@ class Believing:
         """Whether the fitted model has probabilities: calibrated ones, or plain ones if asked."""
         return self.calibration is None or self.calibration_.n_images > 0
 
-    def _check_believes(self, asked: str) -> None:
-        """Refuse what a model without min-marginals cannot give."""
-
     def _check_calibrated(self, asked: str) -> None:
         self._check_believes(asked)
         if not self.believes:
             raise InputError(
-                f"{asked}: a model without calibration found; held-out images are wanted. Call "
+                f"{asked}: this model is not calibrated, so it has no probabilities. Call "
                 "calibrate(images, masks) with images that were not used to fit, or set "
                 "calibration=None for the plain softmax of min-marginals."
-            )
-
-
-class Ranking(Believing):
-    """A model that knows the node features of the images it was fitted on ranks others by them."""
-
-    featurizer_: Featurizer
-    _kind: Kind
-
-    def _problem(self, sample: Sample) -> Problem:
-        """The problem of a sample at the size at which the model works."""
-        raise NotImplementedError
-
-    def rank(self, images: Sequence[Any]) -> list[Ranked]:
-        """Order images that have no masks by what annotating them would tell of all of them.
-
-        The most telling image is like many others, and unlike the images that the model was fitted
-        on and those before it in the order (`cutlearn.model.probability.ranking` has the formula).
-        Annotate a few from the start, fit again with them, and rank the rest.
-
-        Parameters
-        ----------
-        images : images or samples
-
-        Returns
-        -------
-        list of Ranked
-            The most telling image first: its place in the list, its score, its windows.
-        """
-        samples = self._read(images)
-
-        def one(small: Sample, full: Sample) -> Described:
-            return describe(self._problem(small).node_features, small.shape)
-
-        seen = self._each(samples, one)
-        return [
-            ranked.at(seen[ranked.image].shape, samples[ranked.image].shape)
-            for ranked in rank(seen, self.featurizer_.centers_)
-        ]
-
-    @property
-    def believes(self) -> bool:
-        """Whether the fitted model has probabilities; expansion moves give masks only."""
-        return self._kind.believes and super().believes
-
-    def _check_believes(self, asked: str) -> None:
-        if not self._kind.believes:
-            raise InputError(
-                f"{asked}: a model of {self._kind.name} labels found; one with min-marginals was "
-                "wanted, and expansion moves give masks only. Fit labels='surrogate' with "
-                "learner='likelihood' for probabilities of such labels."
             )

@@ -8,45 +8,41 @@ scikit-learn's, on lists of images of any sizes.
 
 from __future__ import annotations
 
-import copy
 import math
-import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
+from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.images.sample import Sample
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.kept_loss import Described
 from cutlearn.learn.learners import is_margin
-from cutlearn.learn.steps import Step
-from cutlearn.model.base import Ranking
-from cutlearn.model.card import card_of
-from cutlearn.model.fitting.parameters import check_parameters, fresh_featurizer, kind_of
+from cutlearn.model import segmenter_file
+from cutlearn.model.base import Estimator
+from cutlearn.model.card import Summary
+from cutlearn.model.fitting.parameters import SEGMENTER, fresh_featurizer, kind_of, plain_C
 from cutlearn.model.fitting.selection import Chosen, Plan, choose
+from cutlearn.model.fitting.training_set import TrainingSet
 from cutlearn.model.kinds import KINDS, Kind, Mask
-from cutlearn.model.prepare import (
-    checkpoint_folder,
-    farewell,
-    training_features,
-)
-from cutlearn.run.checkpoint import Interrupted
+from cutlearn.model.prepare import training_features
+from cutlearn.model.probability.ranking import Described as Windows
+from cutlearn.model.probability.ranking import Ranked, describe, rank
 from cutlearn.run.progress import Progress
 from cutlearn.run.workers import Workers
 
 
-class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
+class Segmenter(Estimator):
     """Learns to segment images; its predictions are exact minimum cuts.
 
     Parameters
     ----------
     potentials : tuple of str
-        ("unary", "contrast"), or ("unary",) for no edges. With "envelope" behind, a concave cost of
+        ("unary", "contrast"), or ("unary",) for no edges. With "envelope" added, a concave cost of
         the fraction of label 1 in every superpixel is learned too; the Featurizer says which
         superpixels.
     labels : "binary", "ordered", "surrogate" or "unordered"
@@ -119,6 +115,11 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
     (48, 64)
     """
 
+    command = "cut"
+    rules = SEGMENTER
+    _kind: Kind
+    featurizer_: Featurizer
+
     def __init__(
         self,
         potentials: Sequence[str] = ("unary", "contrast"),
@@ -149,65 +150,23 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(
-        self,
-        images: Sequence[Any],
-        masks: Sequence[Any],
-        groups: Sequence[Any] | None = None,
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-        progress: Callable[[int, int, str], None] | None = None,
-        callback: Callable[[Step], None] | None = None,
-    ) -> Segmenter:
-        """Learn from images and masks.
-
-        Parameters
-        ----------
-        images : n images or samples, as for `as_image` and `Sample`
-        masks : n arrays (h, w) of labels and 255 (void)
-        groups : n hashables, optional
-            Images of one group (neighbouring slices) are never on both sides of a comparison: for
-            features, C, bias and calibration alike. None: nearly equal images are found.
-        checkpoint : folder, optional
-            Made when missing; features and every step are kept there, and the same call goes on
-            where it was interrupted, with the same result.
-        progress : callable (done, total, what), optional
-            Called while features are computed.
-        callback : callable (Step), optional
-            Called after every step of training.
-        """
-        self._check_parameters()
+    def _learn(self, data: TrainingSet) -> None:
         if isinstance(self.loss, Described):
             self.loss.refuse()
         threads = self._threads()
-        most = KINDS[self.labels].most
-        samples, truth, together = self._read_training(images, masks, groups, most)
-        kind = kind_of(self, max(2, 1 + max(int(mask[mask != VOID].max()) for mask in truth)))
-        featurizer = fresh_featurizer(self, threads)
-        folder = checkpoint_folder(checkpoint)
-        try:
-            with Progress() as shown:
-                told = shown.features if self.verbose and progress is None else progress
-                stepped = shown.step if self.verbose and callback is None else callback
-                seen = [kind.questions(mask) for mask in truth]
-                nodes = training_features(samples, seen, featurizer, together, folder, told)
-                problems = self._problems(samples, nodes, featurizer, kind, threads)
-                plan = Plan(
-                    self.loss, self.learner, self.C, float(self.tol), threads, folder,
-                    stepped, kind, self.calibration,
-                    ("logistic",) if self.learner == "likelihood" else (),
-                )  # fmt: skip
-                chosen = choose(problems, truth, plan, together)
-            # A copy takes what was learned, so that an interrupt leaves this one as it was.
-            made = copy.copy(self)
-            made._keep(featurizer, chosen, kind)
-            made.card_ = card_of(made, truth)
-        except Interrupted:
-            raise  # training has said what it leaves
-        except KeyboardInterrupt:
-            raise Interrupted(farewell(folder)) from None
-        self._become(made)
-        return self
+        top = max(int(mask[mask != VOID].max()) for mask in data.masks)
+        kind, featurizer = kind_of(self, max(2, 1 + top)), fresh_featurizer(self, threads)
+        seen = [kind.questions(mask) for mask in data.masks]
+        nodes = training_features(
+            data.samples, seen, featurizer, data.groups, data.folder, data.progress
+        )
+        problems = self._problems(data.samples, nodes, featurizer, kind, threads)
+        plan = Plan(
+            self.loss, self.learner, self.C, float(self.tol), threads, data.folder,
+            data.callback, kind, self.calibration,
+            ("logistic",) if self.learner == "likelihood" else (),
+        )  # fmt: skip
+        self._keep(featurizer, choose(problems, data.masks, plan, data.groups), kind)
 
     def _problems(
         self,
@@ -249,8 +208,99 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
     def _mask(self, sample: Sample) -> Mask:
         return self._kind.mask(self._problem(sample), self.w_)
 
-    def _least(self, sample: Sample) -> NDArray[np.float64]:
+    def _min_marginals(self, sample: Sample) -> NDArray[np.float64]:
         return self._kind.least(self._problem(sample), self.w_)
 
-    def _check_parameters(self) -> None:
-        check_parameters(self)
+    @property
+    def most_labels(self) -> int:
+        """The most labels that masks may have."""
+        return KINDS[self.labels].most
+
+    def shown_by(self, shown: Progress) -> Any:
+        """Give the `progress` of fit that shows its parts on a terminal: those of the features."""
+        return shown.features
+
+    @property
+    def believes(self) -> bool:
+        """Whether the fitted model has probabilities; expansion moves give masks only."""
+        return self._kind.believes and super().believes
+
+    def _check_believes(self, asked: str) -> None:
+        if not self._kind.believes:
+            raise InputError(
+                f"{asked}: a model of {self._kind.name} labels has no probabilities, because "
+                "expansion moves give masks only. Fit labels='surrogate' with "
+                "learner='likelihood' for probabilities of such labels."
+            )
+
+    def rank(self, images: Sequence[Any]) -> list[Ranked]:
+        """Order images that have no masks by what annotating them would tell of all of them.
+
+        The most telling image is like many others, and unlike the images that the model was fitted
+        on and those before it in the order (`cutlearn.model.probability.ranking` has the formula).
+        Annotate a few from the start, fit again with them, and rank the rest.
+
+        Parameters
+        ----------
+        images : images or samples
+
+        Returns
+        -------
+        list of Ranked
+            The most telling image first: its place in the list, its score, its windows.
+        """
+        samples = self._read(images)
+
+        def one(small: Sample, full: Sample) -> Windows:
+            return describe(self._problem(small).node_features, small.shape)
+
+        seen = self._each(samples, one)
+        return [
+            ranked.at(seen[ranked.image].shape, samples[ranked.image].shape)
+            for ranked in rank(seen, self.featurizer_.centers_)
+        ]
+
+    def summary(self) -> Summary:
+        """Give the figures of the fit, the weights by name, and the steps of the training."""
+        self._check_fitted()
+        likely = math.isnan(self.gap_)
+        fitted = {
+            "C": plain_C(self.C_),
+            "gap": None if likely else self.gap_,
+            "tol": float(self.tol),
+            "converged": self.converged_,
+            "certified": self.certified_,
+            "steps": self.n_steps_,
+        }
+        curve = [
+            {
+                "step": s.number, "objective": s.best,
+                **({"won lately": s.relative_gap if math.isfinite(s.relative_gap) else None}
+                   if likely else {"lower_bound": s.lower_bound, "gap": s.relative_gap}),
+                "oracle_seconds": s.oracle_seconds, "master_seconds": s.master_seconds,
+            }
+            for s in self.steps_
+        ]  # fmt: skip
+        weights = dict(zip(self.w_names_, self.w_.tolist()))
+        return Summary(fitted, weights, len(weights), curve, self._ending(), self.converged_)
+
+    def _ending(self) -> str:
+        """How the training ended: at a certified gap, or where a likelihood came to rest."""
+        if math.isnan(self.gap_):
+            end = "converged" if self.converged_ else "NOT CONVERGED"
+            reached = f"likelihood ({end}; no gap is proved)"
+        else:
+            proof = "certified" if self.certified_ else "not certified"
+            state = proof if self.converged_ else "NOT REACHED"
+            gap, tol = 100 * self.gap_, 100 * float(self.tol)
+            reached = f"gap {gap:.2f} % ({tol:.2f} % wanted, {state})"
+        return f"C = {self.C_:g}, {reached} after {self.n_steps_} steps"
+
+    def to_header(self) -> tuple[dict[str, Any], segmenter_file.Arrays]:
+        """Give what a model file keeps."""
+        return segmenter_file.pack(self)
+
+    @classmethod
+    def from_header(cls, header: dict[str, Any], arrays: segmenter_file.Arrays) -> Self:
+        """Read what `to_header` gave."""
+        return segmenter_file.unpack(cls, header, arrays)

@@ -143,7 +143,7 @@ def test_edges_that_help_stay_and_rivals_are_judged_alike():
 
 
 def test_edges_that_harm_are_left_out(monkeypatch):
-    monkeypatch.setattr(Likelihood, "note", lambda self, image, w: -100.0 * w[-1] + 1e-3 * image)
+    monkeypatch.setattr(Likelihood, "score", lambda self, image, w: -100.0 * w[-1] + 1e-3 * image)
     problems, masks = striped()
     settings = plan(learner="likelihood", C="auto", tol=0.3, rivals=("logistic",))
     chosen = choose(problems, masks, settings)

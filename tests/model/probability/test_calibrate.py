@@ -76,7 +76,7 @@ def test_the_temperature_is_found_whatever_the_units():
     assert abs(found.map.offsets[1] - 0.5) < 0.06
     assert found.map.offsets[0] == 0
     for row in rows:
-        row.least[:] *= 1e-6
+        row.min_marginals[:] *= 1e-6
     assert abs(calibrate(rows, "temperature", True).map.scale * 1e-6 / found.map.scale - 1) < 1e-3
 
 
@@ -92,7 +92,7 @@ def test_perfectly_separated_labels_stay_finite():
     margin = np.array([-3.0, -1.0, 1.0, 3.0])
     rows = [drawn(np.stack([margin, np.zeros(4)], axis=-1), (margin > 0).astype(np.uint8))]
     for kind in ("temperature", "isotonic"):
-        q = calibrate(rows, kind, True).probabilities(rows[0].least)
+        q = calibrate(rows, kind, True).probabilities(rows[0].min_marginals)
         assert np.isfinite(q).all()
         assert np.array_equal(q.argmax(axis=-1), rows[0].labels)
 

@@ -1,11 +1,12 @@
-"""The parameters of an estimator, checked once, when fit begins.
+"""The parameters of an estimator: a table of rules each, checked once, when fit begins.
 
-Every refusal keeps scikit-learn's sentence: "The 'tol' parameter of Segmenter must be ... Got ...
-instead."; what the design names but does not exist yet is refused with what does exist.
+A rule says what a parameter must be, given the others. Every refusal keeps scikit-learn's sentence:
+"The 'tol' parameter of Segmenter must be ... Got ... instead."
 """
 
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -37,90 +38,192 @@ MOST = {"shape": 16_384, "hidden": 10**6, "words": 10**5, "epochs": 10**7, "cycl
 MOST_LABELS = 2**16
 
 
-def check_parameters(model: Any) -> None:
-    """Refuse the first parameter that cannot be used."""
-    potentials = model.potentials
-    known = isinstance(potentials, list | tuple) and tuple(potentials) in POTENTIALS
-    _need(model, "potentials", known, "('unary', 'contrast') or ('unary',), and 'envelope' behind")
-    _need(model, "labels", _is(model.labels, *KINDS), f"one of {tuple(KINDS)}")
-    named = isinstance(model.loss, Loss) or _is(model.loss, *NAMED)
-    _need(model, "loss", named, f"one of {tuple(NAMED)} or a Loss")
-    names = tuple(name for name, one in LEARNERS.items() if one.for_masks)
-    _need(model, "learner", _is(model.learner, *names), f"one of {names}")
-    endless = LEARNERS[model.learner].endless and _endless(model.C)
-    able = tuple(name for name in names if LEARNERS[name].endless)
-    C = endless or _is(model.C, "auto") or _positive(model.C)
-    _need(model, "C", C, f"'auto', a finite number > 0, or infinity with a learner of {able}")
-    _need(model, "tol", _positive(model.tol), "a finite number > 0")
-    features = isinstance(model.features, Featurizer) or _is(model.features, *FEATURES)
-    _need(model, "features", features, f"one of {FEATURES} or a Featurizer")
-    _check_labels(model)
-    joined = _whole(model.connectivity) and model.connectivity in (4, 8)
-    _need(model, "connectivity", joined, "4 or 8")
-    _check_run(model)
+class Rule(NamedTuple):
+    """What a parameter must be.
+
+    Parameters
+    ----------
+    name : str
+    allows : callable (model) -> bool
+        Whether the model's value can be used; earlier rules hold.
+    wanted : callable (model) -> str
+        What comes after "must be".
+    """
+
+    name: str
+    allows: Callable[[Any], bool]
+    wanted: Callable[[Any], str]
 
 
-def check_boltzmann(model: Any) -> None:
-    """Refuse the first parameter of a BoltzmannSegmenter that cannot be used."""
-    _need(model, "layers", _whole(model.layers) and model.layers in (0, 1, 2), "0, 1 or 2")
-    _need(model, "margin", _is(model.margin, *MARGINS), f"one of {tuple(MARGINS)}")
-    for name in ("refine", "pairwise", "sees_image"):
-        _need(model, name, isinstance(getattr(model, name), bool | np.bool_), "True or False")
-    for name, least, wanted in (
-        ("shape", 4, "(rows, columns) of at least 4 each"),
-        ("hidden", 4, "two whole numbers of at least 4"),
-        ("words", 1, "two whole numbers >= 1"),
-        ("epochs", 0, "two whole numbers >= 0"),
-    ):
-        pair = getattr(model, name)
-        listed = isinstance(pair, list | tuple) and len(pair) == 2
-        known = listed and all(_whole(k) and least <= k <= MOST[name] for k in pair)
-        _need(model, name, known, f"{wanted}, and at most {MOST[name]}")
-    area = int(model.shape[0]) * int(model.shape[1])
-    _need(model, "shape", area <= MOST_LABELS, f"of at most {MOST_LABELS} labels")
-    for name, least in (("cycles", 0), ("starts", 1)):
-        value = getattr(model, name)
-        known = _whole(value) and least <= value <= MOST[name]
-        _need(model, name, known, f"a whole number from {least} to {MOST[name]}")
-    for name in ("rate", "gamma", "hidden_weight"):
-        _need(model, name, _positive(getattr(model, name)), "a finite number > 0")
-    _check_run(model)
+def rule(name: str, allows: Callable[[Any], bool], wanted: str) -> Rule:
+    """Give a rule for one parameter, whatever the others are."""
+    return Rule(name, lambda model: allows(getattr(model, name)), lambda _: wanted)
 
 
-def _check_run(model: Any) -> None:
-    check_side(model)
-    asked = model.calibration
-    known = (asked is None or isinstance(asked, str)) and asked in CALIBRATIONS
-    _need(model, "calibration", known, f"one of {tuple(CALIBRATIONS)}")
-    jobs = model.n_jobs is None or (_whole(model.n_jobs) and 0 < abs(model.n_jobs) <= MOST_THREADS)
-    _need(model, "n_jobs", jobs, f"None or a whole number other than 0, up to {MOST_THREADS}")
-    state = model.random_state
-    seed = state is None or (_whole(state) and 0 <= state < 2**64)
-    drawn = seed or isinstance(state, np.random.RandomState)
-    _need(model, "random_state", drawn, "None, a whole number >= 0 or a RandomState")
+def check_parameters(model: Any, rules: Sequence[Rule] | None = None) -> None:
+    """Refuse the first parameter that breaks one of the rules; by default all of the model's."""
+    for name, allows, wanted in model.rules if rules is None else rules:
+        if not allows(model):
+            raise InputError(
+                f"The {name!r} parameter of {type(model).__name__} must be {wanted(model)}. "
+                f"Got {quoted(getattr(model, name))} instead."
+            )
 
 
 def check_side(model: Any) -> None:
     """Refuse a size that no image can have; asked whenever images come in."""
-    side = model.min_side
-    able = side is None or (_whole(side) and 1 <= side <= MOST_SIDE)
-    _need(model, "min_side", able, f"None or a whole number of pixels from 1 to {MOST_SIDE}")
+    check_parameters(model, (SIDE,))
 
 
-def _check_labels(model: Any) -> None:
-    """Refuse what does not go together with the kind of labels, or with a likelihood."""
-    kind, labels = KINDS[model.labels], f"when labels are {model.labels}"
-    known = kind.takes_envelopes or "envelope" not in model.potentials
-    _need(model, "potentials", known, f"without 'envelope' {labels}")
-    able = [name for name, other in KINDS.items() if model.learner in other.learners()]
-    learned = (
-        f"one of {kind.learners()} {labels}; {model.learner!r} learns {' and '.join(able)} ones"
+def _is(value: Any, names: Any) -> bool:
+    return isinstance(value, str) and value in names
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and type(value) is not bool
+
+
+def _between(low: int, high: int) -> Callable[[Any], bool]:
+    return lambda value: _whole(value) and low <= value <= high
+
+
+def _pair(low: int, high: int) -> Callable[[Any], bool]:
+    within = _between(low, high)
+    return lambda pair: isinstance(pair, list | tuple) and len(pair) == 2 and all(map(within, pair))
+
+
+def _positive(value: Any) -> bool:
+    number = _whole(value) or isinstance(value, float | np.floating)
+    return number and 0 < float(value) < math.inf
+
+
+def _strength(model: Any) -> bool:
+    endless = isinstance(model.C, float | np.floating) and float(model.C) == math.inf
+    return (
+        _is(model.C, ("auto",))
+        or _positive(model.C)
+        or (endless and LEARNERS[model.learner].endless)
     )
-    _need(model, "learner", model.learner in kind.learners(), learned)
-    plain = kind.has_order or not loss_of(model.loss).needs_order
-    _need(model, "loss", plain, f"one that needs no order {labels}, such as 'hamming'")
-    free = is_margin(model.learner) or _is(model.loss, "hamming")
-    _need(model, "loss", free, f"'hamming' with learner={model.learner!r}, which needs no loss")
+
+
+def _for_masks() -> tuple[str, ...]:
+    return tuple(name for name, one in LEARNERS.items() if one.for_masks)
+
+
+def _labels(model: Any) -> str:
+    return f"when labels are {model.labels}"
+
+
+def _learners(model: Any) -> str:
+    able = [name for name, kind in KINDS.items() if model.learner in kind.learners()]
+    return (
+        f"one of {KINDS[model.labels].learners()} {_labels(model)}; {model.learner!r} learns "
+        f"{' and '.join(able)} ones"
+    )
+
+
+SIDE = rule(
+    "min_side",
+    lambda side: side is None or _between(1, MOST_SIDE)(side),
+    f"None or a whole number of pixels from 1 to {MOST_SIDE}",
+)
+# The parameters of every estimator.
+SHARED = (
+    SIDE,
+    Rule(
+        "calibration",
+        lambda m: m.calibration is None or _is(m.calibration, CALIBRATIONS),
+        lambda m: f"one of {tuple(CALIBRATIONS)}",
+    ),
+    rule(
+        "n_jobs",
+        lambda jobs: jobs is None or (_whole(jobs) and 0 < abs(jobs) <= MOST_THREADS),
+        f"None or a whole number other than 0, up to {MOST_THREADS}",
+    ),
+    rule(
+        "random_state",
+        lambda state: (
+            state is None
+            or _between(0, 2**64 - 1)(state)
+            or isinstance(state, np.random.RandomState)
+        ),
+        "None, a whole number >= 0 or a RandomState",
+    ),
+)
+SEGMENTER = (
+    rule(
+        "potentials",
+        lambda given: isinstance(given, list | tuple) and tuple(given) in POTENTIALS,
+        "('unary',) or ('unary', 'contrast'), to which 'envelope' can be added",
+    ),
+    Rule("labels", lambda m: _is(m.labels, KINDS), lambda m: f"one of {tuple(KINDS)}"),
+    rule(
+        "loss",
+        lambda loss: isinstance(loss, Loss) or _is(loss, NAMED),
+        f"one of {tuple(NAMED)} or a Loss",
+    ),
+    Rule("learner", lambda m: _is(m.learner, _for_masks()), lambda m: f"one of {_for_masks()}"),
+    Rule(
+        "C",
+        _strength,
+        lambda m: (
+            "'auto', a finite number > 0, or infinity with a learner of "
+            f"{tuple(name for name in _for_masks() if LEARNERS[name].endless)}"
+        ),
+    ),
+    rule("tol", _positive, "a finite number > 0"),
+    rule(
+        "features",
+        lambda given: isinstance(given, Featurizer) or _is(given, FEATURES),
+        f"one of {FEATURES} or a Featurizer",
+    ),
+    Rule(
+        "potentials",
+        lambda m: KINDS[m.labels].takes_envelopes or "envelope" not in m.potentials,
+        lambda m: f"without 'envelope' {_labels(m)}",
+    ),
+    Rule("learner", lambda m: m.learner in KINDS[m.labels].learners(), _learners),
+    Rule(
+        "loss",
+        lambda m: KINDS[m.labels].has_order or not loss_of(m.loss).needs_order,
+        lambda m: f"one that needs no order {_labels(m)}, such as 'hamming'",
+    ),
+    Rule(
+        "loss",
+        lambda m: is_margin(m.learner) or _is(m.loss, ("hamming",)),
+        lambda m: f"'hamming' with learner={m.learner!r}, which needs no loss",
+    ),
+    rule("connectivity", lambda given: _whole(given) and given in (4, 8), "4 or 8"),
+    *SHARED,
+)
+BOLTZMANN = (
+    rule("layers", _between(0, 2), "0, 1 or 2"),
+    rule("margin", lambda given: _is(given, MARGINS), f"one of {tuple(MARGINS)}"),
+    *(
+        rule(name, lambda given: isinstance(given, bool | np.bool_), "True or False")
+        for name in ("refine", "pairwise", "sees_image")
+    ),
+    *(
+        rule(name, _pair(low, MOST[name]), f"{wanted}, and at most {MOST[name]}")
+        for name, low, wanted in (
+            ("shape", 4, "(rows, columns) of at least 4 each"),
+            ("hidden", 4, "two whole numbers of at least 4"),
+            ("words", 1, "two whole numbers >= 1"),
+            ("epochs", 0, "two whole numbers >= 0"),
+        )
+    ),
+    rule(
+        "shape",
+        lambda given: int(given[0]) * int(given[1]) <= MOST_LABELS,
+        f"of at most {MOST_LABELS} labels",
+    ),
+    *(
+        rule(name, _between(low, MOST[name]), f"a whole number from {low} to {MOST[name]}")
+        for name, low in (("cycles", 0), ("starts", 1))
+    ),
+    *(rule(name, _positive, "a finite number > 0") for name in ("rate", "gamma", "hidden_weight")),
+    *SHARED,
+)
 
 
 def plain_C(C: float | str) -> float | str:
@@ -152,28 +255,3 @@ def seed_of(random_state: Any) -> int:
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
     return int(random_state)
-
-
-def _need(model: Any, name: str, good: bool, wanted: str) -> None:
-    if not good:
-        raise InputError(
-            f"The {name!r} parameter of {type(model).__name__} must be {wanted}. "
-            f"Got {quoted(getattr(model, name))} instead."
-        )
-
-
-def _is(value: Any, *names: str) -> bool:
-    return isinstance(value, str) and value in names
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and type(value) is not bool
-
-
-def _endless(value: Any) -> bool:
-    return isinstance(value, float | np.floating) and float(value) == math.inf
-
-
-def _positive(value: Any) -> bool:
-    number = _whole(value) or isinstance(value, float | np.floating)
-    return number and 0 < float(value) < math.inf

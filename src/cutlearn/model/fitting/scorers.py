@@ -1,6 +1,6 @@
-"""What is judged while C is chosen: a note of every image at some weights; more is better.
+"""What C is chosen by: a score of every image at some weights; more is better.
 
-Masks are judged by their overlap or by the loss they were trained for, likelihoods by the mean
+Masks are scored by their overlap or by the loss they were trained for, likelihoods by the mean
 log-likelihood of a pixel under softmax(-Phi): what was learned is what C is chosen for.
 """
 
@@ -21,8 +21,8 @@ from cutlearn.run.workers import Workers
 Vector = NDArray[np.float64]
 
 
-class Judge:
-    """Notes of images, and the value of a list of them.
+class Scorer:
+    """Scores of images, and the value of a list of them.
 
     Parameters
     ----------
@@ -38,50 +38,50 @@ class Judge:
     ) -> None:
         self.problems, self.labels, self.kind, self.threads = problems, labels, kind, threads
 
-    def notes(self, images: Sequence[int], w: Vector) -> list[Any]:
-        """Give the notes of some images, by their numbers."""
+    def scores(self, images: Sequence[int], w: Vector) -> list[Any]:
+        """Give the scores of some images, by their numbers."""
         with Workers(self.threads) as workers:
-            return workers.map(lambda i: self.note(i, w), images)
+            return workers.map(lambda i: self.score(i, w), images)
 
-    def note(self, image: int, w: Vector) -> Any:
-        """Give the note of one image."""
+    def score(self, image: int, w: Vector) -> Any:
+        """Give the score of one image: a number, or a table that adds up."""
         raise NotImplementedError
 
-    def parts(self, notes: Sequence[Any]) -> Vector:
-        """Give the notes as an array (n, ...) whose sums over images `figure` takes."""
-        return means(notes)
+    def parts(self, scores: Sequence[Any]) -> Vector:
+        """Give the scores as an array (n, ...) whose sums over images `figure` takes."""
+        return means(scores)
 
     def figure(self, sums: Vector) -> Vector:
         """Give the values of sums (..., ); here means, in which images weigh alike."""
         return ratio(sums)
 
-    def value(self, notes: Sequence[Any]) -> float:
-        """Give the value of all notes together."""
-        return float(self.figure(self.parts(notes).sum(axis=0)))
+    def value(self, scores: Sequence[Any]) -> float:
+        """Give the value of all scores together."""
+        return float(self.figure(self.parts(scores).sum(axis=0)))
 
 
-class Overlap(Judge):
+class Overlap(Scorer):
     """Pooled IoU: of label 1, or the mean over several labels."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.name = "pooled IoU" if isinstance(self.kind, Binary) else "pooled mean IoU"
 
-    def note(self, image: int, w: Vector) -> Confusion:
+    def score(self, image: int, w: Vector) -> Confusion:
         """Give the table of an image, so that areas weigh."""
         found = self.kind.mask(self.problems[image], w)
         return confusion(self.labels[image], found, self.kind.n_labels)
 
-    def parts(self, notes: Sequence[Confusion]) -> Vector:
+    def parts(self, scores: Sequence[Confusion]) -> Vector:
         """Give the tables."""
-        return stack_tables(notes)
+        return stack_tables(scores)
 
     def figure(self, sums: Vector) -> Vector:
         """Give the IoU of added tables."""
         return iou_of(sums, 1) if isinstance(self.kind, Binary) else mean_iou_of(sums)
 
 
-class Cost(Judge):
+class Cost(Scorer):
     """Minus the loss a pixel."""
 
     name = "-loss"
@@ -90,7 +90,7 @@ class Cost(Judge):
         super().__init__(*given)
         self.loss = loss
 
-    def note(self, image: int, w: Vector) -> float:
+    def score(self, image: int, w: Vector) -> float:
         """Give minus the loss of an image, over its labelled pixels."""
         truth = self.labels[image].reshape(-1)
         known = truth != VOID
@@ -103,16 +103,16 @@ class Cost(Judge):
         return -cost / int(known.sum())
 
 
-class Likelihood(Judge):
+class Likelihood(Scorer):
     """The mean log-likelihood of a pixel, all of the image's graph in place."""
 
     name = "log-likelihood"
 
-    def note(self, image: int, w: Vector) -> float:
-        """Give the mean of log q_d(y_d) over labelled pixels that nobody has settled."""
+    def score(self, image: int, w: Vector) -> float:
+        """Give the mean of log q_d(y_d) over labelled pixels that no box or seed fixes."""
         truth = self.labels[image]
         rows = drawn(self.kind.least(self.problems[image], w), truth, truth.size)
         if not len(rows.labels):
             return 0.0
-        _, soft = softened(rows.least)
-        return float((soft - rows.least[np.arange(len(soft)), rows.labels]).mean())
+        _, soft = softened(rows.min_marginals)
+        return float((soft - rows.min_marginals[np.arange(len(soft)), rows.labels]).mean())

@@ -1,11 +1,11 @@
 """Weights that serve what is judged: C, and for pooled IoU the bias, chosen on images.
 
 In: problems whose node features are honest (out of fold), their masks, a loss or a likelihood.
-Out: weights. With `loss="hamming"` the judge is the pooled IoU of label 1: C by held-out images,
-then one shift of the bias, since a hinge on weak features can give a rare label to no pixel at all.
-Either leaves its default only for a gain of more than one deviation over the images: smaller ones
-are chance. Another loss is its own judge, a likelihood is judged by that of held-out images, beside
-rivals that have fewer potentials; then the bias stays as trained.
+Out: weights. With `loss="hamming"` they are scored by the pooled IoU of label 1: C by held-out
+images, then one shift of the bias, since a hinge on weak features can give a rare label to no
+pixel at all. Either leaves its default only for a gain of more than one deviation over the images:
+smaller ones are chance. Another loss is its own score, a likelihood is scored by that of held-out
+images, beside rivals that have fewer potentials; then the bias stays as trained.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,9 +27,9 @@ from cutlearn.learn.pool import Pool
 from cutlearn.learn.steps import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.metrics import Confusion, Figure, confusions, iou_of, left_out, stack_tables, total
-from cutlearn.model.fitting.scorers import Cost, Judge, Likelihood, Overlap
+from cutlearn.model.fitting.scorers import Cost, Likelihood, Overlap, Scorer
 from cutlearn.model.kinds import BINARY, Binary, Kind, Mask
-from cutlearn.model.probability.calibrate import Calibration, Rows, calibrate, drawn, uncalibrated
+from cutlearn.model.probability.calibrate import Calibration, calibrate_held_out, uncalibrated
 from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
@@ -73,8 +73,8 @@ class Plan:
         path = PATH if is_margin(self.learner) else LIKELIHOOD_PATH
         return [Setting(learner, C) for learner in (self.learner, *self.rivals) for C in path]
 
-    def judge(self, problems: Sequence[Problem], labels: Sequence[Mask]) -> Judge:
-        """Give the judge of what is learned."""
+    def scorer(self, problems: Sequence[Problem], labels: Sequence[Mask]) -> Scorer:
+        """Give what scores the weights."""
         given = problems, labels, self.kind, self.threads
         if not is_margin(self.learner):
             return Likelihood(*given)
@@ -115,15 +115,15 @@ def choose(
     run = _Training(problems, labels, plan)
     setting, judged = run.best(together)
     result = run.train(range(len(problems)), setting, "train")
-    w, judge = result.w, run.judge
+    w, scorer = result.w, run.scorer
 
     def predict(w: Vector) -> list[Mask]:
         return predict_all(problems, w, plan)
 
-    shifts = {0.0: judge.notes(range(len(problems)), w)}
-    if isinstance(judge, Overlap) and isinstance(plan.kind, Binary):
+    shifts = {0.0: scorer.scores(range(len(problems)), w)}
+    if isinstance(scorer, Overlap) and isinstance(plan.kind, Binary):
         w, judged["shift"] = best_shift(problems, labels, w, shifts, predict, plan.kind.envelope)
-    judged |= {"judge": judge.name, "training": judge.value(shifts[judged.get("shift", 0.0)])}
+    judged |= {"judge": scorer.name, "training": scorer.value(shifts[judged.get("shift", 0.0)])}
     return Chosen(result, w, run.calibration(setting, result.w, w, together), judged)
 
 
@@ -141,7 +141,7 @@ class _Training:
         if is_margin(plan.learner):
             self.loss = loss_of(plan.loss)
             self.pool = Pool(problems, labels, self.loss, n_jobs=plan.threads, **self.kind)
-        self.judge = plan.judge(problems, labels)
+        self.scorer = plan.scorer(problems, labels)
         # Weights by setting and held-out part.
         self.held_out: dict[tuple[Setting, int], Vector] = {}
 
@@ -169,20 +169,20 @@ class _Training:
         parts = held_out_parts(groups)
         if len(parts) < 2:
             return plan.path[0], {"path": []}
-        notes = {setting: self._notes(setting, parts) for setting in plan.path}
-        parts_of = {setting: self.judge.parts(found) for setting, found in notes.items()}
-        chosen = _clearly_best(parts_of, plan.path[0], self.judge.figure)
-        rows = [{"C": s.C, "judged": self.judge.value(notes[s])} for s in plan.path]
+        scores = {setting: self._scores(setting, parts) for setting in plan.path}
+        parts_of = {setting: self.scorer.parts(found) for setting, found in scores.items()}
+        chosen = _clearly_best(parts_of, plan.path[0], self.scorer.figure)
+        rows = [{"C": s.C, "judged": self.scorer.value(scores[s])} for s in plan.path]
         if not plan.rivals:
             return chosen, {"path": rows}
         named = [{"learner": s.learner} | row for s, row in zip(plan.path, rows)]
         return chosen, {"learner": chosen.learner, "path": named}
 
-    def _notes(self, setting: Setting, parts: Sequence[Sequence[int]]) -> list[Any]:
-        """Notes of every image at weights that have not seen it."""
+    def _scores(self, setting: Setting, parts: Sequence[Sequence[int]]) -> list[Any]:
+        """Scores of every image at weights that have not seen it."""
         found: dict[int, Any] = {}
         for k, out in enumerate(parts):
-            found |= zip(out, self.judge.notes(out, self._train_without(out, setting, k)))
+            found |= zip(out, self.scorer.scores(out, self._train_without(out, setting, k)))
         return [found[i] for i in range(len(self.problems))]
 
     def _train_without(self, out: Sequence[int], setting: Setting, k: int) -> Vector:
@@ -202,17 +202,15 @@ class _Training:
             return uncalibrated(plan.kind.n_labels)
         parts = held_out_parts(groups)
         held_out = len(parts) > 1
-        seen: dict[int, Vector] = {}
-        for k, out in enumerate(parts):
-            other = self._train_without(out, setting, k) if held_out else trained
-            seen |= dict.fromkeys(out, other + (w - trained))
+        others = [self._train_without(out, setting, k) if held_out else trained
+                  for k, out in enumerate(parts)]  # fmt: skip
 
-        def rows(i: int) -> Rows:
-            return drawn(plan.kind.least(self.problems[i], seen[i]), self.labels[i])
+        def min_marginals(part: int, image: int) -> Vector:
+            return plan.kind.least(self.problems[image], others[part] + (w - trained))
 
-        with Workers(plan.threads) as workers:
-            found = workers.map(rows, range(len(self.problems)))
-        return calibrate(found, plan.calibration, held_out, groups)
+        return calibrate_held_out(
+            parts, min_marginals, self.labels, plan.calibration, held_out, groups, plan.threads
+        )
 
 
 def _clearly_best(values: dict[K, Vector], default: K, figure: Figure) -> K:
