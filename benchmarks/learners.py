@@ -20,8 +20,8 @@ from probabilities import figures, smaller
 from segmentation import SETS, split
 
 import cutlearn as cl
-from cutlearn.model.calibrate import uncalibrated
-from cutlearn.model.decide import best_for_iou
+from cutlearn.model.probability.calibrate import uncalibrated
+from cutlearn.model.probability.decisions import best_for_iou
 
 LEARNERS = {
     "bundle": {"learner": "bundle"},
@@ -63,7 +63,7 @@ def rows(name, data, most, side, seed):
     with tempfile.TemporaryDirectory() as folder:
         for learner in LEARNERS:
             model, seconds = fitted(learner, train, groups, Path(folder))
-            least = model._leasts(samples)
+            least = model._all_min_marginals(samples)
             notes = f"C {model.C_:g}, {seconds:.0f} s, scale {model.calibration_.map.scale:.3g}"
             for word, scale in (("plain", uncalibrated(2)), ("temperature", model.calibration_)):
                 q = [scale.probabilities(part) for part in least]

@@ -34,7 +34,7 @@ from cutlearn.metrics import (
     mean_iou,
     total,
 )
-from cutlearn.model.decide import best_for_count, best_for_iou
+from cutlearn.model.probability.decisions import best_for_count, best_for_iou
 
 # Training and test images at most, and the smaller side of an image at most.
 SMALLER = {"train": 24, "test": 40, "side": 160}
@@ -99,7 +99,7 @@ def calibration(name, data, seed):
             model.fit(*zip(*train), groups, checkpoint=folder)
             fit = time.process_time() - begin
             # The weights of all rows are the same, so min-marginals are computed once.
-            least = model._leasts(samples) if least is None else least
+            least = model._all_min_marginals(samples) if least is None else least
             q = [model.calibration_.probabilities(part) for part in least]
             masks = {
                 "map": [part.argmin(axis=-1) for part in least],

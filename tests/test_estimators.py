@@ -282,8 +282,8 @@ def test_works_in_grid_search(model):
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("potentials", ("contrast", "envelope"), "and 'envelope' behind"),
-        ("potentials", "unary", "and 'envelope' behind"),
+        ("potentials", ("contrast", "envelope"), "to which 'envelope' can be added"),
+        ("potentials", "unary", "to which 'envelope' can be added"),
         ("labels", "several", r"one of \('binary', 'ordered'"),
         ("loss", "iou", "one of"),
         ("learner", "kohli-torr", r"one of \('bundle', .*'logistic'\)"),
@@ -324,19 +324,19 @@ def test_every_model_but_unordered_has_probabilities_and_decisions(fitted):
     for q, mask in zip(found, MASKS):
         assert q.shape == (*mask.shape, 2)
         assert np.abs(q.sum(axis=-1) - 1).max() < 1e-6
-    for (labels, q), mask, belief in zip(fitted.answer(IMAGES), fitted.predict(IMAGES), found):
+    for (labels, q), mask, belief in zip(fitted.segment(IMAGES), fitted.predict(IMAGES), found):
         assert np.array_equal(labels, mask)
         assert np.array_equal(q, belief)
     for decision in ("iou", "count"):
         assert [y.shape for y in fitted.predict(IMAGES, decision)] == [m.shape for m in MASKS]
     if not fitted.calibration_.n_images:
-        with pytest.raises(cl.InputError, match="no held-out areas found"):
+        with pytest.raises(cl.InputError, match="this model has no held-out areas"):
             fitted.area(IMAGES)
         fitted = copy.deepcopy(fitted).calibrate(IMAGES, MASKS)
     value, interval = fitted.area(IMAGES)
     assert (interval[:, 0] <= value).all()
     assert (value <= interval[:, 1]).all()
-    with pytest.raises(cl.InputError, match="decision: 'best' found"):
+    with pytest.raises(cl.InputError, match="There is no decision 'best'"):
         fitted.predict(IMAGES, decision="best")
 
 

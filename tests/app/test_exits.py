@@ -86,7 +86,7 @@ def test_three_labels_are_refused_before_the_work(tmp_path, folders):
 def test_probability_of_a_model_without_calibration_is_refused(tmp_path, folders):
     old = Path(__file__).parent.parent / "data" / "models" / "version1.cutlearn"
     done = run("predict", old, folders[0], "-o", tmp_path / "out", "--probability")
-    one_line(done, 2, "without calibration", "Call calibrate")
+    one_line(done, 2, "not calibrated", "Call calibrate")
     assert run("predict", old, folders[0], "-o", tmp_path / "out").exit_code == 0
 
 

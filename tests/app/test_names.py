@@ -108,7 +108,7 @@ def test_a_stream_of_any_encoding_takes_every_name(world, encoding):
         capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding},
     )  # fmt: skip
     assert done.returncode == 2
-    assert b"nor\\xe9: no such file" in done.stderr
+    assert b"nor\\xe9: there is no such file" in done.stderr
 
 
 def test_cells_of_a_table_can_be_read_back():

@@ -33,7 +33,7 @@ def refused(path):
         cl.load(path)
     said = str(caught.value)
     assert said.startswith(f"{path}: ")
-    assert "wanted. " in said
+    assert any(advice in said for advice in ("Restore ", "Use a newer cutlearn", "Check the name"))
     assert "\n" not in said
     return said
 
@@ -87,9 +87,9 @@ def test_missing_or_a_folder(tmp_path):
 def test_foreign_safetensors(tmp_path):
     path = tmp_path / "network.safetensors"
     path.write_bytes(safetensors.numpy.save({"w": np.zeros(3)}, metadata={"format": "pt"}))
-    assert "something else" in refused(path)
+    assert "not a model of cutlearn" in refused(path)
     path.write_bytes(safetensors.numpy.save({"w": np.zeros(3)}))
-    assert "something else" in refused(path)
+    assert "not a model of cutlearn" in refused(path)
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "null", "{", "", '{"a":' * 100_000, '{"a": NaN}'])

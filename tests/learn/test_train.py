@@ -117,7 +117,7 @@ def test_a_pool_of_something_else_is_refused():
     pool = Pool(problems, truth, "count")
     with pytest.raises(InputError, match=r"pool: it holds 3 images with Count.*Hamming"):
         train(problems, truth, "hamming", pool=pool)
-    with pytest.raises(InputError, match=r"pool: 3 images .* 2 with"):
+    with pytest.raises(InputError, match=r"pool: it holds 3 images .* 2 with"):
         train(problems[:2], truth[:2], "count", pool=pool)
 
 

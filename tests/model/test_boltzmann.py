@@ -11,10 +11,10 @@ from PIL import Image
 import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.metrics import pooled_iou
-from cutlearn.model.calibrate import calibrate, drawn, uncalibrated
-from cutlearn.model.decide import expected_iou
 from cutlearn.model.files import KEY
 from cutlearn.model.prepare import read_samples
+from cutlearn.model.probability.calibrate import calibrate, drawn, uncalibrated
+from cutlearn.model.probability.decisions import expected_iou
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.sealed import load_sealed, save_sealed
 from cutlearn.shape import journal
@@ -101,7 +101,9 @@ def test_interrupted_then_resumed_is_as_if_never_interrupted(tmp_path, monkeypat
         cl.BoltzmannSegmenter(1, **SIZES).fit(IMAGES, MASKS, checkpoint=tmp_path)
 
 
-@pytest.mark.parametrize("late", ["choose_strength", "calibrate", "card_of"])
+@pytest.mark.parametrize(
+    "late", ["boltzmann.choose_strength", "boltzmann.calibrate_held_out", "base.card_of"]
+)
 def test_interrupted_at_the_end_nothing_is_half_fitted(tmp_path, monkeypatch, fitted, late):
     def stop(*_):
         raise KeyboardInterrupt
@@ -110,7 +112,7 @@ def test_interrupted_at_the_end_nothing_is_half_fitted(tmp_path, monkeypatch, fi
     fresh, again = cl.BoltzmannSegmenter(1, **settings), copy.deepcopy(fitted)
     again.set_params(**settings)
     before = dict(vars(again))
-    monkeypatch.setattr(f"cutlearn.model.boltzmann.{late}", stop)
+    monkeypatch.setattr(f"cutlearn.model.{late}", stop)
     for model in (fresh, again):
         with pytest.raises(Interrupted, match="interrupted"):
             model.fit(IMAGES[:4], MASKS[:4])
@@ -122,11 +124,11 @@ def test_interrupted_at_the_end_nothing_is_half_fitted(tmp_path, monkeypatch, fi
 
 def test_extra_channels_are_refused_not_ignored(fitted):
     extra = [cl.Sample(image, extra=np.zeros(image.shape[:2])) for image in IMAGES]
-    words = "image 1: extra channels found; .*BoltzmannSegmenter sees the image only"
+    words = "image 1 has extra channels, .*BoltzmannSegmenter sees the image only"
     with pytest.raises(cl.InputError, match=words):
         cl.BoltzmannSegmenter(1, **SIZES).fit([IMAGES[0], *extra[1:]], MASKS)
     for ask in (
-        fitted.predict, fitted.predict_proba, fitted.answer,
+        fitted.predict, fitted.predict_proba, fitted.segment,
         lambda images: fitted.score(images, MASKS[:2]),
         lambda images: copy.deepcopy(fitted).calibrate(images, MASKS[:2]),
     ):  # fmt: skip
@@ -166,7 +168,7 @@ def test_calibration_makes_held_out_pixels_likelier_and_is_kept(fitted, tmp_path
     held, truth = plates(6, 2)
     for kind in ("temperature", "isotonic"):
         model = copy.deepcopy(fitted).set_params(calibration=kind)
-        with pytest.raises(cl.InputError, match="a model without calibration found"):
+        with pytest.raises(cl.InputError, match="this model is not calibrated"):
             model.predict_proba(OTHERS)
         model.calibrate(held, truth)
         found = model.predict_proba(OTHERS)
@@ -192,8 +194,8 @@ def test_fit_calibrates_on_images_held_out(tmp_path):
         machine.fit(IMAGES[1 - first :: 2], MASKS[1 - first :: 2])
         machine.strength_ = model.strength_
         for i in range(first, len(IMAGES), 2):
-            (least,) = machine._leasts(read_samples([IMAGES[i]]))
-            rows[i] = drawn(least, MASKS[i])
+            (found,) = machine._all_min_marginals(read_samples([IMAGES[i]]))
+            rows[i] = drawn(found, MASKS[i])
     wanted = calibrate([rows[i] for i in range(len(IMAGES))], "temperature", True)
     assert model.calibration_.map.scale == wanted.map.scale
     assert np.array_equal(model.calibration_.map.offsets, wanted.map.offsets)
@@ -269,7 +271,7 @@ def test_the_command_line_takes_such_a_model(fitted, tmp_path):
     fitted.save(path)
     said = CliRunner().invoke(main, ["show", str(path)])
     assert said.exit_code == 0, said.output
-    assert f"{sum(part.size for part in fitted.w_.values())} weights in 9 parts" in said.output
+    assert f"{sum(part.size for part in fitted.w_.values())} weights, 5 cycles" in said.output
     told = json.loads(CliRunner().invoke(main, ["show", str(path), "--json"]).output)
     assert [step["violated"] for step in told["curve"]] == fitted.violated_
     for folder, arrays in (("images", OTHERS), ("masks", TRUTH)):

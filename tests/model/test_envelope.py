@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
+from cutlearn.energy.named import ENVELOPE
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.model.parameters import ENVELOPE
 from features.worlds import world
 from linear_energies import energy_of
 
@@ -91,3 +91,15 @@ def test_a_default_model_with_envelopes():
     made.fit([w.image for w in worlds[:3]], [w.labels for w in worlds[:3]])
     assert "envelope slic256 slope" in made.w_names_
     assert made.predict([worlds[3].image])[0].shape == (48, 64)
+
+
+def test_potentials_are_given_as_objects_and_kept_in_files(tmp_path):
+    potentials = ("unary", cl.Contrast(), cl.Enveloped(cl.EnvelopeSpec(3, "slopes", "node")))
+    features = Featurizer("linear", superpixels=(("slic", 30),))
+    model = cl.Segmenter(potentials, features=features, C=10.0).fit(IMAGES[:3], MASKS[:3])
+    assert len([name for name in model.w_names_ if name.startswith("envelope")]) == 4
+    assert model.certified_
+    model.save(tmp_path / "m")
+    again = cl.load(tmp_path / "m")
+    assert again.potentials == potentials
+    assert (again.predict(IMAGES[3:4])[0] == model.predict(IMAGES[3:4])[0]).all()

@@ -111,6 +111,6 @@ def test_files_that_kept_its_description_only_can_be_calibrated(tmp_path):
 )  # fmt: skip
 def test_a_file_that_lies_about_its_loss(lie, tmp_path):
     saved(cl.Hamming(), tmp_path / "m")
-    with pytest.raises(cl.InputError, match="a damaged model found") as caught:
+    with pytest.raises(cl.InputError, match="is a damaged model") as caught:
         cl.load(rewritten(tmp_path / "m", tmp_path, lie))
     assert len(str(caught.value)) < 600

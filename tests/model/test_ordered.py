@@ -94,7 +94,7 @@ def test_boosted_features_answer_every_threshold(tmp_path):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"potentials": ("unary", "envelope")}, "without 'envelope' when labels are ordered"),
+        ({"potentials": ("unary", "envelope")}, "without envelopes when labels are ordered"),
         ({"labels": "several"}, "'labels' parameter of Segmenter must be one of"),
         ({"labels": "binary"}, "mask 0: values 0, 1, 2, 255 found; 0, 1 and 255"),
     ],

@@ -204,12 +204,12 @@ def test_a_model_without_regulariser_is_saved_and_loaded(tmp_path):
         boosted(C=math.inf).fit(IMAGES[:3], MASKS[:3])
 
 
-@pytest.mark.parametrize("late", ["card_of", "choose"])
+@pytest.mark.parametrize("late", ["base.card_of", "segmenter.choose"])
 def test_interrupted_at_the_end_nothing_is_half_fitted(monkeypatch, late):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"cutlearn.model.segmenter.{late}", stop)
+    monkeypatch.setattr(f"cutlearn.model.{late}", stop)
     model = cl.Segmenter(features="linear", C=10.0, n_jobs=1)
     with pytest.raises(Interrupted, match="interrupted"):
         model.fit(IMAGES, MASKS)

@@ -10,8 +10,8 @@ from scipy import ndimage
 import cutlearn as cl
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.model.calibrate import MOST_NUMBERS, drawn, uncalibrated
-from cutlearn.model.decide import expected_iou
+from cutlearn.model.probability.calibrate import MOST_NUMBERS, drawn, uncalibrated
+from cutlearn.model.probability.decisions import expected_iou
 from cutlearn.run.checkpoint import Interrupted
 
 SHAPE = (16, 20)
@@ -191,17 +191,15 @@ def test_unordered_labels_have_masks_only(unordered):
 
 
 def test_unordered_masks_are_ends_of_expansions(unordered):
-    from cutlearn.energy.linear_labels import label_psi
-
     problem = unordered.featurizer_.problem(cl.Sample(IMAGES[3]))
     (mask,) = unordered.predict([IMAGES[3]])
-    best = unordered.w_ @ label_psi(problem, mask.ravel(), 3)
+    best = unordered.w_ @ unordered.model_.psi(problem, mask)
     rng = np.random.default_rng(0)
     for k in range(3):
         for _ in range(20):
             spread = rng.random(SHAPE) < 0.05
             other = np.where(ndimage.binary_dilation(spread), k, mask).ravel()
-            value = unordered.w_ @ label_psi(problem, other, 3)
+            value = unordered.w_ @ unordered.model_.psi(problem, other)
             assert value >= best - 1e-9 * abs(best)
 
 
@@ -212,9 +210,8 @@ def test_unordered_masks_are_ends_of_expansions(unordered):
             {"learner": "bundle"},
             r"one of \('likelihood', 'logistic'\) when labels are surr",
         ),
-        ({"labels": "unordered", "learner": "likelihood"}, "learns binary and surrogate ones"),
-        ({"labels": "ordered", "learner": "likelihood"}, "learns binary and surrogate ones"),
-        ({"labels": "unordered", "potentials": ("unary", "envelope")}, "without 'envelope'"),
+        ({"labels": "unordered", "learner": "likelihood"}, "learns binary and ordered and surr"),
+        ({"labels": "ordered", "potentials": ("unary", "envelope")}, "without envelopes when"),
         ({"labels": "unordered", "loss": "count"}, "needs no order when labels are unordered"),
         ({"loss": "count"}, "which needs no loss"),
     ],
@@ -227,5 +224,5 @@ def test_refusals(parameters, words):
 def test_many_labels_keep_few_pixels_for_the_calibration():
     least = np.zeros((300, 300, 21))
     rows = drawn(least, np.zeros((300, 300), np.uint8))
-    assert rows.least.size <= MOST_NUMBERS
+    assert rows.min_marginals.size <= MOST_NUMBERS
     assert rows.share == pytest.approx(MOST_NUMBERS / 21 / 300**2, rel=1e-3)

@@ -21,7 +21,11 @@ class Answer(NamedTuple):
 
 
 def answers(
-    estimator: Any, folder: "Folder", probability: bool, level: float | None = None
+    estimator: Any,
+    folder: "Folder",
+    probability: bool,
+    level: float | None = None,
+    decision: str = "map",
 ) -> Iterator[Answer]:
     """Give masks and, if asked for, probabilities and areas of all images.
 
@@ -33,7 +37,7 @@ def answers(
     for first in range(0, len(folder), threads):
         images = [folder.image(i) for i in range(first, min(first + threads, len(folder)))]
         if probability:
-            parts = estimator.answer(images, level)
+            parts = estimator.segment(images, level, decision)
         else:
-            parts = [(mask,) for mask in estimator.predict(images)]
+            parts = [(mask,) for mask in estimator.predict(images, decision)]
         yield from (Answer(image, *part) for image, part in zip(images, parts))

@@ -125,7 +125,7 @@ def run(
     with Progress(f"{name}, ") as shown:
         model.fit([w.image for w in train], [w.labels for w in train],
                   progress=shown.features, callback=shown.step)  # fmt: skip
-        found = (model.answer([w.image])[0] for w in test)
+        found = (model.segment([w.image])[0] for w in test)
         masks, maps = map(list, zip(*shown.count(found, len(test), "predicting")))
     truths = [w.labels for w in test]
     believed = [beliefs(truth, q) for truth, q in zip(truths, maps)]

@@ -5,8 +5,8 @@ same command finds it and goes on; it is removed when the model is written. A se
 model at the same time is refused.
 """
 
+import contextlib
 import json
-import math
 import time
 import warnings
 from pathlib import Path
@@ -14,19 +14,20 @@ from typing import Any
 
 import click
 
-from cutlearn.app.endings import ending_of
 from cutlearn.app.exits import UNFINISHED, say
+from cutlearn.app.groups import groups_of
 from cutlearn.app.inputs import open_folder
 from cutlearn.app.options import (
     FILE,
     FOLDER,
+    NameIn,
     jobs_option,
     mask_options,
     min_side_option,
     output_options,
 )
 from cutlearn.app.registry import register
-from cutlearn.errors import ConvergenceWarning, InputError, quoted
+from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.learn.learners import LEARNERS
 from cutlearn.run.progress import Progress, clock
 
@@ -44,17 +45,10 @@ def _strength(_: click.Context, param: click.Parameter, value: str) -> float | s
         ) from None
 
 
-class LearnerName(click.ParamType):  # type: ignore[type-arg]
-    """The name of a learner, asked of the registry when it is given: one from outside counts."""
+def _names() -> list[str]:
+    from cutlearn.model.estimators import ESTIMATORS
 
-    name = "NAME"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Give the name, or say which there are."""
-        known = [name for name, one in LEARNERS.items() if one.for_masks]
-        if value not in known:
-            self.fail(f"{quoted(value)} is not one of {', '.join(known)}.", param, ctx)
-        return value
+    return [one.command for one in ESTIMATORS.values()]
 
 
 @register
@@ -62,6 +56,22 @@ class LearnerName(click.ParamType):  # type: ignore[type-arg]
 @click.argument("images", type=FOLDER)
 @click.argument("masks", type=FOLDER)
 @click.option("-o", "--output", "model", type=FILE, required=True, help="The model to write.")
+@click.option(
+    "--model",
+    "command",
+    type=NameIn(_names),
+    default="cut",
+    show_default=True,
+    help="What is learned. cut: features of pixels and edges. shape: also the shapes of masks, for "
+    "one object of one kind an image.",
+)
+@click.option(
+    "--groups",
+    metavar="TABLE.csv|PATTERN",
+    help="Images that belong together, such as slices of one stack, so that they are held out "
+    "together: a CSV file of rows name,group, or a regular expression whose one group in "
+    "parentheses is the part of the name that they share. [default: nearly equal images]",
+)
 @click.option(
     "--labels",
     type=click.Choice(["binary", "ordered", "surrogate", "unordered"]),
@@ -80,7 +90,7 @@ class LearnerName(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option(
     "--learner",
-    type=LearnerName(),
+    type=NameIn(lambda: [name for name, one in LEARNERS.items() if one.for_masks]),
     default="bundle",
     show_default=True,
     help="How to learn: "
@@ -125,6 +135,8 @@ def fit(
     images: str,
     masks: str,
     model: str,
+    command: str,
+    groups: str | None,
     labels: str,
     loss: str,
     learner: str,
@@ -145,20 +157,21 @@ def fit(
     continues from there.
     """
     from cutlearn.images.sample import as_sample
-    from cutlearn.model.parameters import check_parameters, plain_C
-    from cutlearn.model.segmenter import Segmenter
-    from cutlearn.model.size import at_side, mask_at_side
+    from cutlearn.model.fitting.parameters import check_parameters
+    from cutlearn.model.fitting.size import at_side, mask_at_side
     from cutlearn.run.lock import only_one
 
     begin = time.monotonic()
     target = _target(model)
+    settings = {"labels": labels, "loss": loss, "learner": learner, "C": C, "tol": tol,
+                "features": features}  # fmt: skip
+    estimator = _estimator(command, settings)
+    estimator.set_params(min_side=min_side, n_jobs=jobs, random_state=seed)
+    check_parameters(estimator)
     # That a third label is refused here, if two are wanted, spares the time of the features.
     folder = open_folder(images, masks, object_value=object_value, void_value=void_value,
-                         n_labels=2 if labels == "binary" else None)  # fmt: skip
-    estimator = Segmenter(labels=labels, loss=loss, learner=learner, C=C, tol=tol,
-                          features=features, min_side=min_side, n_jobs=jobs,
-                          random_state=seed)  # fmt: skip
-    check_parameters(estimator)
+                         n_labels=2 if estimator.most_labels == 2 else None)  # fmt: skip
+    together = None if groups is None else groups_of(folder.names, groups)
     part = target.with_name(f"{target.name}.part")
     side = estimator.min_side
     with only_one(part):
@@ -169,30 +182,56 @@ def fit(
                 (at_side(as_sample(folder.image(i)), side), mask_at_side(folder.labels(i), side))
                 for i in shown.count(range(len(folder)), len(folder), "reading")
             ]
-            stopped = _train(estimator, pairs, part, shown)
+            stopped = _train(estimator, pairs, together, part, shown)
         estimator.save(target)
-        for file in part.glob(KEPT):  # its own files only; the folder goes if it is empty then
-            file.unlink()
+        _remove(part)
     if stopped:
         say(f"cutlearn: {stopped}", err=True)
+    summary = estimator.summary()
+    given = estimator.get_params(deep=False)
     said = {
         "model": str(target),
         "images": len(folder),
         "labels": len(estimator.classes_),
-        "weights": len(estimator.w_),
-        "loss": loss,
-        "learner": learner,
-        "C": plain_C(estimator.C_),
-        "steps": estimator.n_steps_,
-        "gap": None if math.isnan(estimator.gap_) else estimator.gap_,
-        "tol": tol,
-        "converged": estimator.converged_,
-        "certified": estimator.certified_,
+        "weights": summary.n_weights,
+        **{name: given[name] for name in ("loss", "learner") if name in given},
+        **summary.fitted,
         "resumed": resumed,
         "seconds": round(time.monotonic() - begin, 2),
     }
-    say(json.dumps(said) if as_json else _summary(said, estimator))
-    return UNFINISHED if strict and not estimator.converged_ else 0
+    line = (
+        f"{said['model']}: learned from {said['images']} images, {summary.n_weights} weights, "
+        f"{summary.ending}, {clock(said['seconds'])}"
+    )
+    say(json.dumps(said) if as_json else line)
+    return UNFINISHED if strict and not summary.converged else 0
+
+
+def _estimator(command: str, settings: dict[str, Any]) -> Any:
+    """The estimator of a name; an option that it does not have is refused if it was given."""
+    from click.core import ParameterSource
+
+    from cutlearn.model.estimators import ESTIMATORS
+
+    made = next(one for one in ESTIMATORS.values() if one.command == command)()
+    known, context = made.get_params(deep=False), click.get_current_context()
+    for name in settings.keys() - known.keys():
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise InputError(
+                f"--{name} means nothing to --model {command}. Leave it out, or choose another "
+                "model."
+            )
+    return made.set_params(**{name: settings[name] for name in settings.keys() & known.keys()})
+
+
+def _remove(part: Path) -> None:
+    """Remove the files of a finished run, its own only; empty folders go too."""
+    files = list(part.rglob(KEPT))
+    for file in files:
+        file.unlink()
+    for folder in {file.parent for file in files} - {part}:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def _target(model: str) -> Path:
@@ -205,7 +244,13 @@ def _target(model: str) -> Path:
     return target
 
 
-def _train(estimator: Any, pairs: list[tuple[Any, Any]], part: Path, shown: Progress) -> str:
+def _train(
+    estimator: Any,
+    pairs: list[tuple[Any, Any]],
+    groups: list[str] | None,
+    part: Path,
+    shown: Progress,
+) -> str:
     """Fit with checkpoints; gives the warning of a run that stopped before its gap, or nothing."""
     from cutlearn.run.checkpoint import Interrupted
 
@@ -213,8 +258,8 @@ def _train(estimator: Any, pairs: list[tuple[Any, Any]], part: Path, shown: Prog
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         try:
-            estimator.fit(images, labels, checkpoint=part, progress=shown.features,
-                          callback=shown.step)  # fmt: skip
+            estimator.fit(images, labels, groups, checkpoint=part,
+                          progress=estimator.shown_by(shown), callback=shown.step)  # fmt: skip
         except KeyboardInterrupt:
             shown.close()
             raise Interrupted(_farewell(part)) from None
@@ -223,7 +268,7 @@ def _train(estimator: Any, pairs: list[tuple[Any, Any]], part: Path, shown: Prog
         if warning.message not in gaps:
             say(f"warning: {warning.message}", err=True)
     # Of several runs (the choice of C) only the last one is the model's.
-    return "" if estimator.converged_ or not gaps else str(gaps[-1])
+    return "" if estimator.summary().converged or not gaps else str(gaps[-1])
 
 
 def _found(part: Path, target: Path) -> bool:
@@ -232,25 +277,16 @@ def _found(part: Path, target: Path) -> bool:
 
     remove_leftovers(part)
     remove_leftovers(target)
-    found = any(part.glob(KEPT))
+    found = any(part.rglob(KEPT))
     if found:
         say(f"going on with the unfinished run in {part}", err=True)
     return found
 
 
 def _farewell(part: Path) -> str:
-    if any(part.glob(KEPT)):
+    if any(part.rglob(KEPT)):
         return (
             f"interrupted; what was done is kept in {part}. "
             "Run the same command again to go on from there."
         )
     return "interrupted while computing features; nothing is kept. Run the same command again."
-
-
-def _summary(said: dict[str, Any], estimator: Any) -> str:
-
-    return (
-        f"{said['model']}: learned from {said['images']} images, {said['weights']} weights, "
-        f"C = {estimator.C_:g}, {ending_of(estimator)} after {said['steps']} steps, "
-        f"{clock(said['seconds'])}"
-    )

@@ -1,13 +1,37 @@
 """Options that several commands share, with the same words everywhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
 
 from cutlearn.app.exits import debug_option
+from cutlearn.errors import quoted
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class NameIn(click.ParamType):  # type: ignore[type-arg]
+    """A name in a registry that is asked when the name is given: one from outside counts too.
+
+    Parameters
+    ----------
+    names : callable
+        Gives the names that there are.
+    """
+
+    name = "NAME"
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self.names = names
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Give the name, or say which there are."""
+        known = list(self.names())
+        if value not in known:
+            self.fail(f"{quoted(value)} is not one of {', '.join(known)}.", param, ctx)
+        return value
+
 
 FOLDER = click.Path(file_okay=False)
 FILE = click.Path(dir_okay=False)

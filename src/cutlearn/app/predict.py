@@ -13,10 +13,18 @@ import click
 from cutlearn.app.answers import answers
 from cutlearn.app.exits import say
 from cutlearn.app.inputs import load_model, open_folder
-from cutlearn.app.options import FILE, FOLDER, jobs_option, min_side_option, output_options
+from cutlearn.app.options import (
+    FILE,
+    FOLDER,
+    NameIn,
+    jobs_option,
+    min_side_option,
+    output_options,
+)
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, text_cell
 from cutlearn.errors import InputError
+from cutlearn.model.probability.decisions import DECISIONS
 from cutlearn.run.progress import Progress, clock
 
 if TYPE_CHECKING:
@@ -54,6 +62,15 @@ AREA_LEVEL = 0.95
     help="Value of the object in the masks that are written. Masks of several labels hold the "
     "label ids.",
 )
+@click.option(
+    "--decision",
+    type=NameIn(lambda: DECISIONS),
+    default="map",
+    show_default=True,
+    help="What the masks are chosen for: "
+    + "; ".join(f"{name}: {one.summary}" for name, one in DECISIONS.items())
+    + ".",
+)
 @jobs_option
 @min_side_option
 @output_options
@@ -64,6 +81,7 @@ def predict(
     probability: bool,
     areas: str | None,
     object_value: int,
+    decision: str,
     jobs: int | None,
     min_side: int | None,
     as_json: bool,
@@ -82,7 +100,7 @@ def predict(
     shares, rows = [], []
     level = None if areas is None else AREA_LEVEL
     with Progress() as shown:
-        found = answers(estimator, folder, probability or areas is not None, level)
+        found = answers(estimator, folder, probability or areas is not None, level, decision)
         for i, one in enumerate(shown.count(found, len(folder), "predicting")):
             name = folder.names[i]
             write_mask(out / f"{name}.png", one.mask, None if several else object_value)

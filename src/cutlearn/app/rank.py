@@ -15,7 +15,7 @@ from cutlearn.errors import InputError
 from cutlearn.run.progress import clock
 
 if TYPE_CHECKING:
-    from cutlearn.model.rank import Ranked
+    from cutlearn.model.probability.ranking import Ranked
 
 # Images that get a row of pictures, and a row of the table on a terminal.
 SHOWN, PRINTED = 8, 20
@@ -37,7 +37,7 @@ def rank(
 ) -> int:  # fmt: skip
     """Order IMAGES, which have no masks, by how much annotating them would teach the model."""
     from cutlearn.images.sample import as_sample
-    from cutlearn.model.size import at_side
+    from cutlearn.model.fitting.size import at_side
     from cutlearn.report.page.next import Candidate, next_page
     from cutlearn.store import atomic_write
 

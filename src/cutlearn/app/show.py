@@ -3,22 +3,16 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from cutlearn.app.endings import ending_of
 from cutlearn.app.exits import say
 from cutlearn.app.options import FILE, output_options
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, text_table
 from cutlearn.errors import clean
 
-if TYPE_CHECKING:
-    from cutlearn.model.boltzmann import BoltzmannSegmenter
-    from cutlearn.model.segmenter import Segmenter
-
-Parts = tuple[dict[str, Any], dict[str, float], list[dict[str, Any]], str]
 # Steps of a long run that are shown: the first ones, then evenly.
 MOST_ROWS = 20
 # Characters of a value that are shown; --json has all of them.
@@ -31,33 +25,31 @@ MOST_SHOWN = 500
 @output_options
 def show(model: str, as_json: bool) -> int:
     """Show a model: its card, its weights by name, its training curve."""
-    from cutlearn.model.boltzmann import BoltzmannSegmenter
     from cutlearn.model.files import load
-    from cutlearn.model.parameters import plain_C
 
     estimator = load(model)
     settings = {
-        name: value if isinstance(value, str | int | float | None) else str(value)
+        name: value if isinstance(value, str | int | None) or _finite(value) else str(value)
         for name, value in estimator.get_params(deep=False).items()
     }
-    if isinstance(estimator, BoltzmannSegmenter):
-        fitted, weights, curve, summary = _machine(estimator)
-    else:
-        settings["C"] = plain_C(estimator.C)
-        fitted, weights, curve, summary = _linear(estimator)
+    summary = estimator.summary()
     if as_json:
-        said = {"model": model, "settings": settings, "fitted": fitted, "weights": weights,
-                "card": estimator.card_, "curve": curve}  # fmt: skip
+        said = {"model": model, "settings": settings, "fitted": summary.fitted,
+                "weights": summary.weights, "card": estimator.card_,
+                "curve": summary.curve}  # fmt: skip
         say(json.dumps(said))
         return 0
     for title, text in (
-        (f"model {model}", _lines(_asked_and_found(settings, fitted))),
+        (f"model {model}", _lines(_asked_and_found(settings, summary.fitted))),
         ("card", _lines(estimator.card_)),
-        ("weights", text_table(["name", "weight"], [[n, f"{v:+.4g}"] for n, v in weights.items()])),
-        ("training curve", _curve(curve)),
+        (
+            "weights",
+            text_table(["name", "weight"], [[n, f"{v:+.4g}"] for n, v in summary.weights.items()]),
+        ),
+        ("training curve", _curve(summary.curve)),
     ):
         say(f"{title}\n{'=' * len(title)}\n{text}\n")
-    say(summary)
+    say(f"{summary.n_weights} weights, {summary.ending}")
     return 0
 
 
@@ -70,46 +62,9 @@ def _asked_and_found(settings: Mapping[str, Any], fitted: Mapping[str, Any]) -> 
     return both
 
 
-def _linear(estimator: "Segmenter") -> Parts:
-    """A Segmenter: figures of the fit, weights by name, the training curve, one line."""
-    from cutlearn.model.parameters import plain_C
-
-    likely = math.isnan(estimator.gap_)
-    fitted = {
-        "C": plain_C(estimator.C_),
-        "gap": None if likely else estimator.gap_,
-        "tol": float(estimator.tol),
-        "converged": estimator.converged_,
-        "certified": estimator.certified_,
-        "steps": estimator.n_steps_,
-    }
-    weights = dict(zip(estimator.w_names_, estimator.w_.tolist()))
-    curve = [
-        {
-            "step": s.number, "objective": s.best,
-            **({"won lately": _finite(s.relative_gap)} if likely else
-               {"lower_bound": s.lower_bound, "gap": s.relative_gap}),
-            "oracle_seconds": s.oracle_seconds, "master_seconds": s.master_seconds,
-        }
-        for s in estimator.steps_
-    ]  # fmt: skip
-    summary = f"{len(weights)} weights, {ending_of(estimator)}"
-    return fitted, weights, curve, summary
-
-
-def _finite(value: float) -> float | None:
-    """The value as JSON can hold it."""
-    return value if math.isfinite(value) else None
-
-
-def _machine(estimator: "BoltzmannSegmenter") -> Parts:
-    """A BoltzmannSegmenter: likewise, with the size (root mean square) of each part of w."""
-    fitted = {"strength": estimator.strength_, "cycles": len(estimator.violated_)}
-    parts = {name: part for name, part in estimator.w_.items() if part.size}
-    weights = {f"{n} {list(p.shape)}": float((p * p).mean() ** 0.5) for n, p in parts.items()}
-    curve = [{"cycle": k, "violated": v} for k, v in enumerate(estimator.violated_, 1)]
-    count = sum(part.size for part in parts.values())
-    return fitted, weights, curve, f"{count} weights in {len(parts)} parts"
+def _finite(value: Any) -> bool:
+    """Whether JSON can hold the number."""
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def _lines(values: Mapping[str, Any], indent: str = "") -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.checks import as_array, instance
+from cutlearn.checks import as_array, instance, listed
 from cutlearn.energy.forms import Envelopes, specs_of
 from cutlearn.energy.labels import LABELS, Labels, Valued, labels_of
 from cutlearn.energy.layout import Layout, checked_weights
@@ -60,7 +60,7 @@ class Model:
         labels: str | Labels = "binary",
         n_labels: int | None = None,
     ) -> None:
-        self.potentials = tuple(potentials)
+        self.potentials: tuple[Potential, ...] = tuple(listed("potentials", potentials))
         for k, p in enumerate(self.potentials):
             instance(f"potentials[{k}]", p, Potential)
         names = [p.name for p in self.potentials]

@@ -42,8 +42,7 @@ from cutlearn.images.read import read_image, read_values
 from cutlearn.images.resize import resize_image, resize_labels, side_shape
 from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
-from cutlearn.model.choose import Chosen, Plan, choose
-from cutlearn.model.kinds import BINARY
+from cutlearn.model.fitting.selection import Chosen, Plan, choose
 from cutlearn.store import atomic_write
 
 Mask = NDArray[np.uint8]
@@ -212,7 +211,7 @@ def believing(w: Floats, first: Floats | None = None) -> Believe:
 
 def calibrated(found: Chosen) -> Believe:
     """What weights believe at the temperature of held-out images."""
-    return lambda problem: found.calibration.probabilities(BINARY.least(problem, found.w))
+    return lambda problem: found.calibration.probabilities(Model().min_marginals(problem, found.w))
 
 
 def with_logits(problem: Problem, logits: Floats) -> Problem:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cutlearn.experiments.reproduction import markdown_table
 from cutlearn.features.problem import Problem
 from cutlearn.metrics import beliefs, confusion
-from cutlearn.model.decide import best_for_iou
+from cutlearn.model.probability.decisions import best_for_iou
 
 Mask = NDArray[np.uint8]
 Floats = NDArray[np.float64]

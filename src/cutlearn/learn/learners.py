@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cutlearn.errors import InputError, quoted
 
 if TYPE_CHECKING:
+    from cutlearn.energy.labels import Labels
     from cutlearn.learn.likelihood.value import Value
     from cutlearn.learn.margin.master import Master
 
@@ -151,6 +152,14 @@ def learner_of(name: Any) -> Learner:
             f"The 'learner' parameter must be one of {tuple(LEARNERS)}. Got {quoted(name)} instead."
         )
     return LEARNERS[name]
+
+
+def learners_of(labels: "type[Labels]") -> tuple[str, ...]:
+    """Give the names of the learners that `Segmenter` offers for a kind of labels."""
+    return tuple(
+        name for name, one in LEARNERS.items()
+        if one.for_masks and (labels.has_energy if one.margin else labels.has_min_marginals)
+    )  # fmt: skip
 
 
 def is_margin(name: str) -> bool:

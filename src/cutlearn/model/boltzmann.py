@@ -6,31 +6,25 @@ predict: view -> iterated modes -> log-odds of labels, painted back -> one cut a
 
 from __future__ import annotations
 
-import copy
 import json
-import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError
 from cutlearn.features.folds import held_out_parts
 from cutlearn.images.sample import Sample
-from cutlearn.model.believe import Believing
-from cutlearn.model.calibrate import Rows, calibrate, drawn, uncalibrated
-from cutlearn.model.card import card_of
-from cutlearn.model.parameters import check_boltzmann, seed_of
-from cutlearn.model.prepare import (
-    checkpoint_folder,
-    farewell,
-)
-from cutlearn.run.checkpoint import Interrupted, fingerprint
-from cutlearn.run.progress import Progress
+from cutlearn.model import boltzmann_file
+from cutlearn.model.base import Estimator
+from cutlearn.model.card import Summary
+from cutlearn.model.fitting.parameters import BOLTZMANN, seed_of
+from cutlearn.model.fitting.training_set import TrainingSet
+from cutlearn.model.probability.calibrate import calibrate_held_out, uncalibrated
+from cutlearn.run.checkpoint import fingerprint
 from cutlearn.run.workers import Workers
 from cutlearn.shape.cccp import Learning
 from cutlearn.shape.conditional import Conditional
@@ -49,7 +43,7 @@ Floats = NDArray[np.float64]
 JUDGED = 40
 
 
-class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
+class BoltzmannSegmenter(Estimator):
     """Learns shapes and what images say of them; segments one object an image.
 
     Images of any size are padded with their mirror image to the proportions of `shape`, worked at
@@ -126,6 +120,9 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
     (48, 64)
     """
 
+    command = "shape"
+    rules = BOLTZMANN
+
     def __init__(
         self,
         layers: int = 1,
@@ -168,53 +165,34 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(
-        self,
-        images: Sequence[Any],
-        masks: Sequence[Any],
-        groups: Sequence[Any] | None = None,
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-        progress: Callable[[int, int, str], None] | None = None,
-    ) -> BoltzmannSegmenter:
-        """Learn from images and masks.
-
-        Parameters
-        ----------
-        images : n images or samples
-        masks : n arrays (h, w) of 0, 1 and 255 (void)
-        groups : n hashables, optional
-            Images of one group are held out together for the calibration.
-        checkpoint : folder, optional
-            Made when missing; the training is kept there every ten seconds, and the same call goes
-            on where it was interrupted, with the same result.
-        progress : callable (done, total, what), optional
-        """
-        self._check_parameters()
-        samples, truth, together = self._read_training(images, masks, groups)
-        labels = [self._frame(s).labels(m) for s, m in zip(samples, truth)]
+    def _learn(self, data: TrainingSet) -> None:
+        labels = [self._frame(s).labels(m) for s, m in zip(data.samples, data.masks)]
         need_both_labels(labels)
         seed = seed_of(self.random_state)
-        folder = checkpoint_folder(checkpoint)
-        file = None if folder is None else folder / "shape.safetensors"
-        mark = "" if file is None else self._fingerprint(samples, truth, seed)
-        try:
-            with Progress() as shown:
-                told = shown.phase if self.verbose and progress is None else progress
-                journal = Journal(seed, file, mark, told)
-                describer, views = self._views(samples, seed)
-                model, violated = fit_conditional(views, labels, self._plan(), journal)
-                halves = self._halves(samples, truth, together, folder, told)
-            # A copy learns the rest, so that an interrupt leaves this one as it was.
-            made = copy.copy(self)
-            made._begin(describer, model, violated)
-            made._choose_strength(samples, truth, views)
-            made._calibrate(halves, samples, truth, together)
-            made.card_ = card_of(made, truth)
-        except KeyboardInterrupt:
-            raise Interrupted(farewell(folder)) from None
-        self._become(made)
-        return self
+        file = None if data.folder is None else data.folder / "shape.safetensors"
+        mark = "" if file is None else self._fingerprint(data.samples, data.masks, seed)
+        journal = Journal(seed, file, mark, data.progress)
+        self.describer_, views = self._views(data.samples, seed)
+        model, self.violated_ = fit_conditional(views, labels, self._plan(), journal)
+        self.w_ = model.w
+        self.classes_ = np.array([0, 1], np.uint8)
+        self.calibration_ = uncalibrated(2)
+        self.strength_, self.judged_ = 0.0, {}
+        parts, machines = self._halves(data, labels)
+        if self.refine:
+            self._choose_strength(data.samples, data.masks, views)
+        if self.calibration is None:
+            return
+
+        def min_marginals(part: int, image: int) -> Floats:
+            # What is calibrated is refined as strongly as what will be predicted.
+            machines[part].strength_ = self.strength_
+            return machines[part]._min_marginals(data.samples[image])
+
+        self.calibration_ = calibrate_held_out(
+            parts, min_marginals, data.masks, self.calibration, len(parts) > 1, data.groups,
+            self._threads(),
+        )  # fmt: skip
 
     def _plan(self) -> Plan:
         learning = Learning(
@@ -232,8 +210,8 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         for i, sample in enumerate(samples):
             if sample.extra is not None:
                 raise InputError(
-                    f"image {i}: extra channels found; none were wanted, as a BoltzmannSegmenter "
-                    "sees the image only. Leave out extra, or use a Segmenter."
+                    f"image {i} has extra channels, but a BoltzmannSegmenter sees the image only. "
+                    "Leave out extra, or use a Segmenter."
                 )
 
     def _frame(self, sample: Sample) -> Frame:
@@ -249,76 +227,42 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
             return describer, workers.map(describer.view, pictures)
 
     def _halves(
-        self,
-        samples: Sequence[Sample],
-        truth: Sequence[Mask],
-        groups: Sequence[int],
-        folder: Path | None,
-        told: Callable[[int, int, str], None] | None,
-    ) -> list[tuple[list[int], BoltzmannSegmenter]]:
-        """Held-out images with machines that have not seen them; none if a half lacks a label."""
-        parts = held_out_parts(groups) if self.calibration is not None else []
-        halves = []
-        for k, out in enumerate(parts):
-            kept = [i for i in range(len(samples)) if i not in set(out)]
-            labels = [self._frame(samples[i]).labels(truth[i]) for i in kept]
-            if not all(any((mask == label).any() for mask in labels) for label in (0, 1)):
-                return []
-            other = clone(self).set_params(calibration=None, refine=False, verbose=False)
-            other.fit(
-                [samples[i] for i in kept], [truth[i] for i in kept], progress=told,
-                checkpoint=None if folder is None else folder / f"part{k}",
-            )  # fmt: skip
-            halves.append((out, other))
-        return halves
+        self, data: TrainingSet, labels: Sequence[Mask]
+    ) -> tuple[list[list[int]], list[BoltzmannSegmenter]]:
+        """Parts of the images, with machines that have not seen them.
 
-    def _begin(self, describer: Describer, model: Conditional, violated: list[float]) -> None:
-        """Take what was trained; strength and calibration are still to come."""
-        self.describer_ = describer
-        self.w_ = model.w
-        self.violated_ = violated
-        self.classes_ = np.array([0, 1], np.uint8)
-        self.calibration_ = uncalibrated(2)
-        self.strength_ = 0.0
-        self.judged_: dict[str, Any] = {}
+        Where no half can be left out, because the other one lacks a label, all images are one part
+        and this machine, which has seen them, is theirs.
+        """
+        everything = [list(range(len(labels)))], [self]
+        parts = held_out_parts(data.groups) if self.calibration is not None else []
+        kept = [[i for i in everything[0][0] if i not in set(out)] for out in parts]
+        both = (any((labels[i] == k).any() for i in some) for some in kept for k in (0, 1))
+        if not kept or not all(both):
+            return everything
+        machines = []
+        for k, some in enumerate(kept):
+            machine = clone(self).set_params(calibration=None, refine=False)
+            machine._learn(data.take(some, f"part{k}"))
+            machines.append(machine)
+        return [list(out) for out in parts], machines
 
     def _choose_strength(
         self, samples: Sequence[Sample], truth: Sequence[Mask], views: Sequence[View]
     ) -> None:
         """Take the strength of the refinement with the best pooled IoU on training images."""
-        if not self.refine:
-            return
         few = range(0, len(samples), max(1, len(samples) // JUDGED))
         logits = [self._painted(samples[i], views[i]) for i in few]
         images = [samples[i].image for i in few]
         self.strength_, iou = choose_strength(logits, images, [truth[i] for i in few])
         self.judged_ = {"pooled_iou": iou, "images": len(few)}
 
-    def _calibrate(
-        self,
-        halves: Sequence[tuple[list[int], BoltzmannSegmenter]],
-        samples: Sequence[Sample],
-        truth: Sequence[Mask],
-        groups: Sequence[int],
-    ) -> None:
-        """Calibrate on images that the machines have not seen; without halves on all images."""
-        if self.calibration is None:
-            return
-        rows: dict[int, Rows] = {}
-        for out, machine in halves or [(list(range(len(samples))), self)]:
-            # What is calibrated is refined as strongly as what will be predicted.
-            machine.strength_ = self.strength_
-            least = machine._leasts([samples[i] for i in out])
-            rows |= {i: drawn(found, truth[i]) for i, found in zip(out, least)}
-        found = [rows[i] for i in range(len(samples))]
-        self.calibration_ = calibrate(found, self.calibration, bool(halves), groups)
-
     # -- prediction ------------------------------------------------------------------------------
 
     def _mask(self, sample: Sample) -> Mask:
         return self._refined(sample).minimize(sample.fixed()).labels.astype(np.uint8)
 
-    def _least(self, sample: Sample) -> Floats:
+    def _min_marginals(self, sample: Sample) -> Floats:
         return self._refined(sample).min_marginals(sample.fixed())
 
     def _refined(self, sample: Sample) -> Energy:
@@ -330,8 +274,7 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         if not self.w_["c"].size:
             raise InputError(
-                "shapes: a model without hidden layers found; one with shapes was wanted. Fit with "
-                "layers=1 or 2."
+                "This model has no hidden layers, and so it has no shapes. Fit with layers=1 or 2."
             )
         return Shapes(
             self.describer_.patches, *(self.w_[name] for name in ("W", "c", "b", "W2", "c2"))
@@ -341,11 +284,27 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
         model = Conditional(self.describer_.patches, self.w_)
         return self._frame(sample).paint(model.log_odds(view, int(self.starts)))
 
-    def _check_parameters(self) -> None:
-        check_boltzmann(self)
-
     def _fingerprint(self, samples: Sequence[Sample], masks: Sequence[Mask], seed: int) -> str:
         """Of all that the training depends on."""
         settings = [repr(self._plan()), [*map(int, (*self.shape, *self.words))], seed]
         seen = (array for s, mask in zip(samples, masks) for array in (s.image, mask))
         return fingerprint(json.dumps(settings), seen)
+
+    def summary(self) -> Summary:
+        """Give the figures of the fit, the root mean square of each part of w, and the cycles."""
+        self._check_fitted()
+        parts = {name: part for name, part in self.w_.items() if part.size}
+        weights = {f"{n} {list(p.shape)}": float((p * p).mean() ** 0.5) for n, p in parts.items()}
+        curve = [{"cycle": k, "violated": v} for k, v in enumerate(self.violated_, 1)]
+        fitted = {"strength": self.strength_, "cycles": len(self.violated_)}
+        count = sum(part.size for part in parts.values())
+        return Summary(fitted, weights, count, curve, f"{len(curve)} cycles")
+
+    def to_header(self) -> tuple[dict[str, Any], boltzmann_file.Arrays]:
+        """Give what a model file keeps."""
+        return boltzmann_file.pack(self)
+
+    @classmethod
+    def from_header(cls, header: dict[str, Any], arrays: boltzmann_file.Arrays) -> Self:
+        """Read what `to_header` gave."""
+        return boltzmann_file.unpack(cls, header, arrays)

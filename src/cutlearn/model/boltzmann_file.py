@@ -1,21 +1,24 @@
 """A BoltzmannSegmenter as tensors and plain values for a model file, and back, checked."""
 
+from __future__ import annotations
+
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.model.boltzmann import BoltzmannSegmenter
-from cutlearn.model.calibrate import Calibration
-from cutlearn.model.parameters import MOST, check_boltzmann, seed_of
+from cutlearn.model.fitting.parameters import MOST, check_parameters, seed_of
 from cutlearn.shape.describe import Describer, hog, patch_hogs
 from cutlearn.shape.frame import SCALE
 from cutlearn.shape.patches import Patches
 
+if TYPE_CHECKING:
+    from cutlearn.model.boltzmann import BoltzmannSegmenter
+
+T = TypeVar("T", bound="BoltzmannSegmenter")
 Arrays = dict[str, NDArray[Any]]
 NAMES = ("W", "c", "b", "W2", "c2", "V0", "V1", "V2", "v")
-CALIBRATION = "calibration."
 SEEN = ("words", "colors", "mean1", "mean2")
 
 
@@ -33,30 +36,21 @@ def pack(model: BoltzmannSegmenter) -> tuple[dict[str, Any], Arrays]:
         given[name] = bool(given[name])
     if given["random_state"] is not None:
         given["random_state"] = seed_of(given["random_state"])
-    calibration, steps = model.calibration_.to_header()
-    header = {
-        "parameters": given,
-        "fitted": {"strength": model.strength_, "violated": model.violated_},
-        "calibration": calibration,
-        "card": model.card_,
-    }
+    fitted = {"strength": model.strength_, "violated": model.violated_}
     seen = {name: getattr(model.describer_, name) for name in SEEN}
-    points = {f"{CALIBRATION}{name}": array for name, array in steps.items()}
-    return header, {**{name: model.w_[name] for name in NAMES}, **seen, **points}
+    arrays = {name: model.w_[name] for name in NAMES} | seen
+    return {"parameters": given, "fitted": fitted}, arrays
 
 
-def unpack(header: dict[str, Any], arrays: Arrays) -> BoltzmannSegmenter:
+def unpack(cls: type[T], header: dict[str, Any], arrays: Arrays) -> T:
     """The inverse of `pack`; whatever does not fit raises ValueError, KeyError or TypeError."""
-    given = {"min_side": header["card"].get("min_side")} | header["parameters"]
+    given = dict(header["parameters"])
     for name in ("shape", "hidden", "epochs", "words"):
         given[name] = tuple(given[name])
-    model = BoltzmannSegmenter(**given)
+    model = cls(**given)
     if given.keys() != model.get_params(deep=False).keys():
         raise ValueError("a parameter missing")
-    check_boltzmann(model)
-    points = {n.removeprefix(CALIBRATION): a for n, a in arrays.items() if CALIBRATION in n}
-    model.calibration_ = Calibration.from_header(header["calibration"], points, 2)
-    arrays = {name: array for name, array in arrays.items() if CALIBRATION not in name}
+    check_parameters(model)
     if set(arrays) != {*NAMES, *SEEN}:
         raise ValueError("tensors that no model has, or some missing")
     for name, array in arrays.items():
@@ -72,16 +66,13 @@ def unpack(header: dict[str, Any], arrays: Arrays) -> BoltzmannSegmenter:
     model.describer_ = Describer(patches, *(arrays[name] for name in SEEN))
     model.w_ = {name: arrays[name] for name in NAMES}
     _check_shapes(model)
-    fitted, card = header["fitted"], header["card"]
+    fitted = header["fitted"]
     model.strength_ = float(fitted["strength"])
     model.violated_ = [float(v) for v in fitted["violated"]]
     if not all(map(math.isfinite, [model.strength_, *model.violated_])) or model.strength_ < 0:
         raise ValueError("figures of the fit that are not finite")
     if len(model.violated_) > MOST["cycles"]:
         raise ValueError("more cycles than a fit can have")
-    if not isinstance(card, dict):
-        raise ValueError("no card")
-    model.card_, model.judged_ = card, dict(card["metrics"])
     model.classes_ = np.array([0, 1], np.uint8)
     return model
 

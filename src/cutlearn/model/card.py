@@ -6,7 +6,8 @@ a blank that says so.
 
 import math
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -19,6 +20,30 @@ BLANK = "[to be written by a person]"
 PARTS = ("numpy", "scipy", "scikit-learn", "scikit-image")
 # What a card may hold: enough for a person's words, too little to fill memory or a terminal.
 MOST_VALUES, MOST_DEPTH, MOST_TEXT = 10_000, 8, 20_000
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a fitted model says of its training, in plain values.
+
+    Parameters
+    ----------
+    fitted : figures of the fit by name
+    weights : numbers by name
+        The weights, or a figure of each part of them.
+    n_weights : int
+    curve : one dict a step of training
+    ending : str
+        How the training ended, in a few words.
+    converged : bool
+    """
+
+    fitted: Mapping[str, Any]
+    weights: Mapping[str, float]
+    n_weights: int
+    curve: Sequence[Mapping[str, Any]]
+    ending: str
+    converged: bool = True
 
 
 def card_of(model: Any, masks: Sequence[NDArray[np.uint8]]) -> dict[str, Any]:

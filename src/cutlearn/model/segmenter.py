@@ -8,47 +8,55 @@ scikit-learn's, on lists of images of any sizes.
 
 from __future__ import annotations
 
-import copy
 import math
-import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
+from cutlearn.energy.labels import LABELS
+from cutlearn.energy.model import Model
+from cutlearn.energy.named import uses_edges, uses_regions
+from cutlearn.energy.potentials import Potential
+from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.images.sample import Sample
 from cutlearn.learn.learners import is_margin
 from cutlearn.learn.loss import Loss
 from cutlearn.learn.loss_files import Described
-from cutlearn.learn.results import Step
-from cutlearn.model.believe import Ranking
-from cutlearn.model.card import card_of
-from cutlearn.model.choose import Chosen, Plan, choose
-from cutlearn.model.kinds import KINDS, Kind, Mask
-from cutlearn.model.parameters import check_parameters, fresh_featurizer, kind_of
-from cutlearn.model.prepare import (
-    checkpoint_folder,
-    farewell,
-    training_features,
+from cutlearn.model import segmenter_file
+from cutlearn.model.base import Estimator
+from cutlearn.model.card import Summary
+from cutlearn.model.fitting.parameters import (
+    SEGMENTER,
+    feature_names,
+    fresh_featurizer,
+    model_for,
+    plain_C,
 )
-from cutlearn.run.checkpoint import Interrupted
+from cutlearn.model.fitting.selection import Chosen, Plan, choose
+from cutlearn.model.fitting.training_set import TrainingSet
+from cutlearn.model.prepare import training_features
+from cutlearn.model.probability.ranking import Described as Windows
+from cutlearn.model.probability.ranking import Ranked, describe, rank
 from cutlearn.run.progress import Progress
 from cutlearn.run.workers import Workers
 
+Mask = NDArray[np.uint8]
 
-class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
+
+class Segmenter(Estimator):
     """Learns to segment images; its predictions are exact minimum cuts.
 
     Parameters
     ----------
-    potentials : tuple of str
-        ("unary", "contrast"), or ("unary",) for no edges. With "envelope" behind, a concave cost of
+    potentials : tuple of str or Potential
+        ("unary", "contrast"), or ("unary",) for no edges. With "envelope" added, a concave cost of
         the fraction of label 1 in every superpixel is learned too; the Featurizer says which
-        superpixels.
+        superpixels. Objects may stand for names: `cl.Enveloped(cl.EnvelopeSpec(5))`, or a
+        potential of your own.
     labels : "binary", "ordered", "surrogate" or "unordered"
         Two labels; or several, masks of 0, 1, .., L - 1. "ordered" ones, such as layers, have one
         table of costs for each edge feature and an exact cut. Those without an order are
@@ -101,6 +109,8 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
     C_ : float
     classes_ : (L,) array
     featurizer_ : Featurizer
+    model_ : Model
+        The potentials, and what the labels are.
     calibration_ : Calibration
         From min-marginals to probabilities; `calibrate` fits it anew.
     judged_ : dict
@@ -119,9 +129,14 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
     (48, 64)
     """
 
+    command = "cut"
+    rules = SEGMENTER
+    model_: Model
+    featurizer_: Featurizer
+
     def __init__(
         self,
-        potentials: Sequence[str] = ("unary", "contrast"),
+        potentials: Sequence[str | Potential] = ("unary", "contrast"),
         labels: str = "binary",
         loss: str | Loss = "hamming",
         learner: str = "bundle",
@@ -149,89 +164,46 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(
-        self,
-        images: Sequence[Any],
-        masks: Sequence[Any],
-        groups: Sequence[Any] | None = None,
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-        progress: Callable[[int, int, str], None] | None = None,
-        callback: Callable[[Step], None] | None = None,
-    ) -> Segmenter:
-        """Learn from images and masks.
-
-        Parameters
-        ----------
-        images : n images or samples, as for `as_image` and `Sample`
-        masks : n arrays (h, w) of labels and 255 (void)
-        groups : n hashables, optional
-            Images of one group (neighbouring slices) are never on both sides of a comparison: for
-            features, C, bias and calibration alike. None: nearly equal images are found.
-        checkpoint : folder, optional
-            Made when missing; features and every step are kept there, and the same call goes on
-            where it was interrupted, with the same result.
-        progress : callable (done, total, what), optional
-            Called while features are computed.
-        callback : callable (Step), optional
-            Called after every step of training.
-        """
-        self._check_parameters()
+    def _learn(self, data: TrainingSet) -> None:
         if isinstance(self.loss, Described):
             self.loss.refuse()
         threads = self._threads()
-        most = KINDS[self.labels].most
-        samples, truth, together = self._read_training(images, masks, groups, most)
-        kind = kind_of(self, max(2, 1 + max(int(mask[mask != VOID].max()) for mask in truth)))
-        featurizer = fresh_featurizer(self, threads)
-        folder = checkpoint_folder(checkpoint)
-        try:
-            with Progress() as shown:
-                told = shown.features if self.verbose and progress is None else progress
-                stepped = shown.step if self.verbose and callback is None else callback
-                seen = [kind.questions(mask) for mask in truth]
-                nodes = training_features(samples, seen, featurizer, together, folder, told)
-                problems = self._problems(samples, nodes, featurizer, kind, threads)
-                plan = Plan(
-                    self.loss, self.learner, self.C, float(self.tol), threads, folder,
-                    stepped, kind, self.calibration,
-                    ("logistic",) if self.learner == "likelihood" else (),
-                )  # fmt: skip
-                chosen = choose(problems, truth, plan, together)
-            # A copy takes what was learned, so that an interrupt leaves this one as it was.
-            made = copy.copy(self)
-            made._keep(featurizer, chosen, kind)
-            made.card_ = card_of(made, truth)
-        except Interrupted:
-            raise  # training has said what it leaves
-        except KeyboardInterrupt:
-            raise Interrupted(farewell(folder)) from None
-        self._become(made)
-        return self
+        top = max(int(mask[mask != VOID].max()) for mask in data.masks)
+        labels, featurizer = LABELS[self.labels](max(2, 1 + top)), fresh_featurizer(self, threads)
+        seen = [labels.questions(mask) for mask in data.masks]
+        nodes = training_features(
+            data.samples, seen, featurizer, data.groups, data.folder, data.progress
+        )
+        problems = self._problems(data.samples, nodes, featurizer, threads)
+        model = model_for(self, labels.count, len(problems[0].regions))
+        plan = Plan(
+            self.loss, self.learner, self.C, float(self.tol), threads, data.folder,
+            data.callback, model, self.calibration,
+            ("logistic",) if self.learner == "likelihood" else (),
+        )  # fmt: skip
+        chosen = choose(problems, data.masks, plan, data.groups)
+        self._keep(featurizer, chosen, model, problems[0])
 
     def _problems(
         self,
         samples: Sequence[Sample],
         nodes: Sequence[NDArray[np.float32]],
         featurizer: Featurizer,
-        kind: Kind,
         threads: int,
     ) -> list[Problem]:
         """The problems of training images, from their out-of-fold features."""
-        regions = kind.envelope is not None
+        edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
         with Workers(threads) as workers:
             return workers.map(
-                lambda pair: featurizer.problem(*pair, kind.edges, regions),
-                list(zip(samples, nodes)),
+                lambda pair: featurizer.problem(*pair, edges, regions), list(zip(samples, nodes))
             )
 
-    def _keep(self, featurizer: Featurizer, chosen: Chosen, kind: Kind) -> None:
+    def _keep(self, featurizer: Featurizer, chosen: Chosen, model: Model, problem: Problem) -> None:
         """Put all that was learned in place."""
         result = chosen.result
-        self._kind = kind
-        self.featurizer_ = featurizer
+        self.model_, self.featurizer_ = model, featurizer
         self.w_ = chosen.w
-        self.w_names_ = kind.names(featurizer)
+        self.w_names_ = model.names(problem, feature_names(featurizer))
         self.gap_ = float(result.relative_gap) if is_margin(self.learner) else math.nan
         self.n_steps_ = len(result.steps)
         self.steps_ = result.steps
@@ -240,17 +212,108 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         self.C_ = float(result.C)
         self.calibration_ = chosen.calibration
         self.judged_ = chosen.judged
-        self.classes_ = np.arange(kind.n_labels, dtype=np.uint8)
+        self.classes_ = np.arange(model.n_labels, dtype=np.uint8)
 
     def _problem(self, sample: Sample) -> Problem:
-        kind = self._kind
-        return self.featurizer_.problem(sample, None, kind.edges, kind.envelope is not None)
+        edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
+        return self.featurizer_.problem(sample, None, edges, regions)
 
     def _mask(self, sample: Sample) -> Mask:
-        return self._kind.mask(self._problem(sample), self.w_)
+        return self.model_.mask(self._problem(sample), self.w_)
 
-    def _least(self, sample: Sample) -> NDArray[np.float64]:
-        return self._kind.least(self._problem(sample), self.w_)
+    def _min_marginals(self, sample: Sample) -> NDArray[np.float64]:
+        return self.model_.min_marginals(self._problem(sample), self.w_)
 
-    def _check_parameters(self) -> None:
-        check_parameters(self)
+    @property
+    def most_labels(self) -> int:
+        """The most labels that masks may have."""
+        return LABELS[self.labels].most
+
+    def shown_by(self, shown: Progress) -> Any:
+        """Give the `progress` of fit that shows its parts on a terminal: those of the features."""
+        return shown.features
+
+    @property
+    def believes(self) -> bool:
+        """Whether the fitted model has probabilities; expansion moves give masks only."""
+        return self.model_.labels.has_min_marginals and super().believes
+
+    def _check_believes(self, asked: str) -> None:
+        if not self.model_.labels.has_min_marginals:
+            raise InputError(
+                f"{asked}: a model of {self.labels} labels has no probabilities, because "
+                "expansion moves give masks only. Fit labels='surrogate' with "
+                "learner='likelihood' for probabilities of such labels."
+            )
+
+    def rank(self, images: Sequence[Any]) -> list[Ranked]:
+        """Order images that have no masks by what annotating them would tell of all of them.
+
+        The most telling image is like many others, and unlike the images that the model was fitted
+        on and those before it in the order (`cutlearn.model.probability.ranking` has the formula).
+        Annotate a few from the start, fit again with them, and rank the rest.
+
+        Parameters
+        ----------
+        images : images or samples
+
+        Returns
+        -------
+        list of Ranked
+            The most telling image first: its place in the list, its score, its windows.
+        """
+        samples = self._read(images)
+
+        def one(small: Sample, full: Sample) -> Windows:
+            return describe(self._problem(small).node_features, small.shape)
+
+        seen = self._each(samples, one)
+        return [
+            ranked.at(seen[ranked.image].shape, samples[ranked.image].shape)
+            for ranked in rank(seen, self.featurizer_.centers_)
+        ]
+
+    def summary(self) -> Summary:
+        """Give the figures of the fit, the weights by name, and the steps of the training."""
+        self._check_fitted()
+        likely = math.isnan(self.gap_)
+        fitted = {
+            "C": plain_C(self.C_),
+            "gap": None if likely else self.gap_,
+            "tol": float(self.tol),
+            "converged": self.converged_,
+            "certified": self.certified_,
+            "steps": self.n_steps_,
+        }
+        curve = [
+            {
+                "step": s.number, "objective": s.best,
+                **({"won lately": s.relative_gap if math.isfinite(s.relative_gap) else None}
+                   if likely else {"lower_bound": s.lower_bound, "gap": s.relative_gap}),
+                "oracle_seconds": s.oracle_seconds, "master_seconds": s.master_seconds,
+            }
+            for s in self.steps_
+        ]  # fmt: skip
+        weights = dict(zip(self.w_names_, self.w_.tolist()))
+        return Summary(fitted, weights, len(weights), curve, self._ending(), self.converged_)
+
+    def _ending(self) -> str:
+        """How the training ended: at a certified gap, or where a likelihood came to rest."""
+        if math.isnan(self.gap_):
+            end = "converged" if self.converged_ else "NOT CONVERGED"
+            reached = f"likelihood ({end}; no gap is proved)"
+        else:
+            proof = "certified" if self.certified_ else "not certified"
+            state = proof if self.converged_ else "NOT REACHED"
+            gap, tol = 100 * self.gap_, 100 * float(self.tol)
+            reached = f"gap {gap:.2f} % ({tol:.2f} % wanted, {state})"
+        return f"C = {self.C_:g}, {reached} after {self.n_steps_} steps"
+
+    def to_header(self) -> tuple[dict[str, Any], segmenter_file.Arrays]:
+        """Give what a model file keeps."""
+        return segmenter_file.pack(self)
+
+    @classmethod
+    def from_header(cls, header: dict[str, Any], arrays: segmenter_file.Arrays) -> Self:
+        """Read what `to_header` gave."""
+        return segmenter_file.unpack(cls, header, arrays)

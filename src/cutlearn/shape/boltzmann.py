@@ -31,7 +31,8 @@ def softplus(x: Floats) -> Floats:
 
 def sigmoid(x: Floats) -> Floats:
     """The probability of a unit with input x, 1 / (1 + exp(-x))."""
-    # tanh neither overflows nor warns, and keeps the type of x.
+    # tanh neither overflows nor warns, and keeps the type of x. scipy's expit does so too, but its
+    # last bits are others, and with them every machine that is trained from a seed.
     half: Floats = x.dtype.type(0.5) * (1 + np.tanh(x.dtype.type(0.5) * x))
     return half
 

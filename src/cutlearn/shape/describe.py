@@ -16,9 +16,9 @@ from cutlearn.features.describe import lab
 from cutlearn.features.edges import edge_features
 from cutlearn.features.filters import blur, orientations, reduce
 from cutlearn.images.resize import resize_image
+from cutlearn.shape.codebooks import codes, descriptors, distances, learn_words
 from cutlearn.shape.frame import SCALE
 from cutlearn.shape.patches import Patches
-from cutlearn.shape.words import codes, descriptors, distances, learn_words
 
 Float32 = NDArray[np.float32]
 ORIENTATIONS = 9

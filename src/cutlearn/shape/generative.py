@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 
 from cutlearn.errors import InputError
 from cutlearn.shape.boltzmann import Boltzmann, sigmoid, softplus
-from cutlearn.shape.contrast import Contrast, State, draw
+from cutlearn.shape.contrastive import Contrast, State, draw
 from cutlearn.shape.journal import Journal, Told
 from cutlearn.shape.patches import Patches
 

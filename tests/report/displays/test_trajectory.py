@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cutlearn.errors import InputError
-from cutlearn.model.decide import best_for_iou, expected_iou
+from cutlearn.model.probability.decisions import best_for_iou, expected_iou
 from cutlearn.report.displays import TrajectoryDisplay
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from cutlearn.model.rank import Ranked, Window
+from cutlearn.model.probability.ranking import Ranked, Window
 from cutlearn.report.page.next import FRAME, Candidate, candidate_panels, framed, next_page
 
 

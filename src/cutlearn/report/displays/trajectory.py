@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from cutlearn.errors import InputError
 from cutlearn.metrics import confusion
-from cutlearn.model.decide import best_for_iou, expected_iou
+from cutlearn.model.probability.decisions import best_for_iou, expected_iou
 from cutlearn.report.displays.style import LINES, bare, new_axes
 
 if TYPE_CHECKING:

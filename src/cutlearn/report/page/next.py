@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.model.rank import Ranked, Window
+from cutlearn.model.probability.ranking import Ranked, Window
 from cutlearn.report.displays.overlay import rgb
 from cutlearn.report.page.panels import Picture, belief_panels, photograph, stride_of
 from cutlearn.report.page.render import render

@@ -6,10 +6,13 @@ With q_dk the probability of label k at pixel d, and m_k the number of pixels gi
 
 are the expected intersection and union of label k. "iou" maximises mean_k I_k / U_k, the surrogate
 of tarlow2012 (section 7.1); a label with U_k = 0 counts as 1. "count" gives every label the number
-of pixels that it has in expectation, to the most probable ones.
+of pixels that it has in expectation, to the most probable ones. "map" needs no probabilities: it is
+the labelling of least energy. Another way to decide is a `Decision` in `DECISIONS`, also from
+outside; `predict` and the command line ask there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
@@ -21,9 +24,29 @@ from cutlearn.errors import InputError, quoted
 Labels = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 
-DECISIONS = ("map", "iou", "count")
+Order = NDArray[np.int64]
+
 # Sums below this are rounding.
-LEAST = 1e-12
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A way from probabilities to labels.
+
+    Parameters
+    ----------
+    name, summary : str
+        What `predict(decision=)` and `--decision` call it, and what help says of it.
+    decide : callable (q, order) -> (...) uint8 labels
+        q are probabilities (..., L). The order is there for two labels, else None: flat pixels by
+        falling margin of label 1, which tells pixels of equal probability apart. None instead of
+        a callable: the labels of least energy.
+    """
+
+    name: str
+    summary: str
+    decide: Callable[[Floats, Order | None], Labels] | None
 
 
 def expected_iou(q: ArrayLike, labels: ArrayLike) -> float:
@@ -36,7 +59,7 @@ def expected_iou(q: ArrayLike, labels: ArrayLike) -> float:
 
     Examples
     --------
-    >>> from cutlearn.model.decide import expected_iou
+    >>> from cutlearn.model.probability.decisions import expected_iou
     >>> expected_iou([[0.0, 1.0], [1.0, 0.0]], [1, 0])
     1.0
     """
@@ -46,7 +69,7 @@ def expected_iou(q: ArrayLike, labels: ArrayLike) -> float:
     return float(np.mean(_ratio(both, union)))
 
 
-def best_for_iou(q: ArrayLike, order: NDArray[np.int64] | None = None) -> Labels:
+def best_for_iou(q: ArrayLike, order: Order | None = None) -> Labels:
     """Give the labels of the largest expected IoU.
 
     Two labels: for m_1 fixed, both ratios grow with I_1, so the best set of m_1 pixels is the most
@@ -61,7 +84,7 @@ def best_for_iou(q: ArrayLike, order: NDArray[np.int64] | None = None) -> Labels
 
     Examples
     --------
-    >>> from cutlearn.model.decide import best_for_iou
+    >>> from cutlearn.model.probability.decisions import best_for_iou
     >>> best_for_iou([[0.55, 0.45], [0.9, 0.1], [0.6, 0.4]]).tolist()
     [1, 0, 0]
     """
@@ -80,7 +103,7 @@ def best_for_iou(q: ArrayLike, order: NDArray[np.int64] | None = None) -> Labels
     return _first(order, int(np.argmax(gain))).reshape(shape)
 
 
-def best_for_count(q: ArrayLike, order: NDArray[np.int64] | None = None) -> Labels:
+def best_for_count(q: ArrayLike, order: Order | None = None) -> Labels:
     """Give the most probable labels among those with the expected number of pixels of each label.
 
     The number that minimises E |count - m| is the median of the count. With independent pixels
@@ -95,7 +118,7 @@ def best_for_count(q: ArrayLike, order: NDArray[np.int64] | None = None) -> Labe
 
     Examples
     --------
-    >>> from cutlearn.model.decide import best_for_count
+    >>> from cutlearn.model.probability.decisions import best_for_count
     >>> best_for_count([[0.6, 0.4], [0.7, 0.3], [0.6, 0.4]]).tolist()
     [1, 0, 0]
     """
@@ -111,13 +134,26 @@ def best_for_count(q: ArrayLike, order: NDArray[np.int64] | None = None) -> Labe
     return _moved_to(table, wanted).reshape(shape)
 
 
-def check_decision(decision: str) -> None:
-    """Refuse a decision that does not exist."""
+DECISIONS: dict[str, Decision] = {
+    one.name: one
+    for one in (
+        Decision("map", "the labels of least energy", None),
+        Decision("iou", "the largest expected IoU", best_for_iou),
+        Decision("count", "the expected area of every label", best_for_count),
+    )
+}
+
+
+def decision_of(decision: str | Decision) -> Decision:
+    """Give the decision of a name; one that does not exist is refused."""
+    if isinstance(decision, Decision):
+        return decision
     if not is_one_of(decision, DECISIONS):
         raise InputError(
-            f"decision: {quoted(decision)} found; one of {DECISIONS} was wanted. Leave it out for "
-            "the minimum of the energy."
+            f"There is no decision {quoted(decision)}. Choose one of {', '.join(DECISIONS)}, or "
+            "leave it out for the labels of least energy."
         )
+    return DECISIONS[decision]
 
 
 def _falling(table: Floats) -> NDArray[np.int64]:
@@ -220,13 +256,13 @@ def _climb(table: Floats) -> Labels:
         less, more = moves.less, moves.more
         left = union[:, None] - (1 - less)
         after = np.ones_like(left)
-        np.divide(both[:, None] - less, left, out=after, where=left > LEAST)
+        np.divide(both[:, None] - less, left, out=after, where=left > ROUNDING)
         after += (both + more) / (union + (1 - more))
         ratio = np.ones_like(both)
-        np.divide(both, union, out=ratio, where=union > LEAST)
+        np.divide(both, union, out=ratio, where=union > ROUNDING)
         gain = np.where(moves.pixel >= 0, after - (ratio[:, None] + ratio), 0.0)
         a, k = divmod(int(gain.argmax()), moves.n_labels)
-        if gain[a, k] <= LEAST:
+        if gain[a, k] <= ROUNDING:
             return moves.labels
         both[a], both[k] = both[a] - less[a, k], both[k] + more[a, k]
         union[a], union[k] = union[a] - (1 - less[a, k]), union[k] + (1 - more[a, k])
@@ -248,7 +284,7 @@ def _moved_to(table: Floats, wanted: NDArray[np.int64]) -> Labels:
         for _ in labels[1:]:
             through = length[:, None] + moves.cost
             a = through.argmin(axis=0)
-            shorter = through[a, labels] < length - LEAST
+            shorter = through[a, labels] < length - ROUNDING
             if not shorter.any():
                 break
             length[shorter], before[shorter] = through[a, labels][shorter], a[shorter]

@@ -2,8 +2,8 @@
 
 The doubt of the model is no guide while few images are annotated: it is largest where nothing can
 be learned, and an odd image teaches little about the others (docs/results/probabilities.md). What
-counts is what labels tell of all images. Let the labels of window u settle window v if the two are
-alike enough, K_uv > t_v, and else tell nothing of it, where nobody knows t_v: any value from 0 to 1
+counts is what labels tell of all images. Let the labels of window u tell those of window v if the
+two are alike enough, K_uv > t_v, and else tell nothing of it, where nobody knows t_v: any value from 0 to 1
 is as likely as any other. With
 
     K_uv = exp(-|c_u - c_v|^2 / (2 (R m)^2)),
@@ -15,8 +15,8 @@ the labels of a set A of windows have with those of all windows the mutual infor
 
 for the nearest window of A passes t_v with just that probability. b_v is what there is to learn
 about window v; since nobody knows, it is its part of its image, and all images have the same: I is
-the expected part of the images that is settled. A begins with the images that the model was fitted
-on; then comes always the image whose windows add most. What an image adds never grows while A does
+the expected part of the images whose labels are told. A begins with the images that the model was
+fitted on; then comes always the image whose windows add most. What an image adds never grows while A does
 (I is submodular), so k images in this order add at least 1 - 1/e of what the best k could.
 """
 
@@ -65,7 +65,7 @@ class Ranked:
     image : int
         Its place in the list that was given.
     score : float
-        What its labels add to I when its turn comes: the part of all images that they settle.
+        What its labels add to I when its turn comes: the part of all images that they tell.
     windows : tuple of Window
         Its parts, the most telling first.
     """
@@ -107,12 +107,12 @@ def rank(images: Sequence[Described], annotated: NDArray[np.floating]) -> list[R
     weight = np.concatenate([areas(image.shape) / n for image in images])
     # near[i, v] is the largest K of the windows of image i with v.
     near = np.stack([likeness(image.centers, centers, unit).max(axis=0) for image in images])
-    settled = np.zeros(len(centers))
+    covered = np.zeros(len(centers))
     for c in annotated:
-        settled = np.maximum(settled, likeness(c[None], centers, unit)[0])
+        covered = np.maximum(covered, likeness(c[None], centers, unit)[0])
 
     def added(alike: Floats) -> float:
-        return float(weight @ np.maximum(alike - settled, 0.0))
+        return float(weight @ np.maximum(alike - covered, 0.0))
 
     # What an image added earlier is a bound of what it adds now, so few are asked again.
     heap = [(-added(near[i]), i) for i in range(n)]
@@ -127,7 +127,7 @@ def rank(images: Sequence[Described], annotated: NDArray[np.floating]) -> list[R
         heapq.heappop(heap)
         alone = [added(alike) for alike in likeness(images[i].centers, centers, unit)]
         ranked.append(Ranked(i, score, _sorted(images[i].shape, alone)))
-        settled = np.maximum(settled, near[i])
+        covered = np.maximum(covered, near[i])
     return ranked
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
+from cutlearn.energy.model import Model
 from cutlearn.features.problem import VOID
 from cutlearn.images import cells, pasture
-from cutlearn.model.calibrate import Calibration, calibrate, drawn, uncalibrated
-from cutlearn.model.calibrations import CALIBRATIONS, Map, margin_of
-from cutlearn.model.decide import expected_iou
-from cutlearn.model.kinds import BINARY
+from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn, uncalibrated
+from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, margin_of
+from cutlearn.model.probability.decisions import expected_iou
 
 WORLDS = [cells(seed, (40, 48)) for seed in range(10)]
 IMAGES, MASKS = [w.image for w in WORLDS], [w.labels.copy() for w in WORLDS]
@@ -52,7 +52,7 @@ def test_probabilities_sum_to_one_in_the_image_shape(fitted):
 
 
 def test_probabilities_rise_with_the_min_marginals(fitted):
-    least = BINARY.least(fitted.featurizer_.problem(cl.Sample(NEW[0])), fitted.w_)
+    least = Model().min_marginals(fitted.featurizer_.problem(cl.Sample(NEW[0])), fitted.w_)
     q = fitted.calibration_.probabilities(least)
     order = np.argsort(margin_of(least, 1).ravel())
     assert (np.diff(q[..., 1].ravel()[order]) >= -1e-12).all()
@@ -76,7 +76,7 @@ def test_the_temperature_is_found_whatever_the_units():
     assert abs(found.map.offsets[1] - 0.5) < 0.06
     assert found.map.offsets[0] == 0
     for row in rows:
-        row.least[:] *= 1e-6
+        row.min_marginals[:] *= 1e-6
     assert abs(calibrate(rows, "temperature", True).map.scale * 1e-6 / found.map.scale - 1) < 1e-3
 
 
@@ -92,7 +92,7 @@ def test_perfectly_separated_labels_stay_finite():
     margin = np.array([-3.0, -1.0, 1.0, 3.0])
     rows = [drawn(np.stack([margin, np.zeros(4)], axis=-1), (margin > 0).astype(np.uint8))]
     for kind in ("temperature", "isotonic"):
-        q = calibrate(rows, kind, True).probabilities(rows[0].least)
+        q = calibrate(rows, kind, True).probabilities(rows[0].min_marginals)
         assert np.isfinite(q).all()
         assert np.array_equal(q.argmax(axis=-1), rows[0].labels)
 

@@ -1,7 +1,7 @@
-"""The size at which a model works: samples and masks brought to it, answers painted back.
+"""The size at which a model works: samples and masks brought to it, answers brought back.
 
 Everything between is at the model's own size, `min_side`, and everything that goes in or comes out
-at that of the image. What a person has settled holds at both.
+at that of the image. What a box or seeds fix holds at both.
 """
 
 import math
@@ -42,21 +42,21 @@ def mask_at_side(mask: NDArray[np.uint8], min_side: int | None) -> NDArray[np.ui
     return resize_labels(mask, worked_shape((mask.shape[0], mask.shape[1]), min_side))
 
 
-def painted(labels: NDArray[np.uint8], sample: Sample) -> NDArray[np.uint8]:
-    """Give labels at the sample's own size: those of the nearest pixel, settled ones exact."""
+def to_full_size(labels: NDArray[np.uint8], sample: Sample) -> NDArray[np.uint8]:
+    """Give labels at the sample's own size: those of the nearest pixel, fixed ones exact."""
     if labels.shape == sample.shape:
         return labels
     made, fixed = resize_labels(labels, sample.shape), sample.fixed()
     return np.where(fixed == FREE, made, fixed).astype(np.uint8)
 
 
-def painted_beliefs(q: NDArray[np.float32], sample: Sample) -> NDArray[np.float32]:
-    """Give probabilities (h, w, L) at the sample's own size: interpolated, settled ones exact."""
+def probabilities_at_full_size(q: NDArray[np.float32], sample: Sample) -> NDArray[np.float32]:
+    """Give probabilities (h, w, L) at the sample's own size: interpolated, fixed ones exact."""
     if q.shape[:2] == sample.shape:
         return q
     made, fixed = resize_image(q, sample.shape), sample.fixed()
-    settled = fixed != FREE
-    made[settled] = np.eye(q.shape[-1], dtype=np.float32)[fixed[settled]]
+    known = fixed != FREE
+    made[known] = np.eye(q.shape[-1], dtype=np.float32)[fixed[known]]
     return made
 
 
@@ -82,7 +82,7 @@ def _seeds_at(seeds: NDArray[np.int16], shape: Shape) -> NDArray[np.int16]:
         ((part + 0.5) * new / old).astype(np.intp)
         for part, new, old in zip(marked, shape, seeds.shape)
     )
-    least, most = np.full(shape, 255, np.int16), np.full(shape, FREE, np.int16)
-    np.minimum.at(least, place, seeds[marked])
-    np.maximum.at(most, place, seeds[marked])
-    return np.where(most == FREE, made, np.where(least == most, most, FREE)).astype(np.int16)
+    low, high = np.full(shape, 255, np.int16), np.full(shape, FREE, np.int16)
+    np.minimum.at(low, place, seeds[marked])
+    np.maximum.at(high, place, seeds[marked])
+    return np.where(high == FREE, made, np.where(low == high, high, FREE)).astype(np.int16)

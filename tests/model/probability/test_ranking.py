@@ -9,7 +9,15 @@ import pytest
 import cutlearn as cl
 from cutlearn.features.windows import windows
 from cutlearn.images import cells
-from cutlearn.model.rank import REACH, Described, areas, describe, likeness, median_square, rank
+from cutlearn.model.probability.ranking import (
+    REACH,
+    Described,
+    areas,
+    describe,
+    likeness,
+    median_square,
+    rank,
+)
 
 STEPS = 200
 NONE = np.empty((0, 2))

@@ -2,7 +2,7 @@
 
 Phi_d(k), the least energy with pixel d at label k, says which labels are close, in units that
 training chose for its own ends. Held-out images give them a scale: `calibrations` has the maps.
-Images weigh alike, whatever their size; a pixel that a person has settled has probability 1 of its
+Images weigh alike, whatever their size; a pixel that a box or a seed fixes has probability 1 of its
 label.
 
 The area of label k has the expectation A = sum_d q_dk. Were all pixels right or wrong together,
@@ -13,7 +13,7 @@ map was fitted to them, and g groups of images that vary together, r^2 = (mean o
 of g - 1 degrees. One group tells nothing: r = 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.features.problem import VOID
-from cutlearn.model.calibrations import CALIBRATIONS, Map, Softmax
+from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, Softmax
+from cutlearn.run.workers import Workers
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -36,21 +37,21 @@ class Rows:
 
     Parameters
     ----------
-    least : (n, L) min-marginals
+    min_marginals : (n, L) min-marginals
     labels : (n,) true labels
     share : float
         The part of the image's labelled pixels that was drawn.
     """
 
-    least: Floats
+    min_marginals: Floats
     labels: Mask
     share: float
 
 
-def drawn(least: Floats, mask: Mask, most: int | None = None) -> Rows:
-    """Draw pixels evenly from those with a label that were not settled beforehand."""
-    table, truth = least.reshape(-1, least.shape[-1]), mask.reshape(-1)
-    most = MOST_NUMBERS // least.shape[-1] if most is None else most
+def drawn(min_marginals: Floats, mask: Mask, most: int | None = None) -> Rows:
+    """Draw pixels evenly from those with a label that no box or seed fixes."""
+    table, truth = min_marginals.reshape(-1, min_marginals.shape[-1]), mask.reshape(-1)
+    most = MOST_NUMBERS // min_marginals.shape[-1] if most is None else most
     known = np.flatnonzero((truth != VOID) & np.isfinite(table).all(axis=1))
     kept = known
     if len(known) > most:
@@ -85,9 +86,9 @@ class Calibration:
         """The name of the map, such as "temperature"."""
         return self.map.name
 
-    def probabilities(self, least: Floats) -> Floats:
+    def probabilities(self, min_marginals: Floats) -> Floats:
         """Give the probabilities of min-marginals, (..., L); they sum to 1."""
-        return self.map.probabilities(least)
+        return self.map.probabilities(min_marginals)
 
     def area(self, q: NDArray[np.floating], label: int, level: float) -> tuple[float, float, float]:
         """Give the expected area of a label and the ends of its interval."""
@@ -152,15 +153,15 @@ def calibrate(
     names = range(len(rows)) if groups is None else groups
     g = len({name for name, part in zip(names, rows) if len(part.labels)})
     rows = [part for part in rows if len(part.labels)]
-    n_labels = rows[0].least.shape[1]
-    least = np.concatenate([part.least for part in rows])
+    n_labels = rows[0].min_marginals.shape[1]
+    min_marginals = np.concatenate([part.min_marginals for part in rows])
     labels = np.concatenate([part.labels for part in rows])
     weight = np.concatenate([np.full(len(p.labels), 1 / len(p.labels)) for p in rows]) / len(rows)
-    found = CALIBRATIONS[kind].fit(least, labels, weight)
+    found = CALIBRATIONS[kind].fit(min_marginals, labels, weight)
     made = Calibration(found, len(rows), g, held_out, np.zeros(n_labels))
     strayed = []
     for part in rows:
-        q = made.probabilities(part.least)
+        q = made.probabilities(part.min_marginals)
         true = np.bincount(part.labels, minlength=n_labels)
         strayed.append([(true[k] - q[:, k].sum()) / part.share
                         / _stray(q[:, k], part.share) for k in range(n_labels)])  # fmt: skip
@@ -168,6 +169,36 @@ def calibrate(
     if g > 1:
         spread = np.sqrt(np.mean(np.square(strayed), axis=0) * (g + 1) / (g - 1))
     return replace(made, spread=spread)
+
+
+def calibrate_held_out(
+    parts: Sequence[Sequence[int]],
+    min_marginals: Callable[[int, int], Floats],
+    masks: Sequence[Mask],
+    kind: str | None,
+    held_out: bool,
+    groups: Sequence[Any],
+    threads: int,
+) -> Calibration:
+    """Calibrate on all images, each seen by what was learned without its part.
+
+    Parameters
+    ----------
+    parts : sequence of lists of images
+        Every image is in one of them.
+    min_marginals : callable (part, image)
+        Of an image of a part, by what was learned without the part.
+    masks : n masks
+    kind, held_out, groups
+        As in `calibrate`.
+    threads : int
+    """
+    part_of = {i: k for k, part in enumerate(parts) for i in part}
+    with Workers(threads) as workers:
+        rows = workers.map(
+            lambda i: drawn(min_marginals(part_of[i], i), masks[i]), range(len(masks))
+        )
+    return calibrate(rows, kind, held_out, groups)
 
 
 def _stray(part: Floats, share: float = 1.0) -> float:

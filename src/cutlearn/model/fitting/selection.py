@@ -1,11 +1,11 @@
 """Weights that serve what is judged: C, and for pooled IoU the bias, chosen on images.
 
 In: problems whose node features are honest (out of fold), their masks, a loss or a likelihood.
-Out: weights. With `loss="hamming"` the judge is the pooled IoU of label 1: C by held-out images,
-then one shift of the bias, since a hinge on weak features can give a rare label to no pixel at all.
-Either leaves its default only for a gain of more than one deviation over the images: smaller ones
-are chance. Another loss is its own judge, a likelihood is judged by that of held-out images, beside
-rivals that have fewer potentials; then the bias stays as trained.
+Out: weights. With `loss="hamming"` they are scored by the pooled IoU of label 1: C by held-out
+images, then one shift of the bias, since a hinge on weak features can give a rare label to no
+pixel at all. Either leaves its default only for a gain of more than one deviation over the images:
+smaller ones are chance. Another loss is its own score, a likelihood is scored by that of held-out
+images, beside rivals that have fewer potentials; then the bias stays as trained.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.energy.model import model_of, unary_of
+from cutlearn.energy.model import Model, unary_of
 from cutlearn.energy.potentials import Enveloped
 from cutlearn.features.folds import held_out_parts
 from cutlearn.features.problem import VOID, Problem
@@ -28,12 +27,12 @@ from cutlearn.learn.pool import Pool
 from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.metrics import Confusion, Figure, confusions, iou_of, left_out, stack_tables, total
-from cutlearn.model.calibrate import Calibration, Rows, calibrate, drawn, uncalibrated
-from cutlearn.model.judge import Cost, Judge, Likelihood, Overlap
-from cutlearn.model.kinds import BINARY, Binary, Kind, Mask
+from cutlearn.model.fitting.scorers import Cost, Likelihood, Overlap, Scorer
+from cutlearn.model.probability.calibrate import Calibration, calibrate_held_out, uncalibrated
 from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
+Mask = NDArray[np.uint8]
 K = TypeVar("K")
 
 # C = "auto" takes the first unless another is clearly better on held-out images.
@@ -63,7 +62,7 @@ class Plan:
     threads: int = 1
     checkpoint: Path | None = None
     callback: Callable[[Step], None] | None = None
-    kind: Kind = BINARY
+    model: Model = Model()
     calibration: str | None = "temperature"
     # Learners that C = "auto" tries beside the plan's own.
     rivals: tuple[str, ...] = ()
@@ -74,9 +73,9 @@ class Plan:
         path = PATH if is_margin(self.learner) else LIKELIHOOD_PATH
         return [Setting(learner, C) for learner in (self.learner, *self.rivals) for C in path]
 
-    def judge(self, problems: Sequence[Problem], labels: Sequence[Mask]) -> Judge:
-        """Give the judge of what is learned."""
-        given = problems, labels, self.kind, self.threads
+    def scorer(self, problems: Sequence[Problem], labels: Sequence[Mask]) -> Scorer:
+        """Give what scores the weights."""
+        given = problems, labels, self.model, self.threads
         if not is_margin(self.learner):
             return Likelihood(*given)
         return Overlap(*given) if self.loss == "hamming" else Cost(loss_of(self.loss), *given)
@@ -116,15 +115,15 @@ def choose(
     run = _Training(problems, labels, plan)
     setting, judged = run.best(together)
     result = run.train(range(len(problems)), setting, "train")
-    w, judge = result.w, run.judge
+    w, scorer = result.w, run.scorer
 
     def predict(w: Vector) -> list[Mask]:
         return predict_all(problems, w, plan)
 
-    shifts = {0.0: judge.notes(range(len(problems)), w)}
-    if isinstance(judge, Overlap) and isinstance(plan.kind, Binary):
-        w, judged["shift"] = best_shift(problems, labels, w, shifts, predict, plan.kind.envelope)
-    judged |= {"judge": judge.name, "training": judge.value(shifts[judged.get("shift", 0.0)])}
+    shifts = {0.0: scorer.scores(range(len(problems)), w)}
+    if isinstance(scorer, Overlap) and plan.model.n_labels == 2:
+        w, judged["shift"] = best_shift(problems, labels, w, shifts, predict, plan.model)
+    judged |= {"judge": scorer.name, "training": scorer.value(shifts[judged.get("shift", 0.0)])}
     return Chosen(result, w, run.calibration(setting, result.w, w, together), judged)
 
 
@@ -133,14 +132,12 @@ class _Training:
 
     def __init__(self, problems: Sequence[Problem], labels: Sequence[Mask], plan: Plan) -> None:
         self.problems, self.labels, self.plan = problems, labels, plan
-        kind = plan.kind
-        self.kind: dict[str, Any] = {"model": kind.model(len(problems[0].regions))}
         self.loss: str | Loss = plan.loss
         self.pool: Pool | None = None
         if is_margin(plan.learner):
             self.loss = loss_of(plan.loss)
-            self.pool = Pool(problems, labels, self.loss, n_jobs=plan.threads, **self.kind)
-        self.judge = plan.judge(problems, labels)
+            self.pool = Pool(problems, labels, self.loss, n_jobs=plan.threads, model=plan.model)
+        self.scorer = plan.scorer(problems, labels)
         # Weights by setting and held-out part.
         self.held_out: dict[tuple[Setting, int], Vector] = {}
 
@@ -153,7 +150,7 @@ class _Training:
             self.loss,
             *setting,
             self.plan.tol,
-            **self.kind,
+            model=self.plan.model,
             n_jobs=self.plan.threads,
             checkpoint=None if folder is None else folder / f"{name}.safetensors",
             callback=self.plan.callback,
@@ -168,20 +165,20 @@ class _Training:
         parts = held_out_parts(groups)
         if len(parts) < 2:
             return plan.path[0], {"path": []}
-        notes = {setting: self._notes(setting, parts) for setting in plan.path}
-        parts_of = {setting: self.judge.parts(found) for setting, found in notes.items()}
-        chosen = _clearly_best(parts_of, plan.path[0], self.judge.figure)
-        rows = [{"C": s.C, "judged": self.judge.value(notes[s])} for s in plan.path]
+        scores = {setting: self._scores(setting, parts) for setting in plan.path}
+        parts_of = {setting: self.scorer.parts(found) for setting, found in scores.items()}
+        chosen = _clearly_best(parts_of, plan.path[0], self.scorer.figure)
+        rows = [{"C": s.C, "judged": self.scorer.value(scores[s])} for s in plan.path]
         if not plan.rivals:
             return chosen, {"path": rows}
         named = [{"learner": s.learner} | row for s, row in zip(plan.path, rows)]
         return chosen, {"learner": chosen.learner, "path": named}
 
-    def _notes(self, setting: Setting, parts: Sequence[Sequence[int]]) -> list[Any]:
-        """Notes of every image at weights that have not seen it."""
+    def _scores(self, setting: Setting, parts: Sequence[Sequence[int]]) -> list[Any]:
+        """Scores of every image at weights that have not seen it."""
         found: dict[int, Any] = {}
         for k, out in enumerate(parts):
-            found |= zip(out, self.judge.notes(out, self._train_without(out, setting, k)))
+            found |= zip(out, self.scorer.scores(out, self._train_without(out, setting, k)))
         return [found[i] for i in range(len(self.problems))]
 
     def _train_without(self, out: Sequence[int], setting: Setting, k: int) -> Vector:
@@ -197,21 +194,19 @@ class _Training:
     ) -> Calibration:
         """Calibrate on min-marginals of weights that have not seen their image, shifted as w is."""
         plan = self.plan
-        if plan.calibration is None or not plan.kind.believes:
-            return uncalibrated(plan.kind.n_labels)
+        if plan.calibration is None or not plan.model.labels.has_min_marginals:
+            return uncalibrated(plan.model.n_labels)
         parts = held_out_parts(groups)
         held_out = len(parts) > 1
-        seen: dict[int, Vector] = {}
-        for k, out in enumerate(parts):
-            other = self._train_without(out, setting, k) if held_out else trained
-            seen |= dict.fromkeys(out, other + (w - trained))
+        others = [self._train_without(out, setting, k) if held_out else trained
+                  for k, out in enumerate(parts)]  # fmt: skip
 
-        def rows(i: int) -> Rows:
-            return drawn(plan.kind.least(self.problems[i], seen[i]), self.labels[i])
+        def min_marginals(part: int, image: int) -> Vector:
+            return plan.model.min_marginals(self.problems[image], others[part] + (w - trained))
 
-        with Workers(plan.threads) as workers:
-            found = workers.map(rows, range(len(self.problems)))
-        return calibrate(found, plan.calibration, held_out, groups)
+        return calibrate_held_out(
+            parts, min_marginals, self.labels, plan.calibration, held_out, groups, plan.threads
+        )
 
 
 def _clearly_best(values: dict[K, Vector], default: K, figure: Figure) -> K:
@@ -236,7 +231,7 @@ def best_shift(
     w: Vector,
     seen: dict[float, list[Confusion]],
     predict: Callable[[Vector], list[Mask]],
-    envelope: EnvelopeSpec | None = None,
+    model: Model,
 ) -> tuple[Vector, float]:
     """Give w with its bias shifted for pooled IoU, and the shift.
 
@@ -250,7 +245,7 @@ def best_shift(
         Gives the masks of all problems at other weights.
     """
     u = np.sort(np.concatenate([unary_of(problem, w) for problem in problems]))
-    u += _lean(problems[0], w, envelope)
+    u += _lean(problems[0], w, model)
     known = sum(int((y != VOID).sum()) for y in labels)
     share = sum(int((y == 1).sum()) for y in labels) / known
 
@@ -276,9 +271,9 @@ def best_shift(
     return moved(best), best
 
 
-def _lean(problem: Problem, w: Vector, envelope: EnvelopeSpec | None) -> float:
+def _lean(problem: Problem, w: Vector, model: Model) -> float:
     """What envelopes add to the cost of label 1 for a pixel whose regions turn with it."""
-    layout = model_of(problem, envelope).layout(problem)
+    layout = model.layout(problem)
     parts = [(p, w[at]) for p, at in zip(layout.potentials, layout.slices)]
     samples = [p.spec.convert(v, "samples") for p, v in parts if isinstance(p, Enveloped)]
     return float(sum(v[-1] - v[0] for v in samples))
@@ -287,4 +282,4 @@ def _lean(problem: Problem, w: Vector, envelope: EnvelopeSpec | None) -> float:
 def predict_all(problems: Sequence[Problem], w: Vector, plan: Plan) -> list[Mask]:
     """Give the best mask of every problem, in order."""
     with Workers(plan.threads) as workers:
-        return workers.map(lambda problem: plan.kind.mask(problem, w), problems)
+        return workers.map(lambda problem: plan.model.mask(problem, w), problems)

@@ -14,7 +14,7 @@ from cutlearn.app.cli import main
 from cutlearn.images import cells, read_folder, read_image, read_values
 from cutlearn.images.resize import resize_image, resize_labels
 from cutlearn.model.files import KEY
-from cutlearn.model.size import at_side
+from cutlearn.model.fitting.size import at_side
 from cutlearn.sealed import load_sealed
 from small_folders import make_folders
 
@@ -133,7 +133,7 @@ def test_answers_are_those_of_small_images_painted_back(pair):
         assert np.array_equal(model.predict(NEW, decision), wanted)
     wanted = [resize_image(q, (40, 48)) for q in plain.predict_proba(SMALL[4:])]
     assert np.array_equal(model.predict_proba(NEW), wanted)
-    for (mask, q), right, belief in zip(model.answer(NEW), model.predict(NEW), wanted):
+    for (mask, q), right, belief in zip(model.segment(NEW), model.predict(NEW), wanted):
         assert np.array_equal(mask, right)
         assert np.array_equal(q, belief)
     assert model.score(NEW, TRUTH) == cl.metrics.mean_iou(TRUTH, model.predict(NEW))
@@ -176,7 +176,7 @@ def test_box_and_seeds_hold_at_full_size(pair):
     outside = np.ones((40, 48), bool)
     outside[3:33, 5:41] = False
     for mask in (*(model.predict([sample], d)[0] for d in ("map", "iou")),
-                 model.answer([sample])[0][0]):  # fmt: skip
+                 model.segment([sample])[0][0]):  # fmt: skip
         assert (mask[seeds >= 0] == seeds[seeds >= 0]).all()
         assert not mask[outside].any()
     (q,) = model.predict_proba([sample])

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -33,19 +34,19 @@ class Map(ABC):
 
     @classmethod
     @abstractmethod
-    def fit(cls, least: Floats, labels: Mask, weight: Floats) -> Self:
+    def fit(cls, min_marginals: Floats, labels: Mask, weight: Floats) -> Self:
         """Learn the map from pixels of held-out images.
 
         Parameters
         ----------
-        least : (n, L) min-marginals, finite
+        min_marginals : (n, L) min-marginals, finite
         labels : (n,) true labels
         weight : (n,)
             What a pixel counts; they sum to 1.
         """
 
     @abstractmethod
-    def probabilities(self, least: Floats) -> Floats:
+    def probabilities(self, min_marginals: Floats) -> Floats:
         """Give the probabilities; a min-marginal that is infinite has none."""
 
     @abstractmethod
@@ -73,13 +74,13 @@ class Temperature(Map):
         self.scale, self.offsets = scale, offsets
 
     @classmethod
-    def fit(cls, least: Floats, labels: Mask, weight: Floats) -> Self:
+    def fit(cls, min_marginals: Floats, labels: Mask, weight: Floats) -> Self:
         """Take the s and b of the largest likelihood."""
-        return cls(*_temperature(_relative(least), labels, weight))
+        return cls(*_temperature(_relative(min_marginals), labels, weight))
 
-    def probabilities(self, least: Floats) -> Floats:
+    def probabilities(self, min_marginals: Floats) -> Floats:
         """Give softmax(-s Phi + b)."""
-        return _normal(_softmax(self.offsets - self.scale * _relative(least)))
+        return _normal(softmax(self.offsets - self.scale * _relative(min_marginals), axis=-1))
 
     def to_plain(self) -> tuple[Plain, Arrays]:
         """Give s and b."""
@@ -102,9 +103,9 @@ class Softmax(Temperature):
     name = None
 
     @classmethod
-    def fit(cls, least: Floats, labels: Mask, weight: Floats) -> Self:
+    def fit(cls, min_marginals: Floats, labels: Mask, weight: Floats) -> Self:
         """Leave the min-marginals as they are."""
-        return cls(1.0, np.zeros(least.shape[-1]))
+        return cls(1.0, np.zeros(min_marginals.shape[-1]))
 
 
 class Isotonic(Map):
@@ -122,15 +123,17 @@ class Isotonic(Map):
         self.steps = steps
 
     @classmethod
-    def fit(cls, least: Floats, labels: Mask, weight: Floats) -> Self:
+    def fit(cls, min_marginals: Floats, labels: Mask, weight: Floats) -> Self:
         """Take the rising functions that are nearest to the labels."""
-        every = range(least.shape[-1])
-        return cls(tuple(_isotonic(margin_of(least, k), labels == k, weight) for k in every))
+        every = range(min_marginals.shape[-1])
+        return cls(
+            tuple(_isotonic(margin_of(min_marginals, k), labels == k, weight) for k in every)
+        )
 
-    def probabilities(self, least: Floats) -> Floats:
+    def probabilities(self, min_marginals: Floats) -> Floats:
         """Give f of the margins, brought to sum 1."""
-        parts = [np.interp(margin_of(least, k), *f) for k, f in enumerate(self.steps)]
-        return _normal(np.where(np.isinf(least), 0.0, np.stack(parts, axis=-1)))
+        parts = [np.interp(margin_of(min_marginals, k), *f) for k, f in enumerate(self.steps)]
+        return _normal(np.where(np.isinf(min_marginals), 0.0, np.stack(parts, axis=-1)))
 
     def to_plain(self) -> tuple[Plain, Arrays]:
         """Give the points by label."""
@@ -154,23 +157,18 @@ CALIBRATIONS: dict[str | None, type[Map]] = {
 }
 
 
-def margin_of(least: Floats, label: int) -> Floats:
+def margin_of(min_marginals: Floats, label: int) -> Floats:
     """Give min over j != label of Phi(j) - Phi(label): how clearly the label wins."""
-    others = np.delete(least, label, axis=-1).min(axis=-1)
-    return np.asarray(others - least[..., label])
+    others = np.delete(min_marginals, label, axis=-1).min(axis=-1)
+    return np.asarray(others - min_marginals[..., label])
 
 
 def _normal(q: Floats) -> Floats:
     return np.asarray(q / q.sum(axis=-1, keepdims=True))
 
 
-def _relative(least: Floats) -> Floats:
-    return np.asarray(least - least.min(axis=-1, keepdims=True))
-
-
-def _softmax(logits: Floats) -> Floats:
-    e = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return np.asarray(e / e.sum(axis=-1, keepdims=True))
+def _relative(min_marginals: Floats) -> Floats:
+    return np.asarray(min_marginals - min_marginals.min(axis=-1, keepdims=True))
 
 
 def _temperature(relative: Floats, labels: Mask, weight: Floats) -> tuple[float, Floats]:
@@ -185,7 +183,7 @@ def _temperature(relative: Floats, labels: Mask, weight: Floats) -> tuple[float,
     def cost(x: Floats) -> tuple[float, Floats]:
         s = unit * math.exp(x[0])
         logits = np.concatenate([[0.0], x[1:]]) - s * relative
-        q = _softmax(logits)
+        q = softmax(logits, axis=-1)
         loss = -float(weight @ np.log(np.maximum(q[hit], 1e-300)))
         residual = weight[:, None] * (q - hit)
         return loss, np.concatenate([[-s * (residual * relative).sum()], residual[:, 1:].sum(0)])

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.model.decide import best_for_count, best_for_iou, check_decision, expected_iou
+from cutlearn.model.probability.decisions import (
+    best_for_count,
+    best_for_iou,
+    decision_of,
+    expected_iou,
+)
 
 
 def beliefs(rng, n, n_labels):
@@ -116,5 +121,5 @@ def test_an_order_breaks_ties():
 
 
 def test_unknown_decisions_are_refused():
-    with pytest.raises(cl.InputError, match="decision: 'best' found"):
-        check_decision("best")
+    with pytest.raises(cl.InputError, match="There is no decision 'best'"):
+        decision_of("best")

@@ -6,11 +6,13 @@ import pytest
 import cutlearn as cl
 import cutlearn.images
 from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.model import Model, model_of
 from cutlearn.features.problem import Problem
 from cutlearn.learn import pool
 from cutlearn.learn.losses import Count, Hamming
 from cutlearn.metrics import confusions, means, pooled_iou, ratio
-from cutlearn.model.choose import (
+from cutlearn.model.fitting.scorers import Likelihood
+from cutlearn.model.fitting.selection import (
     LIKELIHOOD_PATH,
     PATH,
     Plan,
@@ -19,8 +21,6 @@ from cutlearn.model.choose import (
     choose,
     predict_all,
 )
-from cutlearn.model.judge import Likelihood
-from cutlearn.model.kinds import Binary
 from tiny_problems import with_regions
 
 
@@ -143,7 +143,7 @@ def test_edges_that_help_stay_and_rivals_are_judged_alike():
 
 
 def test_edges_that_harm_are_left_out(monkeypatch):
-    monkeypatch.setattr(Likelihood, "note", lambda self, image, w: -100.0 * w[-1] + 1e-3 * image)
+    monkeypatch.setattr(Likelihood, "score", lambda self, image, w: -100.0 * w[-1] + 1e-3 * image)
     problems, masks = striped()
     settings = plan(learner="likelihood", C="auto", tol=0.3, rivals=("logistic",))
     chosen = choose(problems, masks, settings)
@@ -202,12 +202,12 @@ def test_no_shift_where_it_gains_nothing():
     def predict(w):
         return predict_all(problems, w, plan())
 
-    moved, shift = best_shift(problems, masks, w, tables(problems, masks, w), predict)
+    moved, shift = best_shift(problems, masks, w, tables(problems, masks, w), predict, Model())
     assert shift == 0
     assert np.array_equal(moved, w)
     off = w.copy()
     off[0] += 3 * w[0]
-    back, shift = best_shift(problems, masks, off, tables(problems, masks, off), predict)
+    back, shift = best_shift(problems, masks, off, tables(problems, masks, off), predict, Model())
     assert shift < 0
     assert back[0] == off[0] + shift
 
@@ -215,16 +215,16 @@ def test_no_shift_where_it_gains_nothing():
 def test_the_shift_counts_what_envelopes_add_to_a_pixel():
     """Envelopes of one line over single pixels are a bias: the same masks, the same shift."""
     problems, masks = rare(3, noise=0.2)
-    spec = EnvelopeSpec(1, per="node")
-    leaned = plan(kind=Binary(envelope=spec))
     single = [with_regions(p, np.arange(p.n_nodes)) for p in problems]
+    model = model_of(single[0], EnvelopeSpec(1, per="node"))
+    leaned = plan(model=model)
     w = choose(problems, masks, plan()).result.w
     biased = w.copy()
     biased[0] += 3 * w[0]
     leaning = np.concatenate([w, [0.0, 3 * w[0]]])
     plain = best_shift(problems, masks, biased, tables(problems, masks, biased),
-                       lambda v: predict_all(problems, v, plan()))  # fmt: skip
+                       lambda v: predict_all(problems, v, plan()), Model())  # fmt: skip
     found = best_shift(single, masks, leaning, tables(problems, masks, biased),
-                       lambda v: predict_all(single, v, leaned), spec)  # fmt: skip
+                       lambda v: predict_all(single, v, leaned), model)  # fmt: skip
     assert plain[1] < 0
     assert found[1] == pytest.approx(plain[1], rel=1e-9)

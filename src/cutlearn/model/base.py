@@ -1,0 +1,409 @@
+"""What every estimator shares: the course of a fit, masks, probabilities, areas, files.
+
+Here alone samples come to the size at which a model works and answers back from it. `Estimator`
+says what an estimator brings of its own; `model.estimators` lists those that model files know.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from cutlearn.checks import is_number, is_one_of
+from cutlearn.errors import InputError, quoted
+from cutlearn.features.folds import find_groups
+from cutlearn.images.sample import Sample
+from cutlearn.metrics import mean_iou
+from cutlearn.model.card import Summary, card_of
+from cutlearn.model.fitting.parameters import SHARED, Rule, check_parameters, check_side
+from cutlearn.model.fitting.size import (
+    at_side,
+    mask_at_side,
+    probabilities_at_full_size,
+    to_full_size,
+)
+from cutlearn.model.fitting.training_set import Told, TrainingSet
+from cutlearn.model.prepare import checkpoint_folder, farewell, read_samples, read_training
+from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn
+from cutlearn.model.probability.calibrations import margin_of
+from cutlearn.model.probability.decisions import Decision, decision_of
+from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.progress import Progress
+from cutlearn.run.workers import Workers, thread_count
+
+T = TypeVar("T")
+Floats = NDArray[np.float64]
+Mask = NDArray[np.uint8]
+
+
+class Estimator(BaseEstimator):  # type: ignore[misc]
+    """A model that is fitted to images and masks, and then asked for masks and probabilities.
+
+    An estimator brings the methods without a body below, `rules` for the parameters that it has
+    beside the shared ones (`calibration`, `min_side`, `n_jobs`, `random_state`, `verbose`), and
+    the name by which `cutlearn fit --model` knows it.
+    """
+
+    command: ClassVar[str]
+    rules: ClassVar[tuple[Rule, ...]] = SHARED
+
+    calibration: str | None
+    min_side: int | None
+    n_jobs: int | None
+    random_state: Any
+    verbose: bool
+
+    w_: Any
+    classes_: NDArray[np.uint8]
+    calibration_: Calibration
+    judged_: dict[str, Any]
+    card_: dict[str, Any]
+
+    @abstractmethod
+    def _learn(self, data: TrainingSet) -> None:
+        """Learn from images and masks: set `w_`, `classes_`, `calibration_`, `judged_`, and more.
+
+        It is called on a copy of the estimator, which takes all of it only at the end.
+        """
+
+    @abstractmethod
+    def _mask(self, sample: Sample) -> Mask:
+        """Give the best labels of a sample at the size at which the model works."""
+
+    @abstractmethod
+    def _min_marginals(self, sample: Sample) -> Floats:
+        """Give its min-marginals likewise, (h, w, L): the least energy with each label."""
+
+    @abstractmethod
+    def summary(self) -> Summary:
+        """Give what the fitted model says of its training."""
+
+    @abstractmethod
+    def to_header(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Give what a model file keeps: plain values, "parameters" among them, and tensors."""
+
+    @classmethod
+    @abstractmethod
+    def from_header(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        """Read what `to_header` gave; whatever does not fit raises ValueError, KeyError, ..."""
+
+    @property
+    def most_labels(self) -> int:
+        """The most labels that masks may have."""
+        return 2
+
+    def shown_by(self, shown: Progress) -> Told:
+        """Give the `progress` of fit that shows its parts on a terminal."""
+        return shown.phase
+
+    def _check_samples(self, samples: Sequence[Sample]) -> None:
+        """Refuse what the model cannot use."""
+
+    def _check_believes(self, asked: str) -> None:
+        """Refuse what a model without min-marginals cannot give."""
+
+    def fit(
+        self,
+        images: Sequence[Any],
+        masks: Sequence[Any],
+        groups: Sequence[Any] | None = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        progress: Told | None = None,
+        callback: Callable[[Any], None] | None = None,
+    ) -> Self:
+        """Learn from images and masks.
+
+        Parameters
+        ----------
+        images : n images or samples, as for `as_image` and `Sample`
+        masks : n arrays (h, w) of labels and 255 (void)
+        groups : n hashables, optional
+            Images of one group (neighbouring slices) are never on both sides of a comparison: for
+            features, C, bias and calibration alike. None: nearly equal images are found.
+        checkpoint : folder, optional
+            Made when missing; what is finished is kept there, and the same call goes on where it
+            was interrupted, with the same result.
+        progress : callable (done, total, what), optional
+            Called while features are computed, or after every part of a phase.
+        callback : callable (Step), optional
+            Called after every step of a training that has steps.
+        """
+        check_parameters(self)
+        samples, truth, together = self._read_training(images, masks, groups, self.most_labels)
+        folder = checkpoint_folder(checkpoint)
+        made = copy.copy(self)
+        try:
+            with Progress() as shown:
+                told = self.shown_by(shown) if self.verbose and progress is None else progress
+                stepped = shown.step if self.verbose and callback is None else callback
+                # A copy learns, so that an interrupt leaves this one as it was.
+                made._learn(TrainingSet(samples, truth, together, folder, told, stepped))
+            made.card_ = card_of(made, truth)
+        except Interrupted:
+            raise  # training has said what it leaves
+        except KeyboardInterrupt:
+            raise Interrupted(farewell(folder)) from None
+        self.__dict__.update(vars(made))
+        return self
+
+    def predict(
+        self, images: Sequence[Any], decision: str | Decision = "map"
+    ) -> list[NDArray[np.uint8]]:
+        """Give the mask of every image.
+
+        Parameters
+        ----------
+        images : images or samples
+            The box and the seeds of a sample hold: its pixels outside of the box are 0, its seeds
+            have their labels.
+        decision : "map", "iou", "count", or a Decision
+            The labels of the exact minimum cut (surrogate labels: the most probable label of each
+            pixel before calibration; unordered ones: the end of expansion moves; of a
+            BoltzmannSegmenter the refining cut); or of the largest expected IoU (the mean over the
+            labels within an image) or with the expected areas, by the calibrated probabilities.
+            `cutlearn.model.probability.decisions.DECISIONS` has all of them.
+
+        Returns
+        -------
+        list of (h, w) uint8 arrays of labels
+        """
+        samples, chosen = self._read(images), decision_of(decision)
+        if chosen.decide is None:
+            return self._each(samples, lambda small, full: to_full_size(self._mask(small), full))
+        self._check_calibrated(f"predict(decision={chosen.name!r})")
+
+        def one(small: Sample, full: Sample) -> Mask:
+            return to_full_size(self._decided(chosen, self._min_marginals(small)), full)
+
+        return self._each(samples, one)
+
+    def _decided(self, decision: Decision, min_marginals: Floats) -> Mask:
+        """The labels of a decision; of least energy, those of least min-marginal."""
+        if decision.decide is None:
+            return np.asarray(min_marginals.argmin(axis=-1), np.uint8)
+        order = None
+        if min_marginals.shape[-1] == 2:
+            # Isotonic steps make ties, between which the min-marginals still know the order.
+            order = np.argsort(-margin_of(min_marginals, 1).ravel(), kind="stable")
+        return decision.decide(self.calibration_.probabilities(min_marginals), order)
+
+    def _read(self, images: Sequence[Any]) -> list[Sample]:
+        """Check that the model is fitted, and the images."""
+        self._check_fitted()
+        samples = read_samples(images)
+        self._check_samples(samples)
+        return samples
+
+    def _read_training(
+        self, images: Any, masks: Any, groups: Any, most_labels: int = 2
+    ) -> tuple[list[Sample], list[NDArray[np.uint8]], list[int]]:
+        """Check what fit or calibrate was given; give it at the size at which the model works.
+
+        Images of one group number are never on both sides of a comparison.
+        """
+        given, truth = read_training(images, masks, most_labels)
+        self._check_samples(given)
+        side = self.min_side
+        samples = [at_side(sample, side) for sample in given]
+        together = find_groups([sample.image for sample in samples], groups)
+        return samples, [mask_at_side(mask, side) for mask in truth], together
+
+    def _each(self, samples: Sequence[Sample], one: Callable[[Sample, Sample], T]) -> list[T]:
+        """one(the sample at the size at which the model works, the sample) of all, in order."""
+        check_side(self)
+        with Workers(self._threads()) as workers:
+            return workers.map(lambda sample: one(at_side(sample, self.min_side), sample), samples)
+
+    def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
+        """Give the mean IoU over all labels within an image, then over images; void excluded."""
+        self._check_fitted()
+        n_labels = len(self.classes_)
+        samples, truth = read_training(images, masks, n_labels)
+        return mean_iou(truth, self.predict(samples), n_labels)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, whole or not at all; `cutlearn.load` reads it back."""
+        self._check_fitted()
+        from cutlearn.model.files import save
+
+        save(self, path)
+
+    def _threads(self) -> int:
+        return thread_count(-1 if self.n_jobs is None else self.n_jobs)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "w_"):
+            raise NotFittedError(
+                f"This {type(self).__name__} is not fitted yet. Call fit with images and masks "
+                "first."
+            )
+
+    def predict_proba(self, images: Sequence[Any]) -> list[NDArray[np.float32]]:
+        """Give the probability of every label at every pixel, calibrated on held-out images.
+
+        Parameters
+        ----------
+        images : images or samples
+            A pixel that the box or a seed of a sample fixes has probability 1 of its label.
+
+        Returns
+        -------
+        list of (h, w, L) float32 arrays; the labels of a pixel sum to 1
+        """
+        samples = self._read(images)
+        self._check_calibrated("predict_proba")
+
+        def one(small: Sample, full: Sample) -> NDArray[np.float32]:
+            return probabilities_at_full_size(self._believed(self._min_marginals(small)), full)
+
+        return self._each(samples, one)
+
+    def _all_min_marginals(self, samples: Sequence[Sample]) -> list[Floats]:
+        """The min-marginals of samples, at the size at which the model works."""
+        return self._each(samples, lambda small, full: self._min_marginals(small))
+
+    def _believed(self, min_marginals: Floats) -> NDArray[np.float32]:
+        return self.calibration_.probabilities(min_marginals).astype(np.float32)
+
+    def segment(
+        self,
+        images: Sequence[Any],
+        level: float | None = None,
+        decision: str | Decision = "map",
+    ) -> list[tuple[NDArray[Any], ...]]:
+        """Give the mask and the probabilities of every image in one pass over its features.
+
+        Both are those of `predict` and `predict_proba`: a label of least min-marginal, the lower
+        one of two alike, is that of the cut.
+
+        Parameters
+        ----------
+        images : images or samples
+        level : float, optional
+            With it also the areas of all labels, as of `area`.
+        decision : str or Decision
+            As in `predict`.
+
+        Returns
+        -------
+        list of ((h, w) uint8 labels, (h, w, L) float32 probabilities)
+            With a level also (L, 3): expected area, and both ends of its interval.
+        """
+        samples, chosen = self._read(images), decision_of(decision)
+        self._check_calibrated("segment")
+        if level is not None:
+            self._check_areas(0, level)
+
+        def one(small: Sample, full: Sample) -> tuple[NDArray[Any], ...]:
+            found = self._min_marginals(small)
+            q = self._believed(found)
+            both = (
+                to_full_size(self._decided(chosen, found), full),
+                probabilities_at_full_size(q, full),
+            )
+            if level is None:
+                return both
+            return *both, np.array([self._area(q, k, level, full) for k in self.classes_])
+
+        return self._each(samples, one)
+
+    def _area(
+        self, q: NDArray[np.float32], label: int, level: float, sample: Sample
+    ) -> NDArray[np.float64]:
+        """Expected area and interval in pixels of the sample, from q where the model works.
+
+        Probabilities that were interpolated would doubt every border, and widen the interval.
+        """
+        pixels = sample.shape[0] * sample.shape[1] / (q.shape[0] * q.shape[1])
+        return np.asarray(pixels * np.array(self.calibration_.area(q, label, level)))
+
+    def _check_areas(self, label: int, level: float) -> None:
+        self._check_believes("area")
+        known = is_one_of(label, range(len(self.classes_)))
+        if not known or not is_number(level) or not 0 < level < 1:
+            raise InputError(
+                f"area cannot use label={quoted(label)} and level={quoted(level)}. Give a label "
+                f"from 0 to {self.classes_[-1]} and a level between 0 and 1, or leave them out for "
+                "label 1 and 0.95."
+            )
+        if not self.calibration_.n_images:
+            raise InputError(
+                "area: this model has no held-out areas, from which intervals come. Call "
+                "calibrate(images, masks) with images that were not used to fit."
+            )
+
+    def area(
+        self, images: Sequence[Any], label: int = 1, level: float = 0.95
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give the expected area of a label in every image, and an interval for the true one.
+
+        The width of the interval comes from how far areas strayed on held-out images: pixels are
+        wrong together, so taking them as independent would promise too much.
+
+        Parameters
+        ----------
+        images : n images or samples
+        label : int
+        level : float
+            The part of true areas that should lie in their intervals.
+
+        Returns
+        -------
+        value : (n,) pixels
+        interval : (n, 2) pixels
+        """
+        self._check_fitted()
+        self._check_areas(label, level)
+
+        def one(small: Sample, full: Sample) -> NDArray[np.float64]:
+            return self._area(self._believed(self._min_marginals(small)), label, level, full)
+
+        rows = np.array(self._each(self._read(images), one))
+        return rows[:, 0], rows[:, 1:]
+
+    def calibrate(
+        self, images: Sequence[Any], masks: Sequence[Any], groups: Sequence[Any] | None = None
+    ) -> Self:
+        """Fit probabilities and areas anew on images that were not used to fit the model.
+
+        Parameters
+        ----------
+        images, masks, groups
+            As in `fit`; images of one group vary together.
+        """
+        self._check_fitted()
+        self._check_believes("calibrate")
+        check_parameters(self)
+        samples, truth, together = self._read_training(images, masks, groups, len(self.classes_))
+        found = self._all_min_marginals(samples)
+        rows = [drawn(part, mask) for part, mask in zip(found, truth)]
+        if not any(len(part.labels) for part in rows):
+            raise InputError(
+                "masks: every pixel is void, or fixed by a box or seeds, so nothing can be learned "
+                "from them. Give masks with labelled pixels."
+            )
+        self.calibration_ = calibrate(rows, self.calibration, True, together)
+        return self
+
+    @property
+    def believes(self) -> bool:
+        """Whether the fitted model has probabilities: calibrated ones, or plain ones if asked."""
+        return self.calibration is None or self.calibration_.n_images > 0
+
+    def _check_calibrated(self, asked: str) -> None:
+        self._check_believes(asked)
+        if not self.believes:
+            raise InputError(
+                f"{asked}: this model is not calibrated, so it has no probabilities. Call "
+                "calibrate(images, masks) with images that were not used to fit, or set "
+                "calibration=None for the plain softmax of min-marginals."
+            )

@@ -1,0 +1,266 @@
+"""The parameters of an estimator: a table of rules each, checked once, when fit begins.
+
+A rule says what a parameter must be, given the others. Every refusal keeps scikit-learn's sentence:
+"The 'tol' parameter of Segmenter must be ... Got ... instead."
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from cutlearn.energy.labels import LABELS
+from cutlearn.energy.model import Model
+from cutlearn.energy.named import NAMED as POTENTIALS
+from cutlearn.energy.named import potentials_of, uses_regions
+from cutlearn.energy.potentials import FeatureNames, Potential
+from cutlearn.errors import InputError, quoted
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.images.resize import MOST_SIDE
+from cutlearn.learn.learners import LEARNERS, is_margin, learners_of
+from cutlearn.learn.loss import Loss
+from cutlearn.learn.losses import NAMED, loss_of
+from cutlearn.model.probability.calibrations import CALIBRATIONS
+from cutlearn.run.workers import MOST_THREADS
+from cutlearn.shape.cccp import MARGINS
+
+FEATURES = ("auto", "linear")
+# The most that a Boltzmann machine may ask for; its masks have at most so many labels.
+MOST = {"shape": 16_384, "hidden": 10**6, "words": 10**5, "epochs": 10**7, "cycles": 10**6,
+        "starts": 256}  # fmt: skip
+MOST_LABELS = 2**16
+
+
+class Rule(NamedTuple):
+    """What a parameter must be.
+
+    Parameters
+    ----------
+    name : str
+    allows : callable (model) -> bool
+        Whether the model's value can be used; earlier rules hold.
+    wanted : callable (model) -> str
+        What comes after "must be".
+    """
+
+    name: str
+    allows: Callable[[Any], bool]
+    wanted: Callable[[Any], str]
+
+
+def rule(name: str, allows: Callable[[Any], bool], wanted: str) -> Rule:
+    """Give a rule for one parameter, whatever the others are."""
+    return Rule(name, lambda model: allows(getattr(model, name)), lambda _: wanted)
+
+
+def check_parameters(model: Any, rules: Sequence[Rule] | None = None) -> None:
+    """Refuse the first parameter that breaks one of the rules; by default all of the model's."""
+    for name, allows, wanted in model.rules if rules is None else rules:
+        if not allows(model):
+            raise InputError(
+                f"The {name!r} parameter of {type(model).__name__} must be {wanted(model)}. "
+                f"Got {quoted(getattr(model, name))} instead."
+            )
+
+
+def check_side(model: Any) -> None:
+    """Refuse a size that no image can have; asked whenever images come in."""
+    check_parameters(model, (SIDE,))
+
+
+def _is(value: Any, names: Any) -> bool:
+    return isinstance(value, str) and value in names
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and type(value) is not bool
+
+
+def _between(low: int, high: int) -> Callable[[Any], bool]:
+    return lambda value: _whole(value) and low <= value <= high
+
+
+def _pair(low: int, high: int) -> Callable[[Any], bool]:
+    within = _between(low, high)
+    return lambda pair: isinstance(pair, list | tuple) and len(pair) == 2 and all(map(within, pair))
+
+
+def _positive(value: Any) -> bool:
+    number = _whole(value) or isinstance(value, float | np.floating)
+    return number and 0 < float(value) < math.inf
+
+
+def _strength(model: Any) -> bool:
+    endless = isinstance(model.C, float | np.floating) and float(model.C) == math.inf
+    return (
+        _is(model.C, ("auto",))
+        or _positive(model.C)
+        or (endless and LEARNERS[model.learner].endless)
+    )
+
+
+def _for_masks() -> tuple[str, ...]:
+    return tuple(name for name, one in LEARNERS.items() if one.for_masks)
+
+
+def _labels(model: Any) -> str:
+    return f"when labels are {model.labels}"
+
+
+def _learners(model: Any) -> str:
+    able = [name for name, kind in LABELS.items() if model.learner in learners_of(kind)]
+    return (
+        f"one of {learners_of(LABELS[model.labels])} {_labels(model)}; {model.learner!r} learns "
+        f"{' and '.join(able)} ones"
+    )
+
+
+def _potentials(given: Any) -> bool:
+    if not isinstance(given, list | tuple) or not given:
+        return False
+    known = [isinstance(p, Potential) or _is(p, POTENTIALS) for p in given]
+    names = [p.name if isinstance(p, Potential) else p for p in given if known]
+    return all(known) and names[0] in ("unary", "node") and len(set(names)) == len(names)
+
+
+SIDE = rule(
+    "min_side",
+    lambda side: side is None or _between(1, MOST_SIDE)(side),
+    f"None or a whole number of pixels from 1 to {MOST_SIDE}",
+)
+# The parameters of every estimator.
+SHARED = (
+    SIDE,
+    Rule(
+        "calibration",
+        lambda m: m.calibration is None or _is(m.calibration, CALIBRATIONS),
+        lambda m: f"one of {tuple(CALIBRATIONS)}",
+    ),
+    rule(
+        "n_jobs",
+        lambda jobs: jobs is None or (_whole(jobs) and 0 < abs(jobs) <= MOST_THREADS),
+        f"None or a whole number other than 0, up to {MOST_THREADS}",
+    ),
+    rule(
+        "random_state",
+        lambda state: (
+            state is None
+            or _between(0, 2**64 - 1)(state)
+            or isinstance(state, np.random.RandomState)
+        ),
+        "None, a whole number >= 0 or a RandomState",
+    ),
+)
+SEGMENTER = (
+    rule(
+        "potentials",
+        _potentials,
+        f"a tuple of different names, 'unary' first, of {tuple(POTENTIALS)}, or of Potential "
+        "objects",
+    ),
+    Rule("labels", lambda m: _is(m.labels, LABELS), lambda m: f"one of {tuple(LABELS)}"),
+    rule(
+        "loss",
+        lambda loss: isinstance(loss, Loss) or _is(loss, NAMED),
+        f"one of {tuple(NAMED)} or a Loss",
+    ),
+    Rule("learner", lambda m: _is(m.learner, _for_masks()), lambda m: f"one of {_for_masks()}"),
+    Rule(
+        "C",
+        _strength,
+        lambda m: (
+            "'auto', a finite number > 0, or infinity with a learner of "
+            f"{tuple(name for name in _for_masks() if LEARNERS[name].endless)}"
+        ),
+    ),
+    rule("tol", _positive, "a finite number > 0"),
+    rule(
+        "features",
+        lambda given: isinstance(given, Featurizer) or _is(given, FEATURES),
+        f"one of {FEATURES} or a Featurizer",
+    ),
+    Rule(
+        "potentials",
+        lambda m: LABELS[m.labels].takes_envelopes or not uses_regions(m.potentials),
+        lambda m: f"without envelopes {_labels(m)}",
+    ),
+    Rule("learner", lambda m: m.learner in learners_of(LABELS[m.labels]), _learners),
+    Rule(
+        "loss",
+        lambda m: LABELS[m.labels].has_order or not loss_of(m.loss).needs_order,
+        lambda m: f"one that needs no order {_labels(m)}, such as 'hamming'",
+    ),
+    Rule(
+        "loss",
+        lambda m: is_margin(m.learner) or _is(m.loss, ("hamming",)),
+        lambda m: f"'hamming' with learner={m.learner!r}, which needs no loss",
+    ),
+    rule("connectivity", lambda given: _whole(given) and given in (4, 8), "4 or 8"),
+    *SHARED,
+)
+BOLTZMANN = (
+    rule("layers", _between(0, 2), "0, 1 or 2"),
+    rule("margin", lambda given: _is(given, MARGINS), f"one of {tuple(MARGINS)}"),
+    *(
+        rule(name, lambda given: isinstance(given, bool | np.bool_), "True or False")
+        for name in ("refine", "pairwise", "sees_image")
+    ),
+    *(
+        rule(name, _pair(low, MOST[name]), f"{wanted}, and at most {MOST[name]}")
+        for name, low, wanted in (
+            ("shape", 4, "(rows, columns) of at least 4 each"),
+            ("hidden", 4, "two whole numbers of at least 4"),
+            ("words", 1, "two whole numbers >= 1"),
+            ("epochs", 0, "two whole numbers >= 0"),
+        )
+    ),
+    rule(
+        "shape",
+        lambda given: int(given[0]) * int(given[1]) <= MOST_LABELS,
+        f"of at most {MOST_LABELS} labels",
+    ),
+    *(
+        rule(name, _between(low, MOST[name]), f"a whole number from {low} to {MOST[name]}")
+        for name, low in (("cycles", 0), ("starts", 1))
+    ),
+    *(rule(name, _positive, "a finite number > 0") for name in ("rate", "gamma", "hidden_weight")),
+    *SHARED,
+)
+
+
+def plain_C(C: float | str) -> float | str:
+    """Give C as JSON can hold it: a finite number, "auto", or "inf" for no regulariser."""
+    return C if isinstance(C, str) else "inf" if math.isinf(C) else float(C)
+
+
+def model_for(estimator: Any, n_labels: int, families: int) -> Model:
+    """Give the potentials and labels of an estimator, for so many families of regions."""
+    labels = LABELS[estimator.labels](n_labels)
+    return Model(potentials_of(estimator.potentials, families), labels)
+
+
+def feature_names(featurizer: Featurizer) -> FeatureNames:
+    """Give what a fitted featurizer calls its features."""
+    return FeatureNames(featurizer.node_names_, featurizer.edge_names_, featurizer.region_names_)
+
+
+def fresh_featurizer(model: Any, threads: int) -> Featurizer:
+    """Give an unfitted featurizer for the model; one that the user brought is copied."""
+    seed = seed_of(model.random_state)
+    if not isinstance(model.features, Featurizer):
+        return Featurizer(
+            model.features, connectivity=model.connectivity, random_state=seed, n_jobs=threads
+        )
+    made: Featurizer = clone(model.features).set_params(n_jobs=threads)
+    return made if made.random_state is not None else made.set_params(random_state=seed)
+
+
+def seed_of(random_state: Any) -> int:
+    """Give the seed that a checked random_state means: None is 0."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    return int(random_state)

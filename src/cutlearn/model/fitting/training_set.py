@@ -1,0 +1,50 @@
+"""What a fit learns from, after everything that was given has been checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.images.sample import Sample
+from cutlearn.model.prepare import checkpoint_folder
+
+Mask = NDArray[np.uint8]
+Told = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """What fit was given, checked, at the size at which the model works.
+
+    Parameters
+    ----------
+    samples, masks : n samples and their (h, w) uint8 labels and 255 (void)
+    groups : n ints
+        Images of one group are never on both sides of a comparison.
+    folder : path, optional
+        For checkpoints; it exists.
+    progress : callable (done, total, what), optional
+    callback : callable (Step), optional
+    """
+
+    samples: list[Sample]
+    masks: list[Mask]
+    groups: list[int]
+    folder: Path | None = None
+    progress: Told | None = None
+    callback: Callable[[Any], None] | None = None
+
+    def take(self, images: Sequence[int], name: str) -> TrainingSet:
+        """Give some of the images, with a folder of their own for checkpoints."""
+        return replace(
+            self,
+            samples=[self.samples[i] for i in images],
+            masks=[self.masks[i] for i in images],
+            groups=[self.groups[i] for i in images],
+            folder=None if self.folder is None else checkpoint_folder(self.folder / name),
+        )
