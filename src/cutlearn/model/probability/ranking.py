@@ -16,8 +16,8 @@ the labels of a set A of windows have with those of all windows the mutual infor
 for the nearest window of A passes t_v with just that probability. b_v is what there is to learn
 about window v; since nobody knows, it is its part of its image, and all images have the same: I is
 the expected part of the images whose labels are told. A begins with the images that the model was
-fitted on; then comes always the image whose windows add most. What an image adds never grows while A does
-(I is submodular), so k images in this order add at least 1 - 1/e of what the best k could.
+fitted on; then comes always the image whose windows add most. What an image adds never grows while
+A does (I is submodular), so k images in this order add at least 1 - 1/e of what the best k could.
 """
 
 import heapq
