@@ -27,6 +27,7 @@ from cutlearn.app.options import (
 )
 from cutlearn.app.registry import register
 from cutlearn.errors import ConvergenceWarning, InputError, quoted
+from cutlearn.features.sources import SOURCES
 from cutlearn.learn.learners import LEARNERS
 from cutlearn.run.progress import Progress, clock
 
@@ -105,10 +106,12 @@ class LearnerName(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option(
     "--features",
-    type=click.Choice(["auto", "linear"]),
+    type=click.Choice(["auto", *SOURCES, "linear"]),
     default="auto",
     show_default=True,
-    help="auto: boosted trees, for good masks; linear: filters only, done in seconds.",
+    help="What is learned of every pixel before the cut. auto: trees; "
+    + "; ".join(f"{name}: {one.summary}" for name, one in SOURCES.items())
+    + "; linear: filters only, done in seconds.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random choices.")
 @jobs_option

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.featurizer import MODES, Featurizer
 from cutlearn.images.resize import MOST_SIDE
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.learners import LEARNERS, is_margin
@@ -30,7 +30,7 @@ POTENTIALS = (
 )
 # A region weighs as much as its pixels do, so that envelopes and unaries are regularised alike.
 ENVELOPE = EnvelopeSpec(lines=10, form="curvatures", per="node")
-FEATURES = ("auto", "linear")
+FEATURES = ("auto", *MODES)
 # The most that a Boltzmann machine may ask for; its masks have at most so many labels.
 MOST = {"shape": 16_384, "hidden": 10**6, "words": 10**5, "epochs": 10**7, "cycles": 10**6,
         "starts": 256}  # fmt: skip

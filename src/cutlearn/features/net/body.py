@@ -1,9 +1,10 @@
 """The net: its shape, its first weights, its logits, and their gradient.
 
-2 x 2 pixels become channels; on every level two units (3 x 3 convolution, batch normalisation,
-rectifier), the largest of 2 x 2 passed down; on the way up a matrix on the channels, every pixel four
-times, the sum with what the way down had on this level, one unit; a 3 x 3 convolution, channels back
-to 2 x 2 pixels. With `whole`, a matrix times the mean over the picture is added on the lowest level.
+2 x 2 pixels become channels. On every level there are two units (3 x 3 convolution, batch
+normalisation, rectifier), and the largest of 2 x 2 pixels is passed down. On the way up: a matrix
+on the channels, every pixel four times, the sum with what the way down had on this level, one unit.
+At the end a 3 x 3 convolution, and channels become 2 x 2 pixels again. With `whole`, a matrix times
+the mean over the picture is added on the lowest level.
 """
 
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from cutlearn.features.net.planes import (
     enlarge,
     enlarge_back,
     from_depth,
+    kernel_back,
     pool,
     pool_back,
     to_depth,
@@ -152,10 +154,12 @@ class Pass:
         steep = layout.put(to_depth(slope))
         found["out.shift"] = steep.sum(axis=1)
         (planes,) = self.kept.pop("out")
-        back, found["out.kernel"] = convolve_back(steep, planes, self.weights["out.kernel"], layout)
+        found["out.kernel"] = kernel_back(steep, planes, layout)
+        back = convolve_back(steep, self.weights["out.kernel"], layout)
         skips: list[Matrix] = []
         for level in range(len(self.layouts) - 1):
             back = self._unit_back(f"up{level}", back, self.layouts[level], found)
+            back = self._planes_back(f"up{level}", back, self.layouts[level])
             skips.append(back)
             (below,) = self.kept.pop(f"join{level}")
             low = enlarge_back(back, self.layouts[level])
@@ -169,7 +173,10 @@ class Pass:
                 planes, pooled = self.kept.pop(f"pool{level}")
                 back = pool_back(back, pooled, planes, layout) + skips[level]
             back = self._unit_back(f"down{level}.1", back, layout, found)
-            back = self._unit_back(f"down{level}.0", back, layout, found, level > 0)
+            back = self._planes_back(f"down{level}.1", back, layout)
+            back = self._unit_back(f"down{level}.0", back, layout, found)
+            if level:  # nobody asks for the gradient by the pictures
+                back = self._planes_back(f"down{level}.0", back, layout)
         return found
 
     def _keep(self, name: str, *values: Any) -> None:
@@ -200,15 +207,17 @@ class Pass:
         self._keep(name, planes, made, inverse, out)
         return out
 
-    def _unit_back(
-        self, name: str, slope: Matrix | None, layout: Layout, found: Weights, on: bool = True
-    ) -> Matrix | None:
-        """The gradient by the unit's planes if it goes on, its weights' in `found`.
+    def _planes_back(self, name: str, slope: Matrix, layout: Layout) -> Matrix:
+        """The gradient by the planes that a unit convolves."""
+        return convolve_back(slope, self.weights[f"{name}.kernel"], layout)
+
+    def _unit_back(self, name: str, slope: Matrix, layout: Layout, found: Weights) -> Matrix:
+        """The gradient by what a unit's convolution gives; that of its weights in `found`.
 
         With v = (u - mean) / s, z = gain v + shift: dL/du = gain / s (dz - mean dz - v mean(v dz)).
         """
         planes, normal, inverse, out = self.kept.pop(name)
-        steep = slope * (out > 0)
+        steep: Matrix = slope * (out > 0)
         by_shift = steep.sum(axis=1)
         by_gain = np.einsum("ij,ij->i", steep, normal)
         found[f"{name}.shift"], found[f"{name}.gain"] = by_shift, by_gain
@@ -217,9 +226,8 @@ class Pass:
         inner -= layout.inner(normal) * (by_gain / count)[:, None]
         inner *= (self.weights[f"{name}.gain"] * inverse)[:, None]
         layout.clear(steep)
-        kernel = self.weights[f"{name}.kernel"]
-        back, found[f"{name}.kernel"] = convolve_back(steep, planes, kernel, layout, on)
-        return back
+        found[f"{name}.kernel"] = kernel_back(steep, planes, layout)
+        return steep
 
     def _whole(self, planes: Matrix, layout: Layout) -> Matrix:
         mean = layout.view(planes).mean(axis=(2, 3))  # (c, n)

@@ -1,8 +1,8 @@
 """What the net sees: pictures at its size, standardised, and random crops of them to learn from.
 
-Photographs are brought to a shorter side of 128 pixels and seen in CIE Lab with row and distance
-from the middle column, micrographs in their intensity (in Lab if they have colours) at the size that
-the bank works at. Arrays that the user brings are further channels.
+Photographs are brought to a shorter side of 128 pixels and seen in CIE Lab, with row and distance
+from the middle column; micrographs in their intensity (in Lab if they have colours), at the size
+that the bank works at. Arrays that the user brings are further channels.
 """
 
 from collections.abc import Sequence
@@ -48,9 +48,9 @@ class Sight:
         seen = [blind.channels(Picture(i), e) for i, e in zip(images, extras)]
         count = sum(planes[0].size for planes in seen)
         mean = sum(planes.sum(axis=(1, 2), dtype=np.float64) for planes in seen) / count
-        square = sum(
-            ((planes - mean[:, None, None]) ** 2).sum(axis=(1, 2)) for planes in seen
-        ) / count
+        square = (
+            sum(((planes - mean[:, None, None]) ** 2).sum(axis=(1, 2)) for planes in seen) / count
+        )
         deviation = np.sqrt(np.maximum(square, 1e-6))
         return Sight(bank, color, mean.astype(np.float32), deviation.astype(np.float32))
 
@@ -150,11 +150,11 @@ class Crops:
         labels = np.stack([part[1] for part in drawn], axis=1)
         t = len(labels) // 2
         weights = labels[t:]
-        share = labels[:t] / np.maximum(weights, np.float32(1e-6))
+        share = np.asarray(labels[:t] / np.maximum(weights, np.float32(1e-6)), np.float32)
         return planes, share, weights
 
     def _crop(self, k: int, rng: np.random.Generator) -> tuple[Float32, Float32]:
-        lesson = self.lessons[rng.integers(len(self.lessons))]
+        lesson = self.lessons[int(rng.integers(len(self.lessons)))]
         turns, colored = self.sight.turns, len(self.sight.mean)
         zoom = rng.uniform(-0.3, 0.3)
         squash = 0.0 if turns else rng.uniform(-0.1, 0.1)
@@ -162,7 +162,7 @@ class Crops:
         shape = np.array(lesson.planes.shape[1:])
         centre = rng.uniform(0, 1, 2) * shape
         if k % 2 and lesson.ones:  # half of the crops are near an object
-            ones = lesson.ones[rng.integers(len(lesson.ones))]
+            ones = lesson.ones[int(rng.integers(len(lesson.ones)))]
             at = np.array(divmod(ones[rng.integers(len(ones))], shape[1]))
             centre = at + rng.uniform(-0.25, 0.25, 2) * self.canvas * steps
         room = shape - 1 - (np.array(self.canvas) - 1) * steps

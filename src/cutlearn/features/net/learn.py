@@ -1,8 +1,8 @@
 """Nets of every fold, trained side by side; what they say of images that they did not see.
 
-In: images, masks of several questions, folds. Out: `Nets`, whose mean answers for new images, and the
-logits of every training image by the net that never saw it or its group. Nothing is refitted: the
-out-of-fold logits come free, and new images get the mean of nets that are each as good.
+In: images, masks of several questions, folds. Out: `Nets`, whose mean answers for new images, and
+the logits of every training image by the net that never saw it or its group. Nothing is refitted:
+the out-of-fold logits come free, and new images get the mean of nets that are each as good.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,15 +59,17 @@ class NetRecipe:
             least = 2 if name == "folds" else 1
             whole_number(f"net: {name}", getattr(self, name), least, most)
 
+    def told(self, nets: int, images: int) -> int:
+        """Steps of the progress of so many nets."""
+        return nets * -(-self.steps // ROUND) + images
+
 
 class Trainer:
     """One net while it is trained."""
 
-    def __init__(
-        self, shape: Shape, crops: Crops, steps: int, seed: Sequence[int]
-    ) -> None:
+    def __init__(self, shape: Shape, crops: Crops, steps: int, seed: Sequence[int]) -> None:
         self.shape, self.crops, self.rng = shape, crops, np.random.default_rng(list(seed))
-        known = sum(_totals(lesson) for lesson in crops.lessons)
+        known = np.sum([_totals(lesson) for lesson in crops.lessons], axis=0)
         share = (known[0] + 1) / (known[1] + 2)
         self.optimiser = Optimiser(shape.begin(share, self.rng), steps)
 
@@ -90,12 +92,12 @@ class Trainer:
             name: tuple(np.mean([s[name][k] for s in seen], axis=0) for k in (0, 1))
             for name in seen[0]
         }
-        return folded(self.shape, weights, mean)  # type: ignore[arg-type]
+        return folded(self.shape, weights, mean)
 
 
 def _totals(lesson: Lesson) -> npt.NDArray[np.float64]:
     """Pixels of label 1 and known pixels, (2, T)."""
-    sums = lesson.labels.sum(axis=(1, 2), dtype=np.float64)
+    sums: npt.NDArray[np.float64] = lesson.labels.sum(axis=(1, 2), dtype=np.float64)
     return sums.reshape(2, -1)
 
 
@@ -131,7 +133,7 @@ def answer_of(
             seen = np.ascontiguousarray(turned(planes, *view))[:, None]
             for weights in nets:
                 total += turned_back(Pass(shape, weights, True).logits(seen)[:, 0], *view)
-    mean = total[:, :h, :w] / np.float32(len(views) * len(nets))
+    mean = np.asarray(total[:, :h, :w] / np.float32(len(views) * len(nets)), np.float32)
     enlarged = resize_channels(np.moveaxis(mean, 0, -1), (image.shape[0], image.shape[1]))
     return np.ascontiguousarray(np.moveaxis(enlarged, -1, 0))
 
@@ -173,7 +175,7 @@ def fit_nets(
         crops = Crops(sight, kept, canvas, recipe.crops)
         trainers.append(Trainer(shape, crops, recipe.steps, (seed, 5, k)))
     rounds = [min(ROUND, recipe.steps - r) for r in range(0, recipe.steps, ROUND)]
-    total = len(rounds) * len(trainers) + len(images)
+    total = recipe.told(len(trainers), len(images))
     done = 0
 
     def tell(what: str) -> None:

@@ -117,24 +117,25 @@ def convolve(planes: Matrix, kernel: Matrix, layout: Layout) -> Matrix:
     return out
 
 
-def convolve_back(
-    slope: Matrix, planes: Matrix, kernel: Matrix, layout: Layout, to_input: bool = True
-) -> tuple[Matrix | None, Matrix]:
-    """Give the gradient of `convolve` by its planes (if asked for) and by its kernel.
+def convolve_back(slope: Matrix, kernel: Matrix, layout: Layout) -> Matrix:
+    """Give the gradient of `convolve` by its planes.
 
     slope : (o, length), the gradient by the output, zero between the pictures.
     """
-    by_kernel = np.zeros_like(kernel)
-    for first, last, room in _blocks(layout, len(planes), planes.dtype):
-        _gather(planes, layout, first, last, room)
-        by_kernel += slope[:, first:last] @ room.T
-    if not to_input:
-        return None, by_kernel
-    o, c = len(kernel), len(planes)
+    o, c = len(kernel), kernel.shape[1] // 9
     turned = kernel.reshape(o, 9, c)[:, ::-1].transpose(2, 1, 0).reshape(c, 9 * o)
     by_planes = convolve(slope, np.ascontiguousarray(turned), layout)
     layout.clear(by_planes)
-    return by_planes, by_kernel
+    return by_planes
+
+
+def kernel_back(slope: Matrix, planes: Matrix, layout: Layout) -> Matrix:
+    """Give the gradient of `convolve` by its kernel; slope as in `convolve_back`."""
+    by_kernel = np.zeros((len(slope), 9 * len(planes)), planes.dtype)
+    for first, last, room in _blocks(layout, len(planes), planes.dtype):
+        _gather(planes, layout, first, last, room)
+        by_kernel += slope[:, first:last] @ room.T
+    return by_kernel
 
 
 def pool(planes: Matrix, layout: Layout) -> Matrix:
