@@ -208,8 +208,15 @@ class StackedLogits(BothLogits):
     @classmethod
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
         net, first = NetLogits.fit(task)
-        second = replace(task.after(_told(task, net)), recipe=replace(task.recipe, stages=1))
-        models, maps = _grown(second, _guesses(first))
+        return cls.over(task.after(_told(task, net)), net, first)
+
+    @classmethod
+    def over(
+        cls, task: Task, net: NetLogits, first: Sequence[Answers]
+    ) -> tuple[Self, list[Answers]]:
+        """Grow the trees over nets that are fitted already, `first` their out-of-fold logits."""
+        one_stage = replace(task, recipe=replace(task.recipe, stages=1))
+        models, maps = _grown(one_stage, _guesses(first))
         return cls(TreeLogits(models), net), maps
 
     @property
