@@ -32,7 +32,7 @@ SMALL = Recipe(trees=30, rows=20_000, folds=3, stages=1)
 FEATURES = {
     "few": Featurizer("given"),
     "linear": "linear",
-    "boosted": Featurizer("boosted", recipe=SMALL),
+    "boosted": Featurizer("trees", recipe=SMALL),
 }
 
 

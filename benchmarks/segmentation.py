@@ -39,6 +39,7 @@ SETS = {
     "penn_fudan": {"train": 40, "side": 240},
     "nuclei": {"train": 14, "factor": 0.5},
     "em_epfl_ca1": {"slices": (0, 3, 13, 17, 24, 28), "test_from": 42, "factor": 0.5},
+    "em_drosophila_vnc": {"slices": (0, 1, 2, 3, 4, 5), "test_from": 8, "factor": 0.5},
 }
 ROWS = 60_000
 STRENGTHS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 import cutlearn as cl
 import cutlearn.metrics
-from cutlearn.features import featurizer
+from cutlearn.features import sources
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images import Sample
@@ -353,9 +353,9 @@ def test_a_search_over_settings_of_the_features():
 
 def test_a_search_over_C_grows_trees_once_a_fold(tmp_path, monkeypatch):
     seen = []
-    plain = featurizer.fit_questions
+    plain = sources.fit_questions
     monkeypatch.setattr(
-        featurizer, "fit_questions", lambda *given: seen.append(len(given[0])) or plain(*given)
+        sources, "fit_questions", lambda *given: seen.append(len(given[0])) or plain(*given)
     )
     scores = []
     for memory in (None, tmp_path):

@@ -118,7 +118,7 @@ def test_prior_comes_back_as_a_shift():
 def test_copies_stay_in_their_fold_and_turn_with_their_mask():
     image = np.random.default_rng(0).uniform(0.3, 0.6, (5, 7)).astype(np.float32)
     mask = (image > 0.45).astype(np.uint8)
-    items = make_items([image] * 2, [mask] * 2, [None] * 2, np.array([1, 0]), 2, seed=0)
+    items = make_items([image] * 2, [mask] * 2, [None] * 2, [None] * 2, np.array([1, 0]), 2, seed=0)
     assert [item.fold for item in items] == [1, 1, 1, 0, 0, 0]
     assert [item.original for item in items] == [True, False, False] * 2
     for item in items:

@@ -51,9 +51,9 @@ def test_one_scene_is_cut_into_blocks():
 
 def test_refusals():
     images = pictures(3)
-    with pytest.raises(InputError, match="1 image found"):
+    with pytest.raises(InputError, match="only one image"):
         make_folds([0], 5, seed=0)
-    with pytest.raises(InputError, match="groups: one group found"):
+    with pytest.raises(InputError, match="groups: all images are in one group"):
         make_folds(["a"] * 3, 5, seed=0)
     with pytest.raises(InputError, match="groups: 2 found for 3 images; one for each"):
         find_groups(images, ["a", "b"])

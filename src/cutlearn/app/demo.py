@@ -119,7 +119,7 @@ def run(
     from cutlearn.model.segmenter import Segmenter
     from cutlearn.report.evaluate import evaluation_of
 
-    features = Featurizer("boosted", recipe=Recipe(**RECIPE))
+    features = Featurizer("trees", recipe=Recipe(**RECIPE))
     model = Segmenter(loss=getattr(losses, loss)(), C=C, tol=TOL, features=features, n_jobs=jobs,
                       random_state=0)  # fmt: skip
     with Progress(f"{name}, ") as shown:

@@ -21,6 +21,7 @@ from cutlearn.app.options import (
     FILE,
     FOLDER,
     NameIn,
+    ToldOption,
     jobs_option,
     mask_options,
     min_side_option,
@@ -49,6 +50,19 @@ def _names() -> list[str]:
     from cutlearn.model.estimators import ESTIMATORS
 
     return [one.command for one in ESTIMATORS.values()]
+
+
+def _features() -> tuple[str, ...]:
+    from cutlearn.model.fitting.parameters import FEATURES
+
+    return FEATURES
+
+
+def _features_told() -> str:
+    from cutlearn.features.sources import SOURCES
+
+    rows = [f"{name}: {one.summary}" for name, one in SOURCES.items()]
+    return f"auto: trees; {'; '.join(rows)}; linear: filters only, done in seconds."
 
 
 @register
@@ -115,10 +129,12 @@ def _names() -> list[str]:
 )
 @click.option(
     "--features",
-    type=click.Choice(["auto", "linear"]),
+    cls=ToldOption,
+    type=NameIn(_features),
+    told=_features_told,
     default="auto",
     show_default=True,
-    help="auto: boosted trees, for good masks; linear: filters only, done in seconds.",
+    help="What is learned of every pixel before the cut.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random choices.")
 @jobs_option

@@ -33,6 +33,25 @@ class NameIn(click.ParamType):  # type: ignore[type-arg]
         return value
 
 
+class ToldOption(click.Option):
+    """An option whose help ends with what a registry says, read when the help is shown.
+
+    Parameters
+    ----------
+    told : callable
+        Gives the end of the help.
+    """
+
+    def __init__(self, *names: Any, told: Callable[[], str], **options: Any) -> None:
+        super().__init__(*names, **options)
+        self.told = told
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Give the option and its help."""
+        record = super().get_help_record(ctx)
+        return None if record is None else (record[0], f"{record[1]} {self.told()}")
+
+
 FOLDER = click.Path(file_okay=False)
 FILE = click.Path(dir_okay=False)
 

@@ -86,20 +86,34 @@ class Boosted:
         return answer([self], Picture(image), extra)[0]
 
 
-def answer(models: Sequence[Boosted], picture: Picture, extra: Float32 | None = None) -> Answers:
-    """Give the logits of a new image for several questions, whose models share a bank."""
+def answer(
+    models: Sequence[Boosted],
+    picture: Picture,
+    extra: Float32 | None = None,
+    guess: Float32 | None = None,
+) -> Answers:
+    """Give the logits of a new image for several questions, whose models share a bank.
+
+    With a first guess, (h, w, T) logits from elsewhere, the trees see its context from their first
+    stage on, and it comes before their own logits.
+    """
     if not models:
         return []
     bank, shape = models[0].bank, picture.shape
     small = picture.shrunk(bank.scale)
     stack = bank.stack(small, shrink(extra, bank.scale))
-    columns, answers = stack.columns(), []
-    for model in models:
-        own, maps = stack.copy(), [model.stages[0].evaluate(columns, model.step)]
-        for trees in model.stages[1:]:
-            add_context(own, maps[-1], small, bank.kind)
-            maps.append(trees.evaluate(own.columns(), model.step))
-        answers.append([enlarge(logit, bank.scale, shape) for logit in maps])
+    plain = stack.columns() if guess is None else None
+    first = shrink(guess, bank.scale)
+    answers = []
+    for t, model in enumerate(models):
+        own, maps = stack.copy(), [] if first is None else [first[..., t]]
+        for trees in model.stages:
+            if maps:
+                add_context(own, maps[-1], small, bank.kind)
+            seen = own.columns() if maps or plain is None else plain
+            maps.append(trees.evaluate(seen, model.step))
+        made = [enlarge(logit, bank.scale, shape) for logit in maps]
+        answers.append(made if guess is None else [guess[..., t], *made[1:]])
     return answers
 
 

@@ -19,14 +19,14 @@ from sklearn.exceptions import NotFittedError
 
 from cutlearn.checks import instance, listed, one_of, whole_number
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.boosted import Answers, Boosted, Recipe, default_recipe
+from cutlearn.features.boosted import Recipe, default_recipe
 from cutlearn.features.describe import KINDS, Bank, Picture, is_grey
 from cutlearn.features.edges import edge_features, edge_names
 from cutlearn.features.filters import Float32
 from cutlearn.features.folds import find_groups
-from cutlearn.features.grow import Progress, fit_questions
 from cutlearn.features.inputs import Pair, read_image, read_training
 from cutlearn.features.kept import load_features, mark_of, memory_file, save_features
+from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.nodes import (
     OWN,
     Fitted,
@@ -38,11 +38,12 @@ from cutlearn.features.nodes import (
 )
 from cutlearn.features.problem import Problem
 from cutlearn.features.regions import SIZE, checked_families, superpixels
+from cutlearn.features.sources import SOURCES, Progress, Task, source_of
 from cutlearn.features.windows import window_means
 from cutlearn.images.sample import Sample, as_sample
 from cutlearn.run.workers import thread_count
 
-MODES = tuple(OWN)
+MODES = (*SOURCES, *OWN)
 FORMAT = 1
 
 
@@ -61,6 +62,13 @@ def _checked_recipe(value: Any) -> dict[str, Any] | None:
     return asdict(value)
 
 
+def _checked_net(value: Any) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    instance("net", value, NetRecipe)
+    return asdict(value)
+
+
 def _checked_seed(value: Any) -> int | None:
     return None if value is None else whole_number("random_state", value, 0, 2**64 - 1)
 
@@ -71,12 +79,15 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "kind": _choice("kind", "auto", *KINDS),
     "position": _choice("position", "auto", True, False),
     "recipe": _checked_recipe,
+    "net": _checked_net,
     "connectivity": _choice("connectivity", 4, 8),
     "per_direction": _choice("per_direction", True, False),
     "random_state": _checked_seed,
     "superpixels": lambda value: [list(family) for family in checked_families(value)],
     "channels": checked_channels,
 }
+# What files of before call them.
+OLDER_NAMES = {"boosted": "trees"}
 # Parameters that change no feature.
 FREE = ("n_jobs", "memory")
 
@@ -86,15 +97,19 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    features : {"auto", "boosted", "linear", "given"}
-        "auto" is "boosted": out-of-fold logits of boosted trees beside raw channels. "linear": a
-        hand-made filter bank. "given": only arrays that the user brings (`extra`).
+    features : {"auto", "trees", "net", "stacked", "both", "linear", "given"}
+        Out-of-fold logits beside raw channels: "trees", boosted ones on a bank of channels;
+        "net", a very small net; "stacked", trees that see what the net says around a pixel;
+        "both", side by side. "auto" is "trees". "linear": a hand-made filter bank. "given": only
+        arrays that the user brings (`extra`), such as logits of a network.
     kind : {"auto", "photograph", "microscopy"}
         Recipe of the bank; "auto": microscopy if every training image is grey.
     position : {"auto", True, False}
         Whether row and column are features; "auto": in photographs only.
     recipe : Recipe, optional
         How trees are grown; None: the measured default of the kind.
+    net : NetRecipe, optional
+        How nets are trained; None: the measured default.
     connectivity : {4, 8}
     per_direction : bool
         One set of edge features for each direction, or one for all.
@@ -127,6 +142,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         kind: str = "auto",
         position: bool | str = "auto",
         recipe: Recipe | None = None,
+        net: NetRecipe | None = None,
         connectivity: int = 8,
         per_direction: bool = False,
         random_state: int | None = None,
@@ -139,6 +155,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         self.kind = kind
         self.position = position
         self.recipe = recipe
+        self.net = net
         self.connectivity = connectivity
         self.per_direction = per_direction
         self.random_state = random_state
@@ -217,18 +234,18 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         mode, threads = self._mode(), _threads(self.n_jobs)
         pictures = [image for image, _ in pairs]
         bank = Bank.choose(pictures, self.kind, self.position)
-        boosted: tuple[Boosted, ...] = ()
-        maps: list[Answers] = [[] for _ in pairs]
-        if mode == "boosted":
-            boosted, maps = fit_questions(
-                pictures, labels, [extra for _, extra in pairs], bank,
-                self.recipe or default_recipe(bank), groups, self._seed(), threads, progress,
-            )  # fmt: skip
+        task = Task(
+            pictures, labels, [extra for _, extra in pairs], groups, bank,
+            self.recipe or default_recipe(bank), self.net or NetRecipe(), self._seed(), threads,
+            progress,
+        )  # fmt: skip
+        source, maps = source_of(mode).fit(task)
         n_extra = 0 if pairs[0][1] is None else pairs[0][1].shape[2]
 
         def described(i: int) -> tuple[Float32, list[str]]:
             image, extra = pairs[i]
-            return columns(mode, self.channels, bank, maps[i], Picture(image), extra)
+            picture = Picture(image)
+            return columns(mode, self.channels, bank, maps[i], source.stages, picture, extra)
 
         with ThreadPoolExecutor(threads) as pool:
             made = list(pool.map(described, range(len(pairs))))
@@ -236,7 +253,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         mean, scale = moments(rows, [label[..., 0] for label in labels])
         rows = [standardise(r, mean, scale) for r in rows]
         centers = np.concatenate([window_means(r, y.shape[:2]) for r, y in zip(rows, labels)])
-        self.fitted_ = Fitted(bank, boosted, n_extra, names, mean, scale, centers)
+        self.fitted_ = Fitted(bank, source, n_extra, names, mean, scale, centers)
         return rows
 
     # -- using -----------------------------------------------------------------------------
@@ -298,12 +315,12 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         ]
 
     def logit(self, node_features: Float32) -> Float32 | None:
-        """The last boosted logit (n,), taken back out of standardised node features, or None.
+        """The source's last logit (n,), taken back out of standardised node features, or None.
 
         Of several questions, that of the first.
         """
         fitted = self._need()
-        if not fitted.boosted:
+        if not fitted.source.stages:
             return None
         back = node_features[:, 1] * fitted.scale[1] + fitted.mean[1]
         return np.asarray(back, np.float32)
@@ -345,6 +362,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             "kind": fitted.bank.kind,
             "position": fitted.bank.position,
             "recipe": asdict(self.recipe or default_recipe(fitted.bank)),
+            "net": asdict(self.net or NetRecipe()),
             "random_state": self._seed(),
         }
         return arrays, {"format": FORMAT} | self.settings() | came_to | described
@@ -368,9 +386,11 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             # Older files tell kind and position with the bank only, no regions and no channels.
             older = {"kind": bank.kind, "position": bank.position, "superpixels": [("slic", SIZE)]}
             told: dict[str, Any] = {"channels": []} | older | described | {"recipe": recipe}
+            told["net"] = NetRecipe(**described.get("net", {}))
+            told["features"] = OLDER_NAMES.get(described["features"], described["features"])
             made = cls(**{name: told[name] for name in CHECKS}, n_jobs=n_jobs)
             made.settings()
-            made.fitted_ = Fitted.of_arrays(arrays, described, bank, recipe.step)
+            made.fitted_ = Fitted.of_arrays(made._mode(), arrays, described, bank, recipe.step)
             made.fitted_.probe(made._mode(), made.channels)
         except InputError:
             raise
@@ -380,7 +400,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
 
     def _mode(self) -> str:
         mode: str = CHECKS["features"](self.features)
-        return "boosted" if mode == "auto" else mode
+        return "trees" if mode == "auto" else mode
 
     def _seed(self) -> int:
         return _checked_seed(self.random_state) or 0

@@ -60,15 +60,16 @@ def make_folds(groups: Sequence[Any], folds: int, seed: int) -> npt.NDArray[np.i
     """Fold number of each image; groups stay together, folds differ by one group at most."""
     if len(groups) < 2:
         raise InputError(
-            f"features: {len(groups)} image found; boosted features need two or more, to judge "
-            "each by trees that did not see it. Annotate another, or use features='linear'."
+            "features: there is only one image, but logits are learned from two or more, to judge "
+            "each by a model that did not see it. Annotate another, or use features='linear'."
         )
     numbers = _numbers(groups)
     known = max(numbers) + 1
     if known < 2:
         raise InputError(
-            "groups: one group found; boosted features need two or more, to judge each by trees "
-            "that did not see it. Give finer groups, or use features='linear'."
+            "groups: all images are in one group, but logits are learned from two or more, to "
+            "judge each by a model that did not see it. Give finer groups, or use "
+            "features='linear'."
         )
     order = np.random.default_rng([seed, 1]).permutation(known) % min(folds, known)
     return np.asarray(order[numbers], np.intp)

@@ -38,6 +38,7 @@ class Item:
     image: Image
     labels: Labels  # (h, w, questions)
     extra: Float32 | None
+    guess: Float32 | None  # (h, w, questions) logits from elsewhere
     fold: int
     original: bool
     seed: tuple[int, ...]
@@ -53,6 +54,7 @@ def fit_questions(
     seed: int = 0,
     n_jobs: int = 1,
     progress: Progress | None = None,
+    guesses: Sequence[Float32] | None = None,
 ) -> tuple[tuple[Boosted, ...], list[Answers]]:
     """Fit the trees of all stages for each of T questions on its own.
 
@@ -64,10 +66,13 @@ def fit_questions(
     groups : n hashables; images of one group (slices of a stack) share a fold
     seed : int
         All draws depend on it and on the position of an image, never on threads.
+    guesses : n arrays (h, w, T) float32, optional
+        Out-of-fold logits from elsewhere: the trees see their context from their first stage on.
 
     Returns
     -------
-    T of Boosted, and for each image its out-of-fold logits by question and stage, (h, w) float32
+    T of Boosted, and for each image its out-of-fold logits by question and stage, (h, w) float32;
+    guesses come before those of the first stage
     """
     instance("recipe", recipe, Recipe)
     whole_number("random_state", seed, 0, 2**32 - 1)  # scikit-learn's own bound
@@ -75,6 +80,7 @@ def fit_questions(
         [shrink(image, bank.scale) for image in images],
         [_shrink_labels(mask, bank.scale) for mask in masks],
         [shrink(extra, bank.scale) for extra in extras],
+        [None] * len(images) if guesses is None else [shrink(g, bank.scale) for g in guesses],
         make_folds(groups, recipe.folds, seed),
         recipe.copies,
         seed,
@@ -90,6 +96,10 @@ def fit_questions(
         for image, answers, found in zip(images, maps, run.answers()):
             shape = (image.shape[0], image.shape[1])
             answers += [[enlarge(z, bank.scale, shape) for z in logits] for logits in found]
+    if guesses is not None:  # as they came, not made small and large again
+        for guess, answers in zip(guesses, maps):
+            for t, logits in enumerate(answers):
+                logits[0] = guess[..., t]
         run.forget()
     return tuple(models), maps
 
@@ -116,7 +126,7 @@ class _Growing:
     def fit(self, n_jobs: int, tick: "_Counter") -> list[Boosted]:
         """Grow all stages; the out-of-fold logits are then in `maps`."""
         items, count = self.items, range(len(self.questions))
-        self.maps = [[[] for _ in items] for _ in count]
+        self.maps = [[_first(item, t) for item in items] for t in self.questions]
         self.index = [
             [draw_rows(item.labels[..., t], self.quota, item.seed) for item in items]
             for t in self.questions
@@ -172,8 +182,17 @@ class _Growing:
 
     def _first_rows(self, i: int) -> list[Float32]:
         item = self.items[i]
-        columns = self.bank.stack(Picture(item.image), item.extra).columns()
-        return [columns.rows(index[i]) for index in self.index]
+        picture = Picture(item.image)
+        stack = self.bank.stack(picture, item.extra)
+        if item.guess is None:
+            columns = stack.columns()
+            return [columns.rows(index[i]) for index in self.index]
+        rows = []
+        for maps, index in zip(self.maps, self.index):
+            own = stack.copy()
+            add_context(own, maps[i][0], picture, self.bank.kind)
+            rows.append(own.columns().rows(index[i]))
+        return rows
 
     def _predict(
         self, i: int, grown: Sequence[Trees], last: bool
@@ -198,6 +217,11 @@ class _Growing:
         return out
 
 
+def _first(item: Item, question: int) -> list[Float32]:
+    """The logits of an item before the first stage: the guess, if there is one."""
+    return [] if item.guess is None else [np.ascontiguousarray(item.guess[..., question])]
+
+
 def _shrink_labels(labels: Labels, scale: int) -> Labels:
     """The label in the middle of each scale x scale block; rows and columns as `shrink`."""
     index = [
@@ -210,21 +234,22 @@ def make_items(
     images: Sequence[Image],
     masks: Sequence[Labels],
     extras: Sequence[Float32 | None],
+    guesses: Sequence[Float32 | None],
     fold: npt.NDArray[np.intp],
     copies: int,
     seed: int,
 ) -> list[Item]:
     """Originals first, each followed by its turned and contrast-jittered copies."""
     items = []
-    for i, (image, labels, extra) in enumerate(zip(images, masks, extras)):
-        items.append(Item(image, labels, extra, int(fold[i]), True, (seed, 2, i, 0)))
+    for i, (image, labels, extra, guess) in enumerate(zip(images, masks, extras, guesses)):
+        items.append(Item(image, labels, extra, guess, int(fold[i]), True, (seed, 2, i, 0)))
         rng = np.random.default_rng([seed, 3, i])
         for k in range(1, copies + 1):
             turns, mirror = int(rng.integers(1, 4)), bool(rng.integers(2))
             gain, power = np.exp(rng.uniform(-0.2, 0.2, 2)).astype(np.float32)
             jittered = np.clip(gain * image**power, 0, 1).astype(np.float32)
-            a, b, c = (_turn(part, turns, mirror) for part in (jittered, labels, extra))
-            items.append(Item(a, b, c, int(fold[i]), False, (seed, 2, i, k)))
+            a, b, c, d = (_turn(part, turns, mirror) for part in (jittered, labels, extra, guess))
+            items.append(Item(a, b, c, d, int(fold[i]), False, (seed, 2, i, k)))
     return items
 
 

@@ -14,15 +14,18 @@ import numpy.typing as npt
 
 from cutlearn.checks import listed, one_of, whole_number
 from cutlearn.errors import InputError
-from cutlearn.features.boosted import Answers, Boosted, answer, read_questions
+from cutlearn.features.boosted import Answers
 from cutlearn.features.describe import Bank, Image, Picture
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import VOID
+from cutlearn.features.sources import Source, source_of
 
 # Channels of a picture: planes (c, h, w) float32 and c names. Any function with a name will do.
 Channel = Callable[[Bank, Picture], tuple[Float32, list[str]]]
 CHANNELS: dict[str, Channel] = {"raw": Bank.raw, "linear": Bank.linear}
-OWN = {"boosted": ("raw",), "linear": ("linear",), "given": ()}
+# Those of the features without logits; beside logits there are raw ones.
+OWN = {"linear": ("linear",), "given": ()}
+BESIDE = ("raw",)
 # A scale of 154 serves the largest image that can be solved. Names are short words.
 MOST_SCALE, MOST_NAME = 256, 200
 
@@ -32,7 +35,7 @@ class Fitted:
     """All that fit learns, put in place at once so an interrupt leaves the old or the new."""
 
     bank: Bank
-    boosted: tuple[Boosted, ...]  # one for each question
+    source: Source
     n_extra: int
     names: list[str]
     mean: npt.NDArray[np.float64]
@@ -50,8 +53,9 @@ class Fitted:
                 "were wanted. Bring the same arrays as in fit."
             )
         picture = Picture(image)
-        maps = answer(self.boosted, picture, extra)
-        rows, _ = columns(mode, channels, self.bank, maps, picture, extra)
+        maps = self.source.answers(picture, extra)
+        stages = self.source.stages
+        rows, _ = columns(mode, channels, self.bank, maps, stages, picture, extra)
         return standardise(rows, self.mean, self.scale)
 
     def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
@@ -59,21 +63,22 @@ class Fitted:
         arrays: dict[str, npt.NDArray[Any]] = {
             "mean": self.mean, "scale": self.scale, "centers": self.centers,
         }  # fmt: skip
-        stages = [trees for part in self.boosted for trees in part.stages]
-        for k, trees in enumerate(stages):
-            arrays |= {f"stage{k}.{name}": a for name, a in trees.arrays().items()}
+        learned, told = self.source.to_arrays()
         described = {
             "bank": asdict(self.bank),
-            "stages": len(stages),
-            "questions": len(self.boosted),
+            **told,
             "n_extra": self.n_extra,
             "names": list(self.names),
         }
-        return arrays, described
+        return arrays | learned, described
 
     @staticmethod
     def of_arrays(
-        arrays: dict[str, npt.NDArray[Any]], described: dict[str, Any], bank: Bank, step: int
+        mode: str,
+        arrays: dict[str, npt.NDArray[Any]],
+        described: dict[str, Any],
+        bank: Bank,
+        step: int,
     ) -> "Fitted":
         """The inverse of `to_arrays`; damage is an `InputError` or what Python raises."""
         mean, scale = arrays["mean"], arrays["scale"]
@@ -82,7 +87,7 @@ class Fitted:
         _check_moments(mean, scale, centers)
         return Fitted(
             bank,
-            read_questions(arrays, described, bank, step),
+            source_of(mode).read(arrays, described, bank, step),
             # No more than the features themselves, so that no file asks for more than it holds.
             whole_number("features: n_extra", described["n_extra"], 0, mean.size - 1),
             _checked_names(described["names"], mean.size),
@@ -117,6 +122,7 @@ def columns(
     channels: Sequence[str],
     bank: Bank,
     maps: Answers,
+    stages: Sequence[str],
     picture: Picture,
     extra: Float32 | None,
 ) -> tuple[Float32, list[str]]:
@@ -127,12 +133,11 @@ def columns(
     """
     planes = [np.ones((1, *picture.shape), np.float32)]
     names = ["bias"]
-    if mode == "boosted":
-        for t, logits in enumerate(maps):
-            planes += [np.clip(logit, -12, 12)[None] for logit in reversed(logits)]
-            of = f" of {t}" if len(maps) > 1 else ""
-            names += [f"logit{k}{of}" for k in range(len(logits), 0, -1)]
-    asked = [*OWN[mode], *channels]
+    for t, logits in enumerate(maps):
+        planes += [np.clip(logit, -12, 12)[None] for logit in reversed(logits)]
+        of = f" of {t}" if len(maps) > 1 else ""
+        names += [f"{stage}{of}" for stage in reversed(stages)]
+    asked = [*OWN.get(mode, BESIDE), *channels]
     for name in asked:
         found, titles = CHANNELS[name](bank, picture)
         planes.append(found)

@@ -17,7 +17,7 @@ from cutlearn.energy.named import NAMED as POTENTIALS
 from cutlearn.energy.named import potentials_of, uses_regions
 from cutlearn.energy.potentials import FeatureNames, Potential
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.featurizer import MODES, Featurizer
 from cutlearn.images.resize import MOST_SIDE
 from cutlearn.learn.learners import LEARNERS, is_margin, learners_of
 from cutlearn.learn.loss import Loss
@@ -26,7 +26,7 @@ from cutlearn.model.probability.calibrations import CALIBRATIONS
 from cutlearn.run.workers import MOST_THREADS
 from cutlearn.shape.cccp import MARGINS
 
-FEATURES = ("auto", "linear")
+FEATURES = ("auto", *MODES)
 # The most that a Boltzmann machine may ask for; its masks have at most so many labels.
 MOST = {"shape": 16_384, "hidden": 10**6, "words": 10**5, "epochs": 10**7, "cycles": 10**6,
         "starts": 256}  # fmt: skip

@@ -62,7 +62,7 @@ class Plan:
     threads: int = 1
     checkpoint: Path | None = None
     callback: Callable[[Step], None] | None = None
-    model: Model = Model()
+    model: Model = field(default_factory=Model)
     calibration: str | None = "temperature"
     # Learners that C = "auto" tries beside the plan's own.
     rivals: tuple[str, ...] = ()

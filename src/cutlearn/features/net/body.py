@@ -1,0 +1,254 @@
+"""The net: its shape, its first weights, its logits, and their gradient.
+
+2 x 2 pixels become channels. On every level there are two units (3 x 3 convolution, batch
+normalisation, rectifier), and the largest of 2 x 2 pixels is passed down. On the way up: a matrix
+on the channels, every pixel four times, the sum with what the way down had on this level, one unit.
+At the end a 3 x 3 convolution, and channels become 2 x 2 pixels again. With `whole`, a matrix times
+the mean over the picture is added on the lowest level.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from cutlearn.features.net.planes import (
+    Layout,
+    Matrix,
+    convolve,
+    convolve_back,
+    enlarge,
+    enlarge_back,
+    from_depth,
+    kernel_back,
+    pool,
+    pool_back,
+    to_depth,
+)
+
+Weights: TypeAlias = dict[str, Matrix]
+# Added to the variance of a channel, so that a constant one stays finite.
+LEAST = 1e-5
+# Log-odds of a label that the first output says at most.
+MOST_ODDS = 2.5
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The shape of a net.
+
+    Attributes
+    ----------
+    inputs, outputs : int
+        Channels of a picture, and logits of a pixel.
+    widths : channels on every level, from the finest
+    whole : bool
+        Whether the mean over the picture is heard on the lowest level.
+    """
+
+    inputs: int
+    outputs: int
+    widths: tuple[int, ...]
+    whole: bool
+
+    @property
+    def block(self) -> int:
+        """Rows and columns of a picture must be multiples of this."""
+        return int(2 ** len(self.widths))
+
+    def units(self) -> Iterator[tuple[str, int, int]]:
+        """Name, channels in and channels out of every unit."""
+        before = 4 * self.inputs
+        for level, width in enumerate(self.widths):
+            yield f"down{level}.0", before, width
+            yield f"down{level}.1", width, width
+            before = width
+        for level, width in enumerate(self.widths[:-1]):
+            yield f"up{level}", width, width
+
+    def sizes(self, folded: bool = False) -> dict[str, tuple[int, ...]]:
+        """The shape of every array of weights; folded ones have no gain."""
+        found: dict[str, tuple[int, ...]] = {}
+        for name, c, o in self.units():
+            found[f"{name}.kernel"] = (o, 9 * c)
+            found[f"{name}.shift"] = (o,)
+            if not folded:
+                found[f"{name}.gain"] = (o,)
+        for level, width in enumerate(self.widths[:-1]):
+            found[f"join{level}"] = (width, self.widths[level + 1])
+        if self.whole:
+            found["whole"] = (self.widths[-1], self.widths[-1])
+        found["out.kernel"] = (4 * self.outputs, 9 * self.widths[0])
+        found["out.shift"] = (4 * self.outputs,)
+        return found
+
+    def begin(self, shares: Matrix, rng: np.random.Generator) -> Weights:
+        """Draw the first weights; `shares` are those of label 1, one for each output."""
+        weights: Weights = {}
+        for name, size in self.sizes().items():
+            if name.endswith("gain"):
+                made = np.ones(size)
+            elif name.endswith("shift"):
+                made = np.zeros(size)
+            elif name == "out.kernel":
+                made = rng.normal(0, 0.3 / np.sqrt(size[1]), size)
+            else:
+                made = rng.normal(0, 1 / np.sqrt(3 * size[1]), size)
+            weights[name] = made.astype(np.float32)
+        odds = np.clip(np.log(shares / (1 - shares)), -MOST_ODDS, MOST_ODDS)
+        weights["out.shift"] = np.tile(odds, 4).astype(np.float32)  # outputs vary fastest
+        return weights
+
+
+class Pass:
+    """One batch through the net; `logits` first, then `gradient` once.
+
+    Parameters
+    ----------
+    shape : Shape
+    weights : arrays by name, as `Shape.sizes` has them
+    folded : bool
+        Whether batch statistics are already in the weights: no gradient then.
+    """
+
+    def __init__(self, shape: Shape, weights: Weights, folded: bool = False) -> None:
+        self.shape, self.weights, self.folded = shape, weights, folded
+        # What the gradient needs of every step, by its name.
+        self.kept: dict[str, Any] = {}
+        self.layouts: list[Layout] = []
+        # Mean and variance of the channels of every unit.
+        self.statistics: dict[str, tuple[Matrix, Matrix]] = {}
+
+    def logits(self, pictures: Matrix) -> Matrix:
+        """Logits (outputs, n, h, w) of pictures (inputs, n, h, w)."""
+        pixels = to_depth(pictures)
+        layout = Layout(*pixels.shape[1:])
+        planes, skips, last = layout.put(pixels), [], len(self.shape.widths) - 1
+        for level in range(last + 1):
+            self.layouts.append(layout)
+            planes = self._unit(f"down{level}.0", planes, layout)
+            planes = self._unit(f"down{level}.1", planes, layout)
+            if level < last:
+                skips.append(planes)
+                pooled = pool(planes, layout)
+                self._keep(f"pool{level}", planes, pooled)
+                planes, layout = pooled, layout.halved()
+        if self.shape.whole:
+            planes = self._whole(planes, layout)
+        for level in reversed(range(last)):
+            layout = self.layouts[level]
+            self._keep(f"join{level}", planes)
+            planes = enlarge(self.weights[f"join{level}"] @ planes, layout)
+            planes += skips.pop()
+            planes = self._unit(f"up{level}", planes, layout)
+        self._keep("out", planes)
+        out = convolve(planes, self.weights["out.kernel"], layout)
+        out += self.weights["out.shift"][:, None]
+        return from_depth(np.ascontiguousarray(layout.view(out)))
+
+    def gradient(self, slope: Matrix) -> Weights:
+        """The gradient by all weights, of a loss whose gradient by the logits is `slope`."""
+        found: Weights = {}
+        layout = self.layouts[0]
+        steep = layout.put(to_depth(slope))
+        found["out.shift"] = steep.sum(axis=1)
+        (planes,) = self.kept.pop("out")
+        found["out.kernel"] = kernel_back(steep, planes, layout)
+        back = convolve_back(steep, self.weights["out.kernel"], layout)
+        skips: list[Matrix] = []
+        for level in range(len(self.layouts) - 1):
+            back = self._unit_back(f"up{level}", back, self.layouts[level], found)
+            back = self._planes_back(f"up{level}", back, self.layouts[level])
+            skips.append(back)
+            (below,) = self.kept.pop(f"join{level}")
+            low = enlarge_back(back, self.layouts[level])
+            found[f"join{level}"] = low @ below.T
+            back = self.weights[f"join{level}"].T @ low
+        if self.shape.whole:
+            back = self._whole_back(back, self.layouts[-1], found)
+        for level in reversed(range(len(self.layouts))):
+            layout = self.layouts[level]
+            if level < len(skips):
+                planes, pooled = self.kept.pop(f"pool{level}")
+                back = pool_back(back, pooled, planes, layout) + skips[level]
+            back = self._unit_back(f"down{level}.1", back, layout, found)
+            back = self._planes_back(f"down{level}.1", back, layout)
+            back = self._unit_back(f"down{level}.0", back, layout, found)
+            if level:  # nobody asks for the gradient by the pictures
+                back = self._planes_back(f"down{level}.0", back, layout)
+        return found
+
+    def _keep(self, name: str, *values: Any) -> None:
+        if not self.folded:
+            self.kept[name] = values
+
+    def _unit(self, name: str, planes: Matrix, layout: Layout) -> Matrix:
+        made = convolve(planes, self.weights[f"{name}.kernel"], layout)
+        inner, shift = layout.inner(made), self.weights[f"{name}.shift"][:, None]
+        if self.folded:
+            inner += shift
+            np.maximum(inner, 0, out=inner)
+            layout.clear(made)
+            return made
+        layout.clear(made)
+        mean = inner.sum(axis=1) / layout.pixels
+        inner -= mean[:, None]
+        layout.clear(made)
+        variance = np.einsum("ij,ij->i", inner, inner) / layout.pixels
+        self.statistics[name] = (mean, variance)
+        inverse = (1 / np.sqrt(variance + LEAST)).astype(made.dtype)
+        inner *= inverse[:, None]
+        out = made * self.weights[f"{name}.gain"][:, None]
+        inner = layout.inner(out)
+        inner += shift
+        np.maximum(inner, 0, out=inner)
+        layout.clear(out)
+        self._keep(name, planes, made, inverse, out)
+        return out
+
+    def _planes_back(self, name: str, slope: Matrix, layout: Layout) -> Matrix:
+        """The gradient by the planes that a unit convolves."""
+        return convolve_back(slope, self.weights[f"{name}.kernel"], layout)
+
+    def _unit_back(self, name: str, slope: Matrix, layout: Layout, found: Weights) -> Matrix:
+        """The gradient by what a unit's convolution gives; that of its weights in `found`.
+
+        With v = (u - mean) / s, z = gain v + shift: dL/du = gain / s (dz - mean dz - v mean(v dz)).
+        """
+        planes, normal, inverse, out = self.kept.pop(name)
+        steep: Matrix = slope * (out > 0)
+        by_shift = steep.sum(axis=1)
+        by_gain = np.einsum("ij,ij->i", steep, normal)
+        found[f"{name}.shift"], found[f"{name}.gain"] = by_shift, by_gain
+        inner, count = layout.inner(steep), layout.pixels
+        inner -= (by_shift / count)[:, None]
+        inner -= layout.inner(normal) * (by_gain / count)[:, None]
+        inner *= (self.weights[f"{name}.gain"] * inverse)[:, None]
+        layout.clear(steep)
+        found[f"{name}.kernel"] = kernel_back(steep, planes, layout)
+        return steep
+
+    def _whole(self, planes: Matrix, layout: Layout) -> Matrix:
+        mean = layout.view(planes).mean(axis=(2, 3))  # (c, n)
+        self._keep("whole", mean)
+        return layout.put(layout.view(planes) + (self.weights["whole"] @ mean)[:, :, None, None])
+
+    def _whole_back(self, slope: Matrix, layout: Layout, found: Weights) -> Matrix:
+        (mean,) = self.kept.pop("whole")
+        view = layout.view(slope)
+        steep = view.sum(axis=(2, 3))  # (c, n)
+        found["whole"] = steep @ mean.T
+        back = (self.weights["whole"].T @ steep) / (layout.h * layout.w)
+        return layout.put(view + back[:, :, None, None])
+
+
+def folded(shape: Shape, weights: Weights, statistics: dict[str, tuple[Matrix, Matrix]]) -> Weights:
+    """The weights with mean and variance of every channel worked into kernels and shifts."""
+    made = {name: weights[name] for name in shape.sizes(folded=True)}
+    for name, _, _ in shape.units():
+        mean, variance = statistics[name]
+        scale = weights[f"{name}.gain"] / np.sqrt(variance + LEAST)
+        made[f"{name}.kernel"] = (weights[f"{name}.kernel"] * scale[:, None]).astype(np.float32)
+        made[f"{name}.shift"] = (weights[f"{name}.shift"] - mean * scale).astype(np.float32)
+    return made

@@ -1,0 +1,199 @@
+"""Nets of every fold, trained side by side; what they say of images that they did not see.
+
+In: images, masks of several questions, folds. Out: `Nets`, whose mean answers for new images, and
+the logits of every training image by the net that never saw it or its group. Nothing is refitted:
+the out-of-fold logits come free, and new images get the mean of nets that are each as good.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cutlearn.checks import whole_number
+from cutlearn.features.describe import Bank, Image, Picture
+from cutlearn.features.filters import Float32
+from cutlearn.features.net.body import Pass, Shape, Weights, folded
+from cutlearn.features.net.crops import (
+    Crops,
+    Labels,
+    Lesson,
+    Sight,
+    canvas_of,
+    turned,
+    turned_back,
+)
+from cutlearn.features.net.optimise import Optimiser, loss_of
+from cutlearn.features.net.single import one_thread
+from cutlearn.images.resize import resize_channels
+
+Progress = Callable[[int, int, str], None]
+# Micrographs, and photographs with one more level and the mean over the picture.
+WIDTHS = {"microscopy": (16, 32, 64, 64), "photograph": (16, 32, 64, 64, 64)}
+# Steps after which progress is told, and batches for the last statistics.
+ROUND, SETTLE = 10, 8
+
+
+@dataclass(frozen=True)
+class NetRecipe:
+    """How nets are trained; the figures of docs/decisions/0016-a-net-without-a-framework.md.
+
+    Attributes
+    ----------
+    steps : int
+        Batches that a net learns from.
+    crops : int
+        Crops in a batch.
+    folds : int
+        Parts of the images, and nets; at most one a group.
+    """
+
+    steps: int = 150
+    crops: int = 8
+    folds: int = 3
+
+    def __post_init__(self) -> None:
+        for name, most in (("steps", 100_000), ("crops", 1024), ("folds", 1000)):
+            least = 2 if name == "folds" else 1
+            whole_number(f"net: {name}", getattr(self, name), least, most)
+
+    def told(self, nets: int, images: int) -> int:
+        """Steps of the progress of so many nets."""
+        return nets * -(-self.steps // ROUND) + images
+
+
+class Trainer:
+    """One net while it is trained."""
+
+    def __init__(self, shape: Shape, crops: Crops, steps: int, seed: Sequence[int]) -> None:
+        self.shape, self.crops, self.rng = shape, crops, np.random.default_rng(list(seed))
+        known = np.sum([_totals(lesson) for lesson in crops.lessons], axis=0)
+        share = (known[0] + 1) / (known[1] + 2)
+        self.optimiser = Optimiser(shape.begin(share, self.rng), steps)
+
+    def advance(self, steps: int) -> None:
+        """Take some steps."""
+        for _ in range(steps):
+            planes, share, weights = self.crops.draw(self.rng)
+            one = Pass(self.shape, self.optimiser.weights)
+            _, slope = loss_of(one.logits(planes), share, weights)
+            self.optimiser.take(one.gradient(slope))
+
+    def settled(self) -> Weights:
+        """The averaged weights, with statistics of fresh batches worked in."""
+        weights, seen = self.optimiser.average, []
+        for _ in range(SETTLE):
+            one = Pass(self.shape, weights)
+            one.logits(self.crops.draw(self.rng)[0])
+            seen.append(one.statistics)
+        mean = {
+            name: tuple(np.mean([s[name][k] for s in seen], axis=0) for k in (0, 1))
+            for name in seen[0]
+        }
+        return folded(self.shape, weights, mean)
+
+
+def _totals(lesson: Lesson) -> npt.NDArray[np.float64]:
+    """Pixels of label 1 and known pixels, (2, T)."""
+    sums: npt.NDArray[np.float64] = lesson.labels.sum(axis=(1, 2), dtype=np.float64)
+    return sums.reshape(2, -1)
+
+
+@dataclass(frozen=True)
+class Nets:
+    """Trained nets of one shape, and what they look at."""
+
+    sight: Sight
+    shape: Shape
+    weights: tuple[Weights, ...]
+
+    def logits(self, image: Image, extra: Float32 | None = None) -> Float32:
+        """The mean of all nets' logits of a new image, (T, h, w) float32."""
+        return answer_of(self.sight, self.shape, self.weights, image, extra)
+
+
+def answer_of(
+    sight: Sight,
+    shape: Shape,
+    nets: Sequence[Weights],
+    image: Image,
+    extra: Float32 | None,
+) -> Float32:
+    """Mean logits of some nets over mirrored or turned views of an image, (T, h, w) float32."""
+    planes = sight.see(Picture(image), extra)
+    h, w = planes.shape[1:]
+    pad = [(0, 0), (0, -h % shape.block), (0, -w % shape.block)]
+    planes = np.pad(planes, pad, mode="symmetric")
+    views = [(k, False) for k in range(4)] if sight.turns else [(0, False), (0, True)]
+    total = np.zeros((shape.outputs, *planes.shape[1:]), np.float32)
+    with one_thread():
+        for view in views:
+            seen = np.ascontiguousarray(turned(planes, *view))[:, None]
+            for weights in nets:
+                total += turned_back(Pass(shape, weights, True).logits(seen)[:, 0], *view)
+    mean = np.asarray(total[:, :h, :w] / np.float32(len(views) * len(nets)), np.float32)
+    enlarged = resize_channels(np.moveaxis(mean, 0, -1), (image.shape[0], image.shape[1]))
+    return np.ascontiguousarray(np.moveaxis(enlarged, -1, 0))
+
+
+def fit_nets(
+    images: Sequence[Image],
+    masks: Sequence[Labels],
+    extras: Sequence[Float32 | None],
+    bank: Bank,
+    recipe: NetRecipe,
+    fold: npt.NDArray[np.intp],
+    seed: int = 0,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> tuple[Nets, list[Float32]]:
+    """Train a net without each fold.
+
+    Parameters
+    ----------
+    images : n images, (h, w, 3) or (h, w) float32
+    masks : n arrays (h, w, T) uint8 of 0, 1 and 255 (void: without weight)
+    extras : n arrays (h, w, e) float32, or None each
+    fold : (n,) fold of every image, from 0
+    seed : int
+        All draws depend on it and on the fold, never on threads.
+
+    Returns
+    -------
+    Nets, and of each image its out-of-fold logits, (T, h, w) float32
+    """
+    sight = Sight.of(bank, images, extras)
+    widths = WIDTHS[bank.kind]
+    shape = Shape(sight.inputs, masks[0].shape[2], widths, bank.kind == "photograph")
+    lessons = [Lesson.of(sight, *given) for given in zip(images, masks, extras)]
+    canvas = canvas_of(sight, lessons, shape.block)
+    trainers = []
+    for k in range(1 + int(fold.max())):
+        kept = [lesson for lesson, part in zip(lessons, fold) if part != k]
+        crops = Crops(sight, kept, canvas, recipe.crops)
+        trainers.append(Trainer(shape, crops, recipe.steps, (seed, 5, k)))
+    rounds = [min(ROUND, recipe.steps - r) for r in range(0, recipe.steps, ROUND)]
+    total = recipe.told(len(trainers), len(images))
+    done = 0
+
+    def tell(what: str) -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, total, what)
+
+    def out_of_fold(i: int) -> Float32:
+        return answer_of(sight, shape, [weights[fold[i]]], images[i], extras[i])
+
+    with one_thread(), ThreadPoolExecutor(n_jobs) as pool:
+        for steps in rounds:
+            for _ in pool.map(lambda trainer, n=steps: trainer.advance(n), trainers):
+                tell("train nets")
+        weights = list(pool.map(Trainer.settled, trainers))
+        maps = []
+        for found in pool.map(out_of_fold, range(len(images))):
+            maps.append(found)
+            tell("predict out of fold")
+    return Nets(sight, shape, tuple(weights)), maps

@@ -1,0 +1,38 @@
+"""One thread inside of BLAS while any net is at work: the same bits however many work at once.
+
+BLAS may split a product by the number of its threads, which changes last bits, and its threads
+would fight with ours: nets of different folds and pictures of a folder already run side by side.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+_lock = threading.Lock()
+_inside: dict[str, Any] = {"count": 0, "limit": None}
+
+
+@cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit BLAS to one thread until the last of those who asked for it has left."""
+    with _lock:
+        if _inside["count"] == 0:
+            _inside["limit"] = _controller().limit(limits=1, user_api="blas")
+            _inside["limit"].__enter__()
+        _inside["count"] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside["count"] -= 1
+            if _inside["count"] == 0:
+                _inside["limit"].__exit__(None, None, None)

@@ -1,0 +1,261 @@
+"""Sources of logits: what plugs in between images and node features.
+
+A source is fitted on images and masks, gives every training image the logits of models that never
+saw it, answers for new images, and is stored as plain arrays. Trees, nets, a net as the first stage
+of trees, and both side by side are sources; `SOURCES` names them, and a name from there is what
+`Featurizer(features=...)` takes. Adding one means one class and one entry.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from cutlearn.features.boosted import Answers, Boosted, Recipe, answer, read_questions
+from cutlearn.features.describe import Bank, Image, Picture
+from cutlearn.features.filters import Float32
+from cutlearn.features.folds import make_folds
+from cutlearn.features.grow import fit_questions
+from cutlearn.features.net.file import arrays_of_nets, described_nets, read_nets
+from cutlearn.features.net.learn import NetRecipe, Nets, fit_nets
+
+Arrays = dict[str, npt.NDArray[Any]]
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a source learns from: checked images and masks of T questions, and how."""
+
+    images: Sequence[Image]
+    labels: Sequence[npt.NDArray[np.uint8]]  # (h, w, T) each
+    extras: Sequence[Float32 | None]
+    groups: Sequence[int]
+    bank: Bank
+    recipe: Recipe
+    net: NetRecipe
+    seed: int = 0
+    threads: int = 1
+    progress: Progress | None = None
+
+    def after(self, done: int) -> "Task":
+        """The same task, whose progress is told as a second part behind `done` steps."""
+        told = self.progress
+        if told is None:
+            return self
+        return replace(self, progress=lambda k, n, what: told(done + k, done + n, what))
+
+
+class Source(ABC):
+    """A fitted source of logits. A value: nothing changes it."""
+
+    # What it is, in a few words for help.
+    summary: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
+        """Learn; give the source, and each image's out-of-fold logits by question and stage."""
+
+    @property
+    @abstractmethod
+    def stages(self) -> tuple[str, ...]:
+        """The name of each stage, in the order of the answers; the last is the best."""
+
+    @abstractmethod
+    def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
+        """Give the logits of a new image by question and stage, (h, w) float32 each."""
+
+    @abstractmethod
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Arrays and a JSON-able description, from which `read` makes the source again."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, arrays: Arrays, described: dict[str, Any], bank: Bank, step: int) -> Self:
+        """The inverse of `to_arrays`; damage is an `InputError` or what Python raises."""
+
+
+@dataclass(frozen=True)
+class NoLogits(Source):
+    """No logits at all: raw channels, or arrays that the user brings, speak for themselves."""
+
+    summary: ClassVar[str] = "no logits"
+    stages: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
+        return cls(), [[] for _ in task.images]
+
+    def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
+        return []
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        return {}, {"stages": 0, "questions": 0}
+
+    @classmethod
+    def read(cls, arrays: Arrays, described: dict[str, Any], bank: Bank, step: int) -> Self:
+        if read_questions(arrays, described, bank, step):
+            raise ValueError("trees where none were wanted")
+        return cls()
+
+
+@dataclass(frozen=True)
+class TreeLogits(Source):
+    """Boosted trees on a bank of channels, the second stage on the first one's context."""
+
+    summary: ClassVar[str] = "boosted trees, good on photographs"
+    models: tuple[Boosted, ...]  # one for each question
+
+    @classmethod
+    def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
+        models, maps = _grown(task)
+        return cls(models), maps
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        return tuple(f"logit{k + 1}" for k in range(len(self.models[0].stages)))
+
+    def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
+        return answer(self.models, picture, extra)
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        arrays: Arrays = {}
+        stages = [trees for part in self.models for trees in part.stages]
+        for k, trees in enumerate(stages):
+            arrays |= {f"stage{k}.{name}": a for name, a in trees.arrays().items()}
+        return arrays, {"stages": len(stages), "questions": len(self.models)}
+
+    @classmethod
+    def read(cls, arrays: Arrays, described: dict[str, Any], bank: Bank, step: int) -> Self:
+        models = read_questions(arrays, described, bank, step)
+        if not models:
+            raise ValueError("no trees")
+        return cls(models)
+
+
+@dataclass(frozen=True)
+class NetLogits(Source):
+    """The mean of small nets, one for each fold."""
+
+    summary: ClassVar[str] = "a very small net, good on micrographs"
+    stages: ClassVar[tuple[str, ...]] = ("net",)
+    nets: Nets
+
+    @classmethod
+    def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
+        nets, maps = fit_nets(
+            task.images, task.labels, task.extras, task.bank, task.net,
+            make_folds(task.groups, task.net.folds, task.seed), task.seed, task.threads,
+            task.progress,
+        )  # fmt: skip
+        return cls(nets), [[[logit] for logit in found] for found in maps]
+
+    def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
+        return [[logit] for logit in self.nets.logits(picture.image, extra)]
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        return arrays_of_nets(self.nets), described_nets(self.nets)
+
+    @classmethod
+    def read(cls, arrays: Arrays, described: dict[str, Any], bank: Bank, step: int) -> Self:
+        return cls(read_nets(arrays, described, bank))
+
+
+@dataclass(frozen=True)
+class BothLogits(Source):
+    """Trees and nets side by side; the cut learns how to weigh them."""
+
+    summary: ClassVar[str] = "trees and net side by side"
+
+    trees: TreeLogits
+    net: NetLogits
+
+    @classmethod
+    def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
+        net, first = NetLogits.fit(task)
+        trees, second = TreeLogits.fit(task.after(_told(task, net)))
+        joined = [[b + a for a, b in zip(*pair)] for pair in zip(first, second)]
+        return cls(trees, net), joined
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        return self.trees.stages + self.net.stages
+
+    def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
+        parts = self.trees.answers(picture, extra), self.net.answers(picture, extra)
+        return [a + b for a, b in zip(*parts)]
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        parts = self.trees.to_arrays(), self.net.to_arrays()
+        return parts[0][0] | parts[1][0], parts[0][1] | parts[1][1]
+
+    @classmethod
+    def read(cls, arrays: Arrays, described: dict[str, Any], bank: Bank, step: int) -> Self:
+        given = arrays, described, bank, step
+        return cls(TreeLogits.read(*given), NetLogits.read(*given))
+
+
+@dataclass(frozen=True)
+class StackedLogits(BothLogits):
+    """Nets as the first stage: one stage of trees sees the context of their logits."""
+
+    summary: ClassVar[str] = "trees that see what the net says around a pixel, best on photographs"
+
+    @classmethod
+    def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
+        net, first = NetLogits.fit(task)
+        return cls.over(task.after(_told(task, net)), net, first)
+
+    @classmethod
+    def over(
+        cls, task: Task, net: NetLogits, first: Sequence[Answers]
+    ) -> tuple[Self, list[Answers]]:
+        """Grow the trees over nets that are fitted already, `first` their out-of-fold logits."""
+        one_stage = replace(task, recipe=replace(task.recipe, stages=1))
+        models, maps = _grown(one_stage, _guesses(first))
+        return cls(TreeLogits(models), net), maps
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        return self.net.stages + self.trees.stages
+
+    def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
+        first = self.net.answers(picture, extra)
+        return answer(self.trees.models, picture, extra, _guesses([first])[0])
+
+
+# What `features=` may name, beside the banks without a source.
+SOURCES: dict[str, type[Source]] = {
+    "trees": TreeLogits,
+    "net": NetLogits,
+    "stacked": StackedLogits,
+    "both": BothLogits,
+}
+
+
+def source_of(mode: str) -> type[Source]:
+    """The source that a mode of features needs."""
+    return SOURCES.get(mode, NoLogits)
+
+
+def _grown(
+    task: Task, guesses: Sequence[Float32] | None = None
+) -> tuple[tuple[Boosted, ...], list[Answers]]:
+    return fit_questions(
+        task.images, task.labels, task.extras, task.bank, task.recipe, task.groups, task.seed,
+        task.threads, task.progress, guesses,
+    )  # fmt: skip
+
+
+def _guesses(maps: Sequence[Answers]) -> list[Float32]:
+    """The last logits of every question, an (h, w, T) array an image."""
+    return [np.stack([logits[-1] for logits in answers], axis=-1) for answers in maps]
+
+
+def _told(task: Task, net: NetLogits) -> int:
+    """Steps that the nets' progress has told."""
+    return task.net.told(len(net.nets.weights), len(task.images))
