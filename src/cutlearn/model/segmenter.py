@@ -160,29 +160,18 @@ class Segmenter(Estimator):
         nodes = training_features(
             data.samples, seen, featurizer, data.groups, data.folder, data.progress
         )
-        problems = self._problems(data.samples, nodes, featurizer, kind, threads)
+        regions = kind.envelope is not None
+        with Workers(threads) as workers:
+            problems = workers.map(
+                lambda pair: featurizer.problem(*pair, kind.edges, regions),
+                list(zip(data.samples, nodes)),
+            )
         plan = Plan(
             self.loss, self.learner, self.C, float(self.tol), threads, data.folder,
             data.callback, kind, self.calibration,
             ("logistic",) if self.learner == "likelihood" else (),
         )  # fmt: skip
         self._keep(featurizer, choose(problems, data.masks, plan, data.groups), kind)
-
-    def _problems(
-        self,
-        samples: Sequence[Sample],
-        nodes: Sequence[NDArray[np.float32]],
-        featurizer: Featurizer,
-        kind: Kind,
-        threads: int,
-    ) -> list[Problem]:
-        """The problems of training images, from their out-of-fold features."""
-        regions = kind.envelope is not None
-        with Workers(threads) as workers:
-            return workers.map(
-                lambda pair: featurizer.problem(*pair, kind.edges, regions),
-                list(zip(samples, nodes)),
-            )
 
     def _keep(self, featurizer: Featurizer, chosen: Chosen, kind: Kind) -> None:
         """Put all that was learned in place."""

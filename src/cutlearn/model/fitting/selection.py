@@ -26,11 +26,10 @@ from cutlearn.learn.losses import loss_of
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.steps import Step, TrainResult
 from cutlearn.learn.train import train
-from cutlearn.metrics import Confusion, Figure, confusions, iou_of, left_out, stack_tables, total
+from cutlearn.metrics import Confusion, Figure, left_out
 from cutlearn.model.fitting.scorers import Cost, Likelihood, Overlap, Scorer
 from cutlearn.model.kinds import BINARY, Binary, Kind, Mask
 from cutlearn.model.probability.calibrate import Calibration, calibrate_held_out, uncalibrated
-from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
 K = TypeVar("K")
@@ -116,14 +115,12 @@ def choose(
     setting, judged = run.best(together)
     result = run.train(range(len(problems)), setting, "train")
     w, scorer = result.w, run.scorer
-
-    def predict(w: Vector) -> list[Mask]:
-        return predict_all(problems, w, plan)
-
-    shifts = {0.0: scorer.scores(range(len(problems)), w)}
     if isinstance(scorer, Overlap) and isinstance(plan.kind, Binary):
-        w, judged["shift"] = best_shift(problems, labels, w, shifts, predict, plan.kind.envelope)
-    judged |= {"judge": scorer.name, "training": scorer.value(shifts[judged.get("shift", 0.0)])}
+        judged["shift"], scores = best_shift(scorer, w)
+        w = shifted(w, judged["shift"])
+    else:
+        scores = scorer.scores(range(len(problems)), w)
+    judged |= {"judge": scorer.name, "training": scorer.value(scores)}
     return Chosen(result, w, run.calibration(setting, result.w, w, together), judged)
 
 
@@ -132,6 +129,7 @@ class _Training:
 
     def __init__(self, problems: Sequence[Problem], labels: Sequence[Mask], plan: Plan) -> None:
         self.problems, self.labels, self.plan = problems, labels, plan
+        self.scorer = plan.scorer(problems, labels)
         kind = plan.kind
         self.kind: dict[str, Any] = {
             "envelope": kind.envelope, "kind": kind.name, "n_labels": kind.n_labels,
@@ -141,7 +139,6 @@ class _Training:
         if is_margin(plan.learner):
             self.loss = loss_of(plan.loss)
             self.pool = Pool(problems, labels, self.loss, n_jobs=plan.threads, **self.kind)
-        self.scorer = plan.scorer(problems, labels)
         # Weights by setting and held-out part.
         self.held_out: dict[tuple[Setting, int], Vector] = {}
 
@@ -229,50 +226,33 @@ def _clearly_best(values: dict[K, Vector], default: K, figure: Figure) -> K:
     return best if whole[best] - whole[default] > deviation else default
 
 
-def best_shift(
-    problems: Sequence[Problem],
-    labels: Sequence[Mask],
-    w: Vector,
-    seen: dict[float, list[Confusion]],
-    predict: Callable[[Vector], list[Mask]],
-    envelope: EnvelopeSpec | None = None,
-) -> tuple[Vector, float]:
-    """Give w with its bias shifted for pooled IoU, and the shift.
+def shifted(w: Vector, shift: float) -> Vector:
+    """Give w with its bias shifted: the first node feature is 1, so every unary moves alike."""
+    return np.concatenate([[w[0] + shift], w[1:]])
 
-    The first node feature is the constant 1, so its weight moves every unary alike.
 
-    Parameters
-    ----------
-    seen : dict
-        Tables of the images by shift, 0 among them; what is tried is added.
-    predict : callable
-        Gives the masks of all problems at other weights.
-    """
+def best_shift(scorer: Overlap, w: Vector) -> tuple[float, list[Confusion]]:
+    """Give the shift of the bias that serves pooled IoU, and the scores of all images with it."""
+    problems, labels = scorer.problems, scorer.labels
     u = np.sort(np.concatenate([unary_of(problem, w) for problem in problems]))
-    u += _lean(problems[0], w, envelope)
+    u += _lean(problems[0], w, scorer.kind.envelope)
     known = sum(int((y != VOID).sum()) for y in labels)
     share = sum(int((y == 1).sum()) for y in labels) / known
-
-    def moved(shift: float) -> Vector:
-        out = w.copy()
-        out[0] += shift
-        return out
+    seen = {0.0: scorer.scores(range(len(problems)), w)}
 
     def iou(area: float) -> float:
-        shift = shift_of(area)
-        if shift not in seen:
-            seen[shift] = confusions(labels, predict(moved(shift)))
-        return total(seen[shift]).iou(1)
-
-    def shift_of(area: float) -> float:
         # A pixel has label 1 where its unary is below 0.
-        return -float(u[min(int(area * share * len(u)), len(u) - 1)])
+        shift = -float(u[min(int(area * share * len(u)), len(u) - 1)])
+        if shift not in seen:
+            seen[shift] = scorer.scores(range(len(problems)), shifted(w, shift))
+        return scorer.value(seen[shift])
 
     area = max(AREAS, key=iou)
     for finer in (area / FINER, area * FINER):
         iou(finer)
-    best = _clearly_best({s: stack_tables(tables) for s, tables in seen.items()}, 0.0, iou_of)
-    return moved(best), best
+    parts = {shift: scorer.parts(scores) for shift, scores in seen.items()}
+    best = _clearly_best(parts, 0.0, scorer.figure)
+    return best, seen[best]
 
 
 def _lean(problem: Problem, w: Vector, envelope: EnvelopeSpec | None) -> float:
@@ -280,9 +260,3 @@ def _lean(problem: Problem, w: Vector, envelope: EnvelopeSpec | None) -> float:
     layout = model_of(problem, envelope).layout(problem)
     samples = [spec.convert(w[at], "samples") for spec, at in zip(layout.specs, layout.envelopes)]
     return float(sum(v[-1] - v[0] for v in samples))
-
-
-def predict_all(problems: Sequence[Problem], w: Vector, plan: Plan) -> list[Mask]:
-    """Give the best mask of every problem, in order."""
-    with Workers(plan.threads) as workers:
-        return workers.map(lambda problem: plan.kind.mask(problem, w), problems)

@@ -2,9 +2,9 @@
 
 The doubt of the model is no guide while few images are annotated: it is largest where nothing can
 be learned, and an odd image teaches little about the others (docs/results/probabilities.md). What
-counts is what labels tell of all images. Let the labels of window u tell those of window v if the two are
-alike enough, K_uv > t_v, and else tell nothing of it, where nobody knows t_v: any value from 0 to 1
-is as likely as any other. With
+counts is what labels tell of all images. Let the labels of window u tell those of window v if the
+two are alike enough, K_uv > t_v, and else nothing, where nobody knows t_v: any value from 0 to 1 is
+as likely as any other. With
 
     K_uv = exp(-|c_u - c_v|^2 / (2 (R m)^2)),
 
@@ -15,9 +15,9 @@ the labels of a set A of windows have with those of all windows the mutual infor
 
 for the nearest window of A passes t_v with just that probability. b_v is what there is to learn
 about window v; since nobody knows, it is its part of its image, and all images have the same: I is
-the expected part of the images whose labels are told. A begins with the images that the model was fitted
-on; then comes always the image whose windows add most. What an image adds never grows while A does
-(I is submodular), so k images in this order add at least 1 - 1/e of what the best k could.
+the expected part of the images whose labels are told. A begins with the images that the model was
+fitted on; then comes always the image whose windows add most. What an image adds never grows while
+A does (I is submodular), so k images in this order add at least 1 - 1/e of what the best k could.
 """
 
 import heapq
