@@ -131,7 +131,7 @@ def test_wrong_numbers_are_refused_in_words():
     made = cl.Boltzmann(**good)
     with pytest.raises(cl.InputError, match="1 hidden layers were given, but this machine has 2"):
         made.energy([0, 0, 0], [0, 0])
-    with pytest.raises(cl.InputError, match="one hidden layer, but .* two"):
+    with pytest.raises(cl.InputError, match=r"one hidden layer, but .* two"):
         made.free_energy([0, 0, 0])
     with pytest.raises(cl.InputError, match="starts: 0 found"):
         made.icm(0)

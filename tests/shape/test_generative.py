@@ -125,7 +125,7 @@ def test_wrong_masks_and_large_machines_are_refused_in_words():
         model.log_likelihood(np.zeros((2, 4, 4)))
     with pytest.raises(cl.InputError, match="at most 20 hidden units, but there are 30"):
         tiny(0, units=30).log_likelihood(np.zeros((1, 3, 3)))
-    with pytest.raises(cl.InputError, match="one hidden layer, but .* two"):
+    with pytest.raises(cl.InputError, match=r"one hidden layer, but .* two"):
         tiny(0, two=True).free_energy(np.zeros((1, 3, 3)))
 
 

@@ -111,8 +111,8 @@ def choose(
         Images of one group are held out together. None: each by itself.
     """
     together = range(len(problems)) if groups is None else groups
-    run = _Training(problems, labels, plan)
-    setting, judged = run.best(together)
+    run = _Training(problems, labels, plan, together)
+    setting, judged = run.best()
     result = run.train(range(len(problems)), setting, "train")
     w, scorer = result.w, run.scorer
     if isinstance(scorer, Overlap) and isinstance(plan.kind, Binary):
@@ -121,14 +121,22 @@ def choose(
     else:
         scores = scorer.scores(range(len(problems)), w)
     judged |= {"judge": scorer.name, "training": scorer.value(scores)}
-    return Chosen(result, w, run.calibration(setting, result.w, w, together), judged)
+    return Chosen(result, w, run.calibration(setting, result.w, w), judged)
 
 
 class _Training:
     """Problems and their masks; all max-margin trainings share one pool of planes."""
 
-    def __init__(self, problems: Sequence[Problem], labels: Sequence[Mask], plan: Plan) -> None:
-        self.problems, self.labels, self.plan = problems, labels, plan
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        labels: Sequence[Mask],
+        plan: Plan,
+        groups: Sequence[Any],
+    ) -> None:
+        self.problems, self.labels, self.plan, self.groups = problems, labels, plan, groups
+        # What is held out together, for C and calibration alike.
+        self.parts = held_out_parts(groups)
         self.scorer = plan.scorer(problems, labels)
         kind = plan.kind
         self.kind: dict[str, Any] = {
@@ -158,15 +166,14 @@ class _Training:
             pool=None if self.pool is None else self.pool.take(images),
         )
 
-    def best(self, groups: Sequence[Any]) -> tuple[Setting, dict[str, Any]]:
+    def best(self) -> tuple[Setting, dict[str, Any]]:
         """Give the setting of the plan, or the best of the path, and how it was judged."""
         plan = self.plan
         if not isinstance(plan.C, str):
             return Setting(plan.learner, plan.C), {}
-        parts = held_out_parts(groups)
-        if len(parts) < 2:
+        if len(self.parts) < 2:
             return plan.path[0], {"path": []}
-        scores = {setting: self._scores(setting, parts) for setting in plan.path}
+        scores = {setting: self._scores(setting) for setting in plan.path}
         parts_of = {setting: self.scorer.parts(found) for setting, found in scores.items()}
         chosen = _clearly_best(parts_of, plan.path[0], self.scorer.figure)
         rows = [{"C": s.C, "judged": self.scorer.value(scores[s])} for s in plan.path]
@@ -175,38 +182,41 @@ class _Training:
         named = [{"learner": s.learner} | row for s, row in zip(plan.path, rows)]
         return chosen, {"learner": chosen.learner, "path": named}
 
-    def _scores(self, setting: Setting, parts: Sequence[Sequence[int]]) -> list[Any]:
+    def _scores(self, setting: Setting) -> list[Any]:
         """Scores of every image at weights that have not seen it."""
         found: dict[int, Any] = {}
-        for k, out in enumerate(parts):
-            found |= zip(out, self.scorer.scores(out, self._train_without(out, setting, k)))
+        for k, out in enumerate(self.parts):
+            found |= zip(out, self.scorer.scores(out, self._train_without(k, setting)))
         return [found[i] for i in range(len(self.problems))]
 
-    def _train_without(self, out: Sequence[int], setting: Setting, k: int) -> Vector:
+    def _train_without(self, k: int, setting: Setting) -> Vector:
         """Weights that have not seen the images of part k; trained once for each setting."""
         if (setting, k) not in self.held_out:
-            kept = [i for i in range(len(self.problems)) if i not in set(out)]
+            kept = [i for i in range(len(self.problems)) if i not in set(self.parts[k])]
             name = f"part{k}-{setting.learner}-C{setting.C:g}"
             self.held_out[setting, k] = self.train(kept, setting, name).w
         return self.held_out[setting, k]
 
-    def calibration(
-        self, setting: Setting, trained: Vector, w: Vector, groups: Sequence[Any]
-    ) -> Calibration:
+    def calibration(self, setting: Setting, trained: Vector, w: Vector) -> Calibration:
         """Calibrate on min-marginals of weights that have not seen their image, shifted as w is."""
         plan = self.plan
         if plan.calibration is None or not plan.kind.believes:
             return uncalibrated(plan.kind.n_labels)
-        parts = held_out_parts(groups)
-        held_out = len(parts) > 1
-        others = [self._train_without(out, setting, k) if held_out else trained
-                  for k, out in enumerate(parts)]  # fmt: skip
+        held_out = len(self.parts) > 1
+        others = [self._train_without(k, setting) if held_out else trained
+                  for k in range(len(self.parts))]  # fmt: skip
 
         def min_marginals(part: int, image: int) -> Vector:
             return plan.kind.least(self.problems[image], others[part] + (w - trained))
 
         return calibrate_held_out(
-            parts, min_marginals, self.labels, plan.calibration, held_out, groups, plan.threads
+            self.parts,
+            min_marginals,
+            self.labels,
+            plan.calibration,
+            held_out,
+            self.groups,
+            plan.threads,
         )
 
 
