@@ -139,7 +139,7 @@ def test_extra_channels_are_refused_not_ignored(fitted):
 def test_one_label_at_the_models_size_is_refused():
     masks = [np.zeros_like(m) for m in MASKS]
     masks[0][3, 3] = 1
-    with pytest.raises(cl.InputError, match="one label only found"):
+    with pytest.raises(cl.InputError, match="all pixels have the same label"):
         cl.BoltzmannSegmenter(1, **SIZES).fit(IMAGES, masks)
 
 

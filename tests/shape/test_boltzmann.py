@@ -119,19 +119,19 @@ def test_units_with_large_inputs_neither_overflow_nor_lose_their_type():
 def test_wrong_numbers_are_refused_in_words():
     good = numbers(0, n=3, m=2, m2=2)
     for name, value, words in (
-        ("W", np.zeros(3), "labels, hidden units"),
+        ("W", np.zeros(3), "labels and hidden units"),
         ("b", np.zeros(2), r"b: shape \(2,\) found"),
         ("c", np.zeros(3), r"c: shape \(3,\) found"),
         ("W2", np.zeros((3, 2)), r"W2: shape \(3, 2\) found"),
-        ("c2", None, "both wanted"),
+        ("c2", None, "needs both W2 and c2"),
         ("W", np.full((3, 2), np.nan), "W"),
     ):
         with pytest.raises(cl.InputError, match=words):
             cl.Boltzmann(**{**good, name: value})
     made = cl.Boltzmann(**good)
-    with pytest.raises(cl.InputError, match="1 layers found; 2 wanted"):
+    with pytest.raises(cl.InputError, match="1 hidden layers were given, but this machine has 2"):
         made.energy([0, 0, 0], [0, 0])
-    with pytest.raises(cl.InputError, match="two hidden layers found"):
+    with pytest.raises(cl.InputError, match=r"one hidden layer, but .* two"):
         made.free_energy([0, 0, 0])
     with pytest.raises(cl.InputError, match="starts: 0 found"):
         made.icm(0)

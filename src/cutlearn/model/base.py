@@ -214,8 +214,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self._check_samples(given)
         side = self.min_side
         samples = [at_side(sample, side) for sample in given]
-        together = find_groups([sample.image for sample in samples], groups)
-        return samples, [mask_at_side(mask, side) for mask in truth], together
+        resized = [mask_at_side(mask, side) for mask in truth]
+        return samples, resized, find_groups([sample.image for sample in samples], groups)
 
     def _each(self, samples: Sequence[Sample], one: Callable[[Sample, Sample], T]) -> list[T]:
         """one(the sample at the size at which the model works, the sample) of all, in order."""

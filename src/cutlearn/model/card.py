@@ -77,7 +77,7 @@ def card_of(model: Any, masks: Sequence[NDArray[np.uint8]]) -> dict[str, Any]:
 def check_card(card: Any) -> None:
     """Refuse a card that cannot be shown: not plain values, or too many, too long or too deep."""
     if not isinstance(card, dict):
-        raise InputError("card: no table of names and values found; one was wanted.")
+        raise InputError("card: this is not a table of names and values. Give a dict.")
     room = [MOST_VALUES]
     _check(card, 0, room)
 
@@ -86,8 +86,8 @@ def _check(value: Any, depth: int, room: list[int]) -> None:
     room[0] -= 1
     if depth > MOST_DEPTH or room[0] < 0:
         raise InputError(
-            f"card: more than {MOST_VALUES} values, or more than {MOST_DEPTH} within each other, "
-            "found. Keep it short."
+            f"card: it has more than {MOST_VALUES} values, or tables more than {MOST_DEPTH} deep. "
+            "Keep it short."
         )
     if isinstance(value, dict | list | tuple):
         for name in value if isinstance(value, dict) else ():
@@ -103,6 +103,6 @@ def _check_plain(value: Any) -> None:
     text = isinstance(value, str) and len(value) <= MOST_TEXT
     if not (whole or text or (isinstance(value, float) and math.isfinite(value))):
         raise InputError(
-            f"card: {quoted(value)} found; text of at most {MOST_TEXT} characters, finite numbers, "
-            "and tables and lists of these wanted."
+            f"card: {quoted(value)} cannot be kept. Give text of at most {MOST_TEXT} characters, "
+            "finite numbers, or tables and lists of these."
         )

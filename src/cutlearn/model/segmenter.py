@@ -174,7 +174,12 @@ class Segmenter(Estimator):
         nodes = training_features(
             data.samples, seen, featurizer, data.groups, data.folder, data.progress
         )
-        problems = self._problems(data.samples, nodes, featurizer, threads)
+        edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
+        with Workers(threads) as workers:
+            problems = workers.map(
+                lambda pair: featurizer.problem(*pair, edges, regions),
+                list(zip(data.samples, nodes)),
+            )
         model = model_for(self, labels.count, len(problems[0].regions))
         plan = Plan(
             self.loss, self.learner, self.C, float(self.tol), threads, data.folder,
@@ -183,20 +188,6 @@ class Segmenter(Estimator):
         )  # fmt: skip
         chosen = choose(problems, data.masks, plan, data.groups)
         self._keep(featurizer, chosen, model, problems[0])
-
-    def _problems(
-        self,
-        samples: Sequence[Sample],
-        nodes: Sequence[NDArray[np.float32]],
-        featurizer: Featurizer,
-        threads: int,
-    ) -> list[Problem]:
-        """The problems of training images, from their out-of-fold features."""
-        edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
-        with Workers(threads) as workers:
-            return workers.map(
-                lambda pair: featurizer.problem(*pair, edges, regions), list(zip(samples, nodes))
-            )
 
     def _keep(self, featurizer: Featurizer, chosen: Chosen, model: Model, problem: Problem) -> None:
         """Put all that was learned in place."""

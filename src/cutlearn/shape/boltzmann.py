@@ -80,12 +80,18 @@ class Boltzmann:
             finite(name, float_array(name, a)) for name, a in (("W", W), ("c", c), ("b", b))
         )
         if self.W.ndim != 2:
-            raise InputError(f"W: shape {self.W.shape} found; (labels, hidden units) wanted.")
+            raise InputError(
+                f"W has shape {self.W.shape}, but it needs two axes: labels and hidden units. Give "
+                "an array (n, m)."
+            )
         n, m = self.W.shape
         shape_of("b", self.b, (n,), "one for each row of W")
         shape_of("c", self.c, (m,), "one for each column of W")
         if (W2 is None) != (c2 is None):
-            raise InputError("W2, c2: one of them found; both wanted for a second hidden layer.")
+            raise InputError(
+                "A second hidden layer needs both W2 and c2, but one is missing. Give both, "
+                "or neither."
+            )
         # Without a second hidden layer it is there, and empty.
         self.W2 = finite("W2", float_array("W2", np.zeros((m, 0)) if W2 is None else W2))
         self.c2 = finite("c2", float_array("c2", np.zeros(0) if c2 is None else c2))
@@ -114,7 +120,8 @@ class Boltzmann:
         count = 2 if self.c2.size else 1
         if len(hidden) != count:
             raise InputError(
-                f"hidden: {len(hidden)} layers found; {count} wanted, as in this machine."
+                f"{len(hidden)} hidden layers were given, but this machine has {count}. Give one "
+                "array for each of its layers."
             )
         given = [label_array("y", y), *(label_array("hidden", h) for h in hidden)]
         layers = [*given, np.zeros(0, np.int8)][:3]
@@ -294,6 +301,5 @@ class Boltzmann:
     def _need_one_layer(self) -> None:
         if self.c2.size:
             raise InputError(
-                "free energy: two hidden layers found; one wanted, since only then the sum over "
-                "them is known. Use icm."
+                "The free energy is known for one hidden layer, but this machine has two. Use icm."
             )

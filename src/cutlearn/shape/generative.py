@@ -118,7 +118,10 @@ class Shapes:
     def free_energy(self, masks: ArrayLike) -> Floats:
         """F(y) of every mask, for one hidden layer: p(y) = exp(-F(y)) / Z."""
         if self.c2.size:
-            raise InputError("free energy: two hidden layers found; one wanted. Use annealed.")
+            raise InputError(
+                "The free energy is known for one hidden layer, but these shapes have two. Use "
+                "annealed."
+            )
         return -self._weights_exactly(self._rows(masks).astype(np.float64))
 
     def log_likelihood(self, masks: ArrayLike) -> Floats:
@@ -202,8 +205,8 @@ class Shapes:
         m = self.c.size
         if m > MOST_EXACT:
             raise InputError(
-                f"log_likelihood: {m} hidden units found; at most {MOST_EXACT} can be enumerated. "
-                "Use annealed."
+                f"log_likelihood enumerates the states of at most {MOST_EXACT} hidden units, but "
+                f"there are {m}. Use annealed."
             )
         return ((np.arange(2**m)[:, None] >> np.arange(m)) & 1).astype(np.float64)
 
@@ -219,8 +222,9 @@ class Shapes:
         given = np.asarray(masks, np.float32)
         if given.ndim != 3 or given.shape[1:] != self.patches.shape:
             raise InputError(
-                f"masks: shape {given.shape} found; (k, {self.patches.shape[0]}, "
-                f"{self.patches.shape[1]}) wanted, as in training."
+                f"masks have shape {given.shape}, but the shapes were learned from masks of "
+                f"{self.patches.shape}. Give an array (k, {self.patches.shape[0]}, "
+                f"{self.patches.shape[1]})."
             )
         return given.reshape(len(given), -1)
 

@@ -115,8 +115,8 @@ def need_both_labels(labels: Sequence[Mask]) -> None:
     values = np.unique(np.concatenate([m.ravel() for m in labels]))
     if not {0, 1} <= set(values):
         raise InputError(
-            "masks: one label only found in all of them, at the model's size; pixels of 0 and of 1 "
-            "were wanted. Annotate an image with both, or choose a larger shape."
+            "masks: at the model's size all pixels have the same label, but both 0 and 1 are "
+            "needed. Annotate an image with both, or choose a larger shape."
         )
 
 

@@ -6,7 +6,7 @@ import pytest
 import cutlearn as cl
 import cutlearn.images
 from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.energy.model import Model, model_of
+from cutlearn.energy.model import model_of
 from cutlearn.features.problem import Problem
 from cutlearn.learn import pool
 from cutlearn.learn.losses import Count, Hamming
@@ -19,7 +19,7 @@ from cutlearn.model.fitting.selection import (
     _clearly_best,
     best_shift,
     choose,
-    predict_all,
+    shifted,
 )
 from tiny_problems import with_regions
 
@@ -42,8 +42,8 @@ def plan(**changed):
                    | changed))  # fmt: skip
 
 
-def tables(problems, masks, w):
-    return {0.0: confusions(masks, predict_all(problems, w, plan()))}
+def predict_all(problems, w, plan):
+    return [plan.model.mask(problem, w) for problem in problems]
 
 
 def test_rare_labels_are_not_wiped_out():
@@ -199,17 +199,18 @@ def test_no_shift_where_it_gains_nothing():
     problems, masks = rare(3, noise=0.2)
     w = choose(problems, masks, plan()).result.w
 
-    def predict(w):
-        return predict_all(problems, w, plan())
-
-    moved, shift = best_shift(problems, masks, w, tables(problems, masks, w), predict, Model())
+    scorer = plan().scorer(problems, masks)
+    shift, scores = best_shift(scorer, w)
     assert shift == 0
-    assert np.array_equal(moved, w)
+    assert scores == confusions(masks, predict_all(problems, w, plan()))
+    assert np.array_equal(shifted(w, 0.0), w)
     off = w.copy()
     off[0] += 3 * w[0]
-    back, shift = best_shift(problems, masks, off, tables(problems, masks, off), predict, Model())
+    shift, scores = best_shift(scorer, off)
     assert shift < 0
+    back = shifted(off, shift)
     assert back[0] == off[0] + shift
+    assert scores == confusions(masks, predict_all(problems, back, plan()))
 
 
 def test_the_shift_counts_what_envelopes_add_to_a_pixel():
@@ -222,9 +223,7 @@ def test_the_shift_counts_what_envelopes_add_to_a_pixel():
     biased = w.copy()
     biased[0] += 3 * w[0]
     leaning = np.concatenate([w, [0.0, 3 * w[0]]])
-    plain = best_shift(problems, masks, biased, tables(problems, masks, biased),
-                       lambda v: predict_all(problems, v, plan()), Model())  # fmt: skip
-    found = best_shift(single, masks, leaning, tables(problems, masks, biased),
-                       lambda v: predict_all(single, v, leaned), model)  # fmt: skip
-    assert plain[1] < 0
-    assert found[1] == pytest.approx(plain[1], rel=1e-9)
+    plain, _ = best_shift(plan().scorer(problems, masks), biased)
+    found, _ = best_shift(leaned.scorer(single, masks), leaning)
+    assert plain < 0
+    assert found == pytest.approx(plain, rel=1e-9)

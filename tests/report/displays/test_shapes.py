@@ -53,5 +53,5 @@ def test_a_fitted_segmenter_shows_its_shapes():
     shown = ShapesDisplay.from_model(model, MASKS[:2])
     assert np.array_equal(shown.rows["seen through"], model.shapes().reconstruct(MASKS[:2]))
     bare = cl.BoltzmannSegmenter(0, refine=False, n_jobs=1, **sizes).fit(images, list(MASKS))
-    with pytest.raises(cl.InputError, match="without hidden layers found"):
+    with pytest.raises(cl.InputError, match="has no hidden layers"):
         ShapesDisplay.from_model(bare)

@@ -26,10 +26,9 @@ from cutlearn.learn.losses import loss_of
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
-from cutlearn.metrics import Confusion, Figure, confusions, iou_of, left_out, stack_tables, total
+from cutlearn.metrics import Confusion, Figure, left_out
 from cutlearn.model.fitting.scorers import Cost, Likelihood, Overlap, Scorer
 from cutlearn.model.probability.calibrate import Calibration, calibrate_held_out, uncalibrated
-from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -112,32 +111,38 @@ def choose(
         Images of one group are held out together. None: each by itself.
     """
     together = range(len(problems)) if groups is None else groups
-    run = _Training(problems, labels, plan)
-    setting, judged = run.best(together)
+    run = _Training(problems, labels, plan, together)
+    setting, judged = run.best()
     result = run.train(range(len(problems)), setting, "train")
     w, scorer = result.w, run.scorer
-
-    def predict(w: Vector) -> list[Mask]:
-        return predict_all(problems, w, plan)
-
-    shifts = {0.0: scorer.scores(range(len(problems)), w)}
     if isinstance(scorer, Overlap) and plan.model.n_labels == 2:
-        w, judged["shift"] = best_shift(problems, labels, w, shifts, predict, plan.model)
-    judged |= {"judge": scorer.name, "training": scorer.value(shifts[judged.get("shift", 0.0)])}
-    return Chosen(result, w, run.calibration(setting, result.w, w, together), judged)
+        judged["shift"], scores = best_shift(scorer, w)
+        w = shifted(w, judged["shift"])
+    else:
+        scores = scorer.scores(range(len(problems)), w)
+    judged |= {"judge": scorer.name, "training": scorer.value(scores)}
+    return Chosen(result, w, run.calibration(setting, result.w, w), judged)
 
 
 class _Training:
     """Problems and their masks; all max-margin trainings share one pool of planes."""
 
-    def __init__(self, problems: Sequence[Problem], labels: Sequence[Mask], plan: Plan) -> None:
-        self.problems, self.labels, self.plan = problems, labels, plan
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        labels: Sequence[Mask],
+        plan: Plan,
+        groups: Sequence[Any],
+    ) -> None:
+        self.problems, self.labels, self.plan, self.groups = problems, labels, plan, groups
+        # What is held out together, for C and calibration alike.
+        self.parts = held_out_parts(groups)
+        self.scorer = plan.scorer(problems, labels)
         self.loss: str | Loss = plan.loss
         self.pool: Pool | None = None
         if is_margin(plan.learner):
             self.loss = loss_of(plan.loss)
             self.pool = Pool(problems, labels, self.loss, n_jobs=plan.threads, model=plan.model)
-        self.scorer = plan.scorer(problems, labels)
         # Weights by setting and held-out part.
         self.held_out: dict[tuple[Setting, int], Vector] = {}
 
@@ -157,15 +162,14 @@ class _Training:
             pool=None if self.pool is None else self.pool.take(images),
         )
 
-    def best(self, groups: Sequence[Any]) -> tuple[Setting, dict[str, Any]]:
+    def best(self) -> tuple[Setting, dict[str, Any]]:
         """Give the setting of the plan, or the best of the path, and how it was judged."""
         plan = self.plan
         if not isinstance(plan.C, str):
             return Setting(plan.learner, plan.C), {}
-        parts = held_out_parts(groups)
-        if len(parts) < 2:
+        if len(self.parts) < 2:
             return plan.path[0], {"path": []}
-        scores = {setting: self._scores(setting, parts) for setting in plan.path}
+        scores = {setting: self._scores(setting) for setting in plan.path}
         parts_of = {setting: self.scorer.parts(found) for setting, found in scores.items()}
         chosen = _clearly_best(parts_of, plan.path[0], self.scorer.figure)
         rows = [{"C": s.C, "judged": self.scorer.value(scores[s])} for s in plan.path]
@@ -174,38 +178,41 @@ class _Training:
         named = [{"learner": s.learner} | row for s, row in zip(plan.path, rows)]
         return chosen, {"learner": chosen.learner, "path": named}
 
-    def _scores(self, setting: Setting, parts: Sequence[Sequence[int]]) -> list[Any]:
+    def _scores(self, setting: Setting) -> list[Any]:
         """Scores of every image at weights that have not seen it."""
         found: dict[int, Any] = {}
-        for k, out in enumerate(parts):
-            found |= zip(out, self.scorer.scores(out, self._train_without(out, setting, k)))
+        for k, out in enumerate(self.parts):
+            found |= zip(out, self.scorer.scores(out, self._train_without(k, setting)))
         return [found[i] for i in range(len(self.problems))]
 
-    def _train_without(self, out: Sequence[int], setting: Setting, k: int) -> Vector:
+    def _train_without(self, k: int, setting: Setting) -> Vector:
         """Weights that have not seen the images of part k; trained once for each setting."""
         if (setting, k) not in self.held_out:
-            kept = [i for i in range(len(self.problems)) if i not in set(out)]
+            kept = [i for i in range(len(self.problems)) if i not in set(self.parts[k])]
             name = f"part{k}-{setting.learner}-C{setting.C:g}"
             self.held_out[setting, k] = self.train(kept, setting, name).w
         return self.held_out[setting, k]
 
-    def calibration(
-        self, setting: Setting, trained: Vector, w: Vector, groups: Sequence[Any]
-    ) -> Calibration:
+    def calibration(self, setting: Setting, trained: Vector, w: Vector) -> Calibration:
         """Calibrate on min-marginals of weights that have not seen their image, shifted as w is."""
         plan = self.plan
         if plan.calibration is None or not plan.model.labels.has_min_marginals:
             return uncalibrated(plan.model.n_labels)
-        parts = held_out_parts(groups)
-        held_out = len(parts) > 1
-        others = [self._train_without(out, setting, k) if held_out else trained
-                  for k, out in enumerate(parts)]  # fmt: skip
+        held_out = len(self.parts) > 1
+        others = [self._train_without(k, setting) if held_out else trained
+                  for k in range(len(self.parts))]  # fmt: skip
 
         def min_marginals(part: int, image: int) -> Vector:
             return plan.model.min_marginals(self.problems[image], others[part] + (w - trained))
 
         return calibrate_held_out(
-            parts, min_marginals, self.labels, plan.calibration, held_out, groups, plan.threads
+            self.parts,
+            min_marginals,
+            self.labels,
+            plan.calibration,
+            held_out,
+            self.groups,
+            plan.threads,
         )
 
 
@@ -225,50 +232,33 @@ def _clearly_best(values: dict[K, Vector], default: K, figure: Figure) -> K:
     return best if whole[best] - whole[default] > deviation else default
 
 
-def best_shift(
-    problems: Sequence[Problem],
-    labels: Sequence[Mask],
-    w: Vector,
-    seen: dict[float, list[Confusion]],
-    predict: Callable[[Vector], list[Mask]],
-    model: Model,
-) -> tuple[Vector, float]:
-    """Give w with its bias shifted for pooled IoU, and the shift.
+def shifted(w: Vector, shift: float) -> Vector:
+    """Give w with its bias shifted: the first node feature is 1, so every unary moves alike."""
+    return np.concatenate([[w[0] + shift], w[1:]])
 
-    The first node feature is the constant 1, so its weight moves every unary alike.
 
-    Parameters
-    ----------
-    seen : dict
-        Tables of the images by shift, 0 among them; what is tried is added.
-    predict : callable
-        Gives the masks of all problems at other weights.
-    """
+def best_shift(scorer: Overlap, w: Vector) -> tuple[float, list[Confusion]]:
+    """Give the shift of the bias that serves pooled IoU, and the scores of all images with it."""
+    problems, labels = scorer.problems, scorer.labels
     u = np.sort(np.concatenate([unary_of(problem, w) for problem in problems]))
-    u += _lean(problems[0], w, model)
+    u += _lean(problems[0], w, scorer.model)
     known = sum(int((y != VOID).sum()) for y in labels)
     share = sum(int((y == 1).sum()) for y in labels) / known
-
-    def moved(shift: float) -> Vector:
-        out = w.copy()
-        out[0] += shift
-        return out
+    seen = {0.0: scorer.scores(range(len(problems)), w)}
 
     def iou(area: float) -> float:
-        shift = shift_of(area)
-        if shift not in seen:
-            seen[shift] = confusions(labels, predict(moved(shift)))
-        return total(seen[shift]).iou(1)
-
-    def shift_of(area: float) -> float:
         # A pixel has label 1 where its unary is below 0.
-        return -float(u[min(int(area * share * len(u)), len(u) - 1)])
+        shift = -float(u[min(int(area * share * len(u)), len(u) - 1)])
+        if shift not in seen:
+            seen[shift] = scorer.scores(range(len(problems)), shifted(w, shift))
+        return scorer.value(seen[shift])
 
     area = max(AREAS, key=iou)
     for finer in (area / FINER, area * FINER):
         iou(finer)
-    best = _clearly_best({s: stack_tables(tables) for s, tables in seen.items()}, 0.0, iou_of)
-    return moved(best), best
+    parts = {shift: scorer.parts(scores) for shift, scores in seen.items()}
+    best = _clearly_best(parts, 0.0, scorer.figure)
+    return best, seen[best]
 
 
 def _lean(problem: Problem, w: Vector, model: Model) -> float:
@@ -277,9 +267,3 @@ def _lean(problem: Problem, w: Vector, model: Model) -> float:
     parts = [(p, w[at]) for p, at in zip(layout.potentials, layout.slices)]
     samples = [p.spec.convert(v, "samples") for p, v in parts if isinstance(p, Enveloped)]
     return float(sum(v[-1] - v[0] for v in samples))
-
-
-def predict_all(problems: Sequence[Problem], w: Vector, plan: Plan) -> list[Mask]:
-    """Give the best mask of every problem, in order."""
-    with Workers(plan.threads) as workers:
-        return workers.map(lambda problem: plan.model.mask(problem, w), problems)

@@ -76,7 +76,28 @@ class Temperature(Map):
     @classmethod
     def fit(cls, min_marginals: Floats, labels: Mask, weight: Floats) -> Self:
         """Take the s and b of the largest likelihood."""
-        return cls(*_temperature(_relative(min_marginals), labels, weight))
+        from scipy.optimize import minimize
+
+        relative = _relative(min_marginals)
+        n_labels = relative.shape[1]
+        # In units of the typical distance between labels the search does not depend on scales.
+        unit = 1.0 / (float(weight @ relative.max(axis=1)) or 1.0)
+        hit = labels[:, None] == np.arange(n_labels)
+
+        def cost(x: Floats) -> tuple[float, Floats]:
+            s = unit * math.exp(x[0])
+            logits = np.concatenate([[0.0], x[1:]]) - s * relative
+            q = softmax(logits, axis=-1)
+            loss = -float(weight @ np.log(np.maximum(q[hit], 1e-300)))
+            residual = weight[:, None] * (q - hit)
+            return loss, np.concatenate(
+                [[-s * (residual * relative).sum()], residual[:, 1:].sum(0)]
+            )
+
+        start = np.zeros(n_labels)
+        found = minimize(cost, start, jac=True, method="L-BFGS-B",
+                         bounds=[(-FARTHEST, FARTHEST)] * n_labels).x  # fmt: skip
+        return cls(unit * math.exp(found[0]), np.concatenate([[0.0], found[1:]]))
 
     def probabilities(self, min_marginals: Floats) -> Floats:
         """Give softmax(-s Phi + b)."""
@@ -169,29 +190,6 @@ def _normal(q: Floats) -> Floats:
 
 def _relative(min_marginals: Floats) -> Floats:
     return np.asarray(min_marginals - min_marginals.min(axis=-1, keepdims=True))
-
-
-def _temperature(relative: Floats, labels: Mask, weight: Floats) -> tuple[float, Floats]:
-    """The s and b of the largest likelihood."""
-    from scipy.optimize import minimize
-
-    n_labels = relative.shape[1]
-    # In units of the typical distance between labels the search does not depend on scales.
-    unit = 1.0 / (float(weight @ relative.max(axis=1)) or 1.0)
-    hit = labels[:, None] == np.arange(n_labels)
-
-    def cost(x: Floats) -> tuple[float, Floats]:
-        s = unit * math.exp(x[0])
-        logits = np.concatenate([[0.0], x[1:]]) - s * relative
-        q = softmax(logits, axis=-1)
-        loss = -float(weight @ np.log(np.maximum(q[hit], 1e-300)))
-        residual = weight[:, None] * (q - hit)
-        return loss, np.concatenate([[-s * (residual * relative).sum()], residual[:, 1:].sum(0)])
-
-    start = np.zeros(n_labels)
-    found = minimize(cost, start, jac=True, method="L-BFGS-B",
-                     bounds=[(-FARTHEST, FARTHEST)] * n_labels).x  # fmt: skip
-    return unit * math.exp(found[0]), np.concatenate([[0.0], found[1:]])
 
 
 def _isotonic(margin: Floats, hit: NDArray[np.bool_], weight: Floats) -> Floats:
