@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cutlearn.app.options import FOLDER, jobs_option, output_options
+from cutlearn.app.options import FOLDER, jobs_option, output_options, shown_progress
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, percent_spread, text_table
-from cutlearn.run.progress import Progress, clock
+from cutlearn.run.progress import clock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -122,7 +122,7 @@ def run(
     features = Featurizer("boosted", recipe=Recipe(**RECIPE))
     model = Segmenter(loss=getattr(losses, loss)(), C=C, tol=TOL, features=features, n_jobs=jobs,
                       random_state=0)  # fmt: skip
-    with Progress(f"{name}, ") as shown:
+    with shown_progress(f"{name}, ") as shown:
         model.fit([w.image for w in train], [w.labels for w in train],
                   progress=shown.features, callback=shown.step)  # fmt: skip
         found = (model.answer([w.image])[0] for w in test)
@@ -143,7 +143,7 @@ def comparison(trials: dict[str, Trial]) -> str:
             [name, percent_spread(f.pixel_error), percent_spread(f.relative_count_error),
              percent_spread(f.iou), percent(trial.model.gap_)]
         )  # fmt: skip
-    titles = ["trained with", "pixel error", "count error (of the area)", "pooled IoU", "gap"]
+    titles = ["trained with", "pixel error", "area error (of the area)", "pooled IoU", "gap"]
     return text_table(titles, rows)
 
 

@@ -12,12 +12,22 @@ import click
 
 from cutlearn.app.answers import answers
 from cutlearn.app.exits import say
-from cutlearn.app.inputs import load_model, open_folder
-from cutlearn.app.options import FILE, FOLDER, jobs_option, min_side_option, output_options
+from cutlearn.app.inputs import compare, load_model, open_folder
+from cutlearn.app.options import (
+    FILE,
+    FOLDER,
+    IMAGES,
+    image_options,
+    jobs_option,
+    min_side_option,
+    output_options,
+    shown_progress,
+    strict_reading,
+)
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, text_cell
 from cutlearn.errors import InputError
-from cutlearn.run.progress import Progress, clock
+from cutlearn.run.progress import clock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,9 +40,13 @@ AREA_LEVEL = 0.95
 @register
 @click.command()
 @click.argument("model", type=FILE)
-@click.argument("images", type=FOLDER)
+@click.argument("images", type=IMAGES)
 @click.option(
-    "-o", "--output", type=FOLDER, required=True, help="Folder for the masks; made if missing."
+    "-o",
+    "--output",
+    type=FOLDER,
+    help="Folder for the masks; made if missing. "
+    "[default: a folder beside IMAGES, with _masks behind its name]",
 )
 @click.option(
     "--probability",
@@ -52,40 +66,50 @@ AREA_LEVEL = 0.95
     default=255,
     show_default=True,
     help="Value of the object in the masks that are written. Masks of several labels hold the "
-    "label ids.",
+    "values of the training masks, with a colour for each.",
 )
+@image_options
+@strict_reading
 @jobs_option
 @min_side_option
 @output_options
 def predict(
     model: str,
     images: str,
-    output: str,
+    output: str | None,
     probability: bool,
     areas: str | None,
     object_value: int,
     jobs: int | None,
     min_side: int | None,
     as_json: bool,
+    **reading: Any,
 ) -> int:
-    """Write a mask for every image of IMAGES: DIR/name.png."""
-    from cutlearn.images.folder import write_mask
+    """Write a mask for every image of IMAGES, a folder or a file: DIR/name.png."""
+    from cutlearn.images.write import write_labels, write_mask
 
     begin = time.monotonic()
     estimator = load_model(model, jobs, min_side)
-    out = Path(output)
+    given = Path(images)
+    out = given.with_name(f"{given.stem}_masks") if output is None else Path(output)
     _check_output(out, images)
     _check_areas(areas, estimator, model)
-    folder = open_folder(images)
+    folder = open_folder(images, leave=out, **reading)
+    compare(estimator, folder)
     out.mkdir(parents=True, exist_ok=True)
     several = len(estimator.classes_) > 2
     shares, rows = [], []
     level = None if areas is None else AREA_LEVEL
-    with Progress() as shown:
+    with shown_progress() as shown:
         found = answers(estimator, folder, probability or areas is not None, level)
         for i, one in enumerate(shown.count(found, len(folder), "predicting")):
             name = folder.names[i]
-            write_mask(out / f"{name}.png", one.mask, None if several else object_value)
+            path = out / f"{name}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if several:
+                write_labels(path, one.mask, written_values(estimator))
+            else:
+                write_mask(path, one.mask, object_value)
             if one.belief is not None and probability:
                 _write_belief(out / "probability", name, one.belief)
             if one.areas is not None:
@@ -99,7 +123,7 @@ def predict(
         parts = [{"name": n, "share": round(s, 6)} for n, s in zip(folder.names, shares)]
         say(json.dumps({**said, "images": parts}))
     else:
-        last = estimator.classes_[-1] if several else None
+        last = written_values(estimator) if several else None
         maps = ", probabilities in probability/" if probability else ""
         maps += "" if areas is None else f", areas in {areas}"
         say(_summary(said, shares, last, maps))
@@ -122,10 +146,24 @@ def _check_areas(areas: str | None, estimator: Any, model: str) -> None:
         )
 
 
-def _summary(said: dict[str, Any], shares: Sequence[float], last: int | None, maps: str) -> str:
-    """Say in one line what was written; `last` is the last label of several."""
+def written_values(estimator: Any) -> tuple[int, ...]:
+    """The values of several labels in the masks that are written: those of the training masks."""
+    training = getattr(estimator, "training_", None)
+    n_labels = len(estimator.classes_)
+    if training is None or len(training.values) != n_labels or max(training.values) > 255:
+        return tuple(range(n_labels))
+    return tuple(training.values)
 
-    values = f"0 and {said['object_value']}" if last is None else f"0 to {last}"
+
+def _summary(
+    said: dict[str, Any], shares: Sequence[float], several: tuple[int, ...] | None, maps: str
+) -> str:
+    """Say in one line what was written; `several` are the values of more than two labels."""
+    last = several
+    values = f"0 and {said['object_value']}"
+    if several is not None:
+        whole = several == tuple(range(len(several)))
+        values = f"0 to {several[-1]}" if whole else ", ".join(map(str, several))
     objects = "the object covers" if last is None else "labels above 0 cover"
     return (
         f"{said['output']}: {len(shares)} masks ({values}){maps}, {objects} "
@@ -154,7 +192,7 @@ def _write_areas(path: str, rows: Sequence[tuple[Any, ...]]) -> None:
 
 def _write_belief(folder: Path, name: str, belief: "NDArray[np.float32]") -> None:
     """Write the probability of the object, or of several labels that of each."""
-    from cutlearn.images.folder import write_probability
+    from cutlearn.images.write import write_probability
 
     parts = {"": 1} if belief.shape[-1] == 2 else {f".{k}": k for k in range(belief.shape[-1])}
     for part, label in parts.items():

@@ -26,9 +26,10 @@ from cutlearn.model.calibrations import margin_of
 from cutlearn.model.decide import best_for_count, best_for_iou, check_decision
 from cutlearn.model.kinds import Kind
 from cutlearn.model.parameters import check_side
-from cutlearn.model.prepare import read_samples, read_training
+from cutlearn.model.prepare import known_values, read_samples, read_training
 from cutlearn.model.rank import Described, Ranked, describe, rank
 from cutlearn.model.size import at_side, mask_at_side, painted, painted_beliefs
+from cutlearn.model.training_images import warn_of_differences
 from cutlearn.run.workers import Workers, thread_count
 
 T = TypeVar("T")
@@ -94,6 +95,7 @@ class Believing:
         self._check_fitted()
         samples = read_samples(images)
         self._check_samples(samples)
+        warn_of_differences(self, samples)
         return samples
 
     def _check_samples(self, samples: Sequence[Sample]) -> None:
@@ -104,13 +106,13 @@ class Believing:
         vars(self).update(vars(made))
 
     def _read_training(
-        self, images: Any, masks: Any, groups: Any, most_labels: int = 2
+        self, images: Any, masks: Any, groups: Any, most_labels: int = 2, values: Any = None
     ) -> tuple[list[Sample], list[NDArray[np.uint8]], list[int]]:
         """Check what fit or calibrate was given; give it at the size at which the model works.
 
         Images of one group number are never on both sides of a comparison.
         """
-        given, truth = read_training(images, masks, most_labels)
+        given, truth = read_training(images, masks, most_labels, values)
         self._check_samples(given)
         side = self.min_side
         samples = [at_side(sample, side) for sample in given]
@@ -124,10 +126,13 @@ class Believing:
             return workers.map(lambda sample: one(at_side(sample, self.min_side), sample), samples)
 
     def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
-        """Give the mean IoU over all labels within an image, then over images; void excluded."""
+        """Give the mean IoU over all labels within an image, then over images; void excluded.
+
+        `cutlearn evaluate` tells it as "mean IoU" beside the pooled IoU of the object.
+        """
         self._check_fitted()
         n_labels = len(self.classes_)
-        samples, truth = read_training(images, masks, n_labels)
+        samples, truth = read_training(images, masks, n_labels, known_values(self))
         return mean_iou(truth, self.predict(samples), n_labels)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -202,19 +207,24 @@ class Believing:
             found = painted(labels, full), painted_beliefs(q, full)
             if level is None:
                 return found
-            return *found, np.array([self._area(q, k, level, full) for k in self.classes_])
+            return *found, np.array([self._area(q, labels, k, level, full) for k in self.classes_])
 
         return self._each(samples, one)
 
     def _area(
-        self, q: NDArray[np.float32], label: int, level: float, sample: Sample
+        self,
+        q: NDArray[np.float32],
+        labels: NDArray[np.uint8],
+        label: int,
+        level: float,
+        sample: Sample,
     ) -> NDArray[np.float64]:
         """Expected area and interval in pixels of the sample, from q where the model works.
 
         Probabilities that were interpolated would doubt every border, and widen the interval.
         """
         pixels = sample.shape[0] * sample.shape[1] / (q.shape[0] * q.shape[1])
-        return np.asarray(pixels * np.array(self.calibration_.area(q, label, level)))
+        return np.asarray(pixels * np.array(self.calibration_.area(q, labels, label, level)))
 
     def _check_areas(self, label: int, level: float) -> None:
         self._check_believes("area")
@@ -234,7 +244,9 @@ class Believing:
     def area(
         self, images: Sequence[Any], label: int = 1, level: float = 0.95
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Give the expected area of a label in every image, and an interval for the true one.
+        """Give the area of a label in every image, and an interval for the true one.
+
+        Between the expected area and that of the mask, as held-out images say (`calibrate`).
 
         The width of the interval comes from how far areas strayed on held-out images: pixels are
         wrong together, so taking them as independent would promise too much.
@@ -255,7 +267,9 @@ class Believing:
         self._check_areas(label, level)
 
         def one(small: Sample, full: Sample) -> NDArray[np.float64]:
-            return self._area(self._believed(self._least(small)), label, level, full)
+            least = self._least(small)
+            mask = least.argmin(axis=-1).astype(np.uint8)
+            return self._area(self._believed(least), mask, label, level, full)
 
         rows = np.array(self._each(self._read(images), one))
         return rows[:, 0], rows[:, 1:]
@@ -273,7 +287,9 @@ class Believing:
         self._check_fitted()
         self._check_believes("calibrate")
         self._check_parameters()
-        samples, truth, together = self._read_training(images, masks, groups, len(self.classes_))
+        samples, truth, together = self._read_training(
+            images, masks, groups, len(self.classes_), known_values(self)
+        )
         rows = [drawn(least, mask) for least, mask in zip(self._leasts(samples), truth)]
         if not any(len(part.labels) for part in rows):
             raise InputError(

@@ -29,6 +29,7 @@ from cutlearn.model.prepare import (
     checkpoint_folder,
     farewell,
 )
+from cutlearn.model.training_images import remembered
 from cutlearn.run.checkpoint import Interrupted, fingerprint
 from cutlearn.run.progress import Progress
 from cutlearn.run.workers import Workers
@@ -211,6 +212,7 @@ class BoltzmannSegmenter(Believing, BaseEstimator):  # type: ignore[misc]
             made._choose_strength(samples, truth, views)
             made._calibrate(halves, samples, truth, together)
             made.card_ = card_of(made, truth)
+            made.training_ = remembered(images, masks, 2)
         except KeyboardInterrupt:
             raise Interrupted(farewell(folder)) from None
         self._become(made)

@@ -26,7 +26,16 @@ from cutlearn.learn.losses import loss_of
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.steps import Step, TrainResult
 from cutlearn.learn.train import train
-from cutlearn.metrics import Confusion, Figure, confusions, iou_of, left_out, stack_tables, total
+from cutlearn.metrics import (
+    Confusion,
+    Figure,
+    bootstrap,
+    confusions,
+    iou_of,
+    left_out,
+    stack_tables,
+    total,
+)
 from cutlearn.model.calibrate import Calibration, Rows, calibrate, drawn, uncalibrated
 from cutlearn.model.judge import Cost, Judge, Likelihood, Overlap
 from cutlearn.model.kinds import BINARY, Binary, Kind, Mask
@@ -173,10 +182,12 @@ class _Training:
         parts_of = {setting: self.judge.parts(found) for setting, found in notes.items()}
         chosen = _clearly_best(parts_of, plan.path[0], self.judge.figure)
         rows = [{"C": s.C, "judged": self.judge.value(notes[s])} for s in plan.path]
+        spread = bootstrap(parts_of[chosen], self.judge.figure)
+        held = {"held_out": {"value": spread.value, "low": spread.low, "high": spread.high}}
         if not plan.rivals:
-            return chosen, {"path": rows}
+            return chosen, {"path": rows, **held}
         named = [{"learner": s.learner} | row for s, row in zip(plan.path, rows)]
-        return chosen, {"learner": chosen.learner, "path": named}
+        return chosen, {"learner": chosen.learner, "path": named, **held}
 
     def _notes(self, setting: Setting, parts: Sequence[Sequence[int]]) -> list[Any]:
         """Notes of every image at weights that have not seen it."""

@@ -31,6 +31,7 @@ from cutlearn.model.card import check_card
 from cutlearn.model.kinds import KINDS, labels_in
 from cutlearn.model.parameters import check_parameters, kind_of, plain_C
 from cutlearn.model.segmenter import Segmenter
+from cutlearn.model.training_images import TrainingImages
 from cutlearn.sealed import Arrays, ForeignError, load_sealed, save_sealed
 
 KEY = "cutlearn-model"
@@ -56,6 +57,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         packed, tensors = _pack(model)
     header = {"format": FORMAT, "version": VERSION, "estimator": type(model).__name__, **packed}
     check_card(header["card"])
+    training = getattr(model, "training_", None)
+    header["training"] = None if training is None else training.to_plain()
     save_sealed(path, KEY, header, tensors)
 
 
@@ -101,7 +104,9 @@ def load(path: str | os.PathLike[str]) -> Segmenter | BoltzmannSegmenter:
     header, arrays = read_header(path, tensors=True)
     try:
         check_card(header["card"])
-        return BUILDERS[header["estimator"]](header, arrays)
+        model = BUILDERS[header["estimator"]](header, arrays)
+        model.training_ = TrainingImages.from_plain(header.get("training"))
+        return model
     except (
         KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError
     ) as error:  # fmt: skip

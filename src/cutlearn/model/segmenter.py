@@ -35,6 +35,7 @@ from cutlearn.model.prepare import (
     farewell,
     training_features,
 )
+from cutlearn.model.training_images import remembered
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.run.progress import Progress
 from cutlearn.run.workers import Workers
@@ -107,6 +108,8 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
         What was judged while C and bias were chosen, on training images.
     card_ : dict
         What a model file says of itself.
+    training_ : TrainingImages
+        Facts of the training images, and the values that the labels had in their masks.
 
     Examples
     --------
@@ -202,6 +205,7 @@ class Segmenter(Ranking, BaseEstimator):  # type: ignore[misc]
             made = copy.copy(self)
             made._keep(featurizer, chosen, kind)
             made.card_ = card_of(made, truth)
+            made.training_ = remembered(images, masks, most)
         except Interrupted:
             raise  # training has said what it leaves
         except KeyboardInterrupt:

@@ -85,10 +85,13 @@ class Progress:
         Put before the name of each stage.
     stream : text stream, optional
         Where to write, stderr by default.
+    verbosity : int
+        0: nothing is shown, 1: bars and a line now and then, 2: a line for every step.
     """
 
-    def __init__(self, title: str = "", stream: TextIO | None = None) -> None:
+    def __init__(self, title: str = "", stream: TextIO | None = None, verbosity: int = 1) -> None:
         self.title = title
+        self.verbosity = verbosity
         self._stream = stream or sys.stderr
         self._bar: Any = None
         self._stage = ""
@@ -161,18 +164,20 @@ class Progress:
         if stage != self._stage:
             self.close()
             self._stage, self._first_gap, self._written = stage, math.nan, -math.inf
-            if self._stream.isatty():
+            if self._stream.isatty() and self.verbosity:
                 self._bar, self._task = _bar(self._stream, f"{self.title}{stage}")
         self._heard = time.monotonic()
         return max(self._heard - self._start, 1e-9)
 
     def _show(self, share: float | None, note: str, done: bool) -> None:
+        if not self.verbosity:
+            return
         if self._bar is not None:
             total = None if share is None else 1.0  # without a total the bar only moves
             self._bar.update(self._task, total=total, completed=share or 0.0, note=note)
             return
         now = time.monotonic()
-        if done or now - self._written >= PAUSE:
+        if done or self.verbosity > 1 or now - self._written >= PAUSE:
             self._written = now
             self._stream.write(f"{self.title}{self._stage}: {note}\n")
             self._stream.flush()
