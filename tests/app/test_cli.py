@@ -76,7 +76,7 @@ def test_fit_tells_one_summary_and_leaves_only_the_model(world):
     assert done.exit_code == 0
     assert len(done.stdout.splitlines()) == 1
     assert "4 images" in done.stdout
-    assert "training: step" in done.stderr  # plain lines in a pipe
+    assert "training, run 1 of 3" in done.stderr  # plain lines in a pipe
     assert "\x1b" not in done.stderr
     assert not (root / "other.model.part").exists()
     assert cl.load(root / "other.model").tol == 0.05
@@ -107,7 +107,8 @@ def test_a_likelihood_claims_no_gap(tmp_path):
     done = run(*args)
     assert done.exit_code == 0, done.stderr
     assert "C = inf, likelihood (converged; no gap is proved) after" in done.stdout
-    assert "ends below 30.00%" in done.stderr
+    assert "ends below 30.00%" in run(*args, "-v").stderr
+    assert "training" not in run(*args, "-q").stderr
     assert "gap" not in done.stderr
     said = json.loads(run(*args, "--json", "--strict").stdout, parse_constant=pytest.fail)
     assert (said["gap"], said["certified"], said["converged"]) == (None, False, True)

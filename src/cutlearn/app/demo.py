@@ -37,6 +37,7 @@ C, TOL = 100.0, 0.003
 PICTURE, REPORT = "cells.png", "report.html"
 # Both as they stand: only the loss differs. (The default of `cutlearn fit` weighs the labels for
 # IoU; benchmarks/count_loss.py compares all three over several worlds.)
+PHASES = {"features": 60.0, "training": 25.0, "predicting": 15.0}
 LOSSES = {"Hamming loss": "Hamming", "count loss": "Count"}
 # Settings of the boosted trees: a tenth of the default's work.
 RECIPE = {"trees": 30, "rows": 20_000, "folds": 3, "stages": 1}
@@ -122,7 +123,7 @@ def run(
     features = Featurizer("boosted", recipe=Recipe(**RECIPE))
     model = Segmenter(loss=getattr(losses, loss)(), C=C, tol=TOL, features=features, n_jobs=jobs,
                       random_state=0)  # fmt: skip
-    with shown_progress(f"{name}, ") as shown:
+    with shown_progress(PHASES, 3, title=f"{name}, ") as shown:
         model.fit([w.image for w in train], [w.labels for w in train],
                   progress=shown.features, callback=shown.step)  # fmt: skip
         found = (model.answer([w.image])[0] for w in test)

@@ -88,7 +88,7 @@ def evaluate(
     seen = _tell_seen(compare(estimator, folder), len(folder))
     # Models of old files have no probabilities; their masks are compared all the same.
     tables, believed, gallery = [], [], Gallery()
-    with shown_progress() as shown:
+    with shown_progress({"predicting": 1.0}) as shown:
         whole = answers(estimator, folder, estimator.believes)
         for i, one in enumerate(shown.count(whole, len(folder), "predicting")):
             truth = folder.labels(i)

@@ -1,13 +1,13 @@
 """Options that several commands share, with the same words everywhere."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
 
 from cutlearn.app.exits import debug_option
-from cutlearn.run.progress import Progress
+from cutlearn.run.job import Job
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -77,10 +77,10 @@ output_options = together(
 )
 
 
-def shown_progress(title: str = "") -> Progress:
-    """Give what shows a long run, as much of it as -q and -v say."""
+def shown_progress(phases: Mapping[str, float], runs: int = 1, title: str = "") -> Job:
+    """Give what shows a whole job, as much of it as -q and -v say."""
     context = click.get_current_context(silent=True)
-    return Progress(title, verbosity=context.meta.get(VERBOSITY, 1) if context else 1)
+    return Job(phases, runs, title, verbosity=context.meta.get(VERBOSITY, 1) if context else 1)
 
 
 jobs_option = click.option(

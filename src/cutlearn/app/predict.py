@@ -100,7 +100,7 @@ def predict(
     several = len(estimator.classes_) > 2
     shares, rows = [], []
     level = None if areas is None else AREA_LEVEL
-    with shown_progress() as shown:
+    with shown_progress({"predicting": 1.0}) as shown:
         found = answers(estimator, folder, probability or areas is not None, level)
         for i, one in enumerate(shown.count(found, len(folder), "predicting")):
             name = folder.names[i]

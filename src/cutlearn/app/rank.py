@@ -63,11 +63,12 @@ def rank(
     compare(estimator, folder)
     # All images are ranked together, so what is kept of them is as small as the model wants it.
     pictures, shapes = [], []
-    with shown_progress() as progress:
+    with shown_progress({"reading": 1.0, "comparing": 9.0}) as progress:
         for i in progress.count(range(len(folder)), len(folder), "reading"):
             sample = as_sample(folder.image(i))
             shapes.append(sample.shape)
             pictures.append(at_side(sample, estimator.min_side))
+        progress.at("comparing", 0, 1, "steps")
         order = estimator.rank(pictures)
     if output is not None:
         head = [pictures[r.image] for r in order[:SHOWN]]

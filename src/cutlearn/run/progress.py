@@ -157,7 +157,7 @@ class Progress:
             self._first_gap = gap
         left = time_left(self._first_gap, gap, tol, seconds)
         share = seconds / (seconds + left) if math.isfinite(left) else 0.0
-        self._show(share, f"step {step.number}, {_state(step)}, left {clock(left)}", gap <= tol)
+        self._show(share, f"step {step.number}, {state_of(step)}, left {clock(left)}", gap <= tol)
 
     def _enter(self, stage: str) -> float:
         """Begin a stage unless it is shown already; gives the seconds that it took so far."""
@@ -165,7 +165,7 @@ class Progress:
             self.close()
             self._stage, self._first_gap, self._written = stage, math.nan, -math.inf
             if self._stream.isatty() and self.verbosity:
-                self._bar, self._task = _bar(self._stream, f"{self.title}{stage}")
+                self._bar, self._task = make_bar(self._stream, f"{self.title}{stage}")
         self._heard = time.monotonic()
         return max(self._heard - self._start, 1e-9)
 
@@ -183,8 +183,8 @@ class Progress:
             self._stream.flush()
 
 
-def _state(step: StepLike) -> str:
-    """How far a training is: its gap, or what its last steps gained."""
+def state_of(step: StepLike) -> str:
+    """Say how far a training is: its gap, or what its last steps gained."""
     if step.bounded:
         return f"gap {step.relative_gap:.2%} of {step.tol:.2%}"
     gained = step.relative_gap
@@ -192,8 +192,8 @@ def _state(step: StepLike) -> str:
     return f"{lately}, ends below {step.tol:.2%}"
 
 
-def _bar(stream: TextIO, title: str) -> tuple[Any, Any]:
-    """A bar on a terminal, begun, and its task."""
+def make_bar(stream: TextIO, title: str) -> tuple[Any, Any]:
+    """Give a bar on a terminal, begun, and its task."""
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
