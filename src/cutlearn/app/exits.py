@@ -24,7 +24,7 @@ OURS, YOURS, UNFINISHED, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
 DEBUG = "cutlearn.debug"
 # Parameters of Python that have an option of their own.
 NAMES = (
-    "object_value|void_value|min_side|mask_suffix|threshold(?==)|colors(?==)|pattern(?==)|"
+    "object_value|void_value|min_side|min_area|mask_suffix|threshold(?==)|colors(?==)|pattern(?==)|"
     "labels(?==)|learner(?==)|features(?==)|n_jobs(?==)"
 )
 

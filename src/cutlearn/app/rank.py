@@ -2,6 +2,7 @@
 
 import json
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +21,7 @@ from cutlearn.app.options import (
 )
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, text_table
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, InputWarning
 from cutlearn.run.progress import clock
 
 if TYPE_CHECKING:
@@ -69,7 +70,9 @@ def rank(
             shapes.append(sample.shape)
             pictures.append(at_side(sample, estimator.min_side))
         progress.at("comparing", 0, 1, "steps")
-        order = estimator.rank(pictures)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)  # told above, once for all images
+            order = estimator.rank(pictures)
     if output is not None:
         head = [pictures[r.image] for r in order[:SHOWN]]
         maps = estimator.predict_proba(head) if estimator.believes else [None] * len(head)

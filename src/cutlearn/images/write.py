@@ -14,6 +14,7 @@ from cutlearn.errors import InputError, quoted, shown
 from cutlearn.store import atomic_write
 
 # Colours of labels that are distinct for all kinds of colour vision; label 0 is black.
+MOST_NUMBERS = 65_535
 PALETTE = (
     (0, 0, 0), (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178),
     (213, 94, 0), (204, 121, 167), (160, 160, 160), (255, 255, 255),
@@ -128,6 +129,16 @@ def write_probability(path: str | os.PathLike[str], probability: npt.ArrayLike) 
             "Give the probability of one label."
         )
     _write_png(path, np.rint(array * 65535).astype(np.uint16))
+
+
+def write_numbers(path: str | os.PathLike[str], numbers: npt.NDArray[Any]) -> None:
+    """Write the numbers of objects as a grey 16-bit PNG, whole or not at all; 0 is no object."""
+    if numbers.max(initial=0) > MOST_NUMBERS:
+        raise InputError(
+            f"{path}: the image has {numbers.max()} objects, but a 16-bit file holds at most "
+            f"{MOST_NUMBERS}. Leave out small ones with min_area."
+        )
+    _write_png(path, numbers.astype(np.uint16))
 
 
 def _write_png(path: str | os.PathLike[str], array: npt.NDArray[Any]) -> None:
