@@ -27,6 +27,10 @@ class InputError(ValueError):
         super().__init__("\n".join(clean(line, MOST_LINE, joined=False) for line in lines))
 
 
+class InputWarning(UserWarning):
+    """An input that can be used, but may not be what was meant; the message tells what was done."""
+
+
 class ConvergenceWarning(UserWarning):
     """Training stopped before its certified gap; the message tells the gap."""
 

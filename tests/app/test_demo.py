@@ -27,7 +27,7 @@ def test_demo_compares_and_names_its_picture(small, tmp_path):
     assert (out / "report.html").read_text().count("data:image/") == 5 * 4 + 4
     assert any(line.startswith("Hamming loss") for line in lines)
     assert any(line.startswith("count loss") for line in lines)
-    assert "training: step" in done.stderr
+    assert "training, run 1 of 3" in done.stderr
     with Image.open(out / "cells.png") as picture:
         assert picture.width > 800
         assert np.asarray(picture).std() > 20  # not an empty page

@@ -126,6 +126,7 @@ def test_problems_of_odd_names_are_told_on_one_line_each(tmp_path):
         (tmp_path / kind).mkdir()
     for name in ("two\nlines.png", "red\x1b[31m.png"):
         Path(tmp_path, "images", name).write_bytes(b"no image")
+        Path(tmp_path, "masks", name).write_bytes(b"no image")
     done = CliRunner().invoke(
         main, ["fit", str(tmp_path / "images"), str(tmp_path / "masks"), "-o", str(tmp_path / "m")]
     )

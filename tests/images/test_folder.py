@@ -72,6 +72,14 @@ def test_0_and_255_only_is_binary(tmp_path):
     assert same(got["c"], [0])
 
 
+def test_a_mix_of_codings_is_refused_unless_it_is_told(tmp_path):
+    images, masks = make(tmp_path, {"a": [0, 1], "b": [0, 255]})
+    with pytest.raises(InputError, match="1 of the masks hold only 0 and 255, but 1 hold 1 and no"):
+        read_folder(images, masks)
+    assert same(read_folder(images, masks, object_value="nonzero").labels(1), [0, 1])
+    assert same(read_folder(images, masks, void_value=255).labels(1), [0, 255])
+
+
 @pytest.mark.parametrize(
     ("masks", "options", "wanted"),
     [
@@ -96,9 +104,13 @@ def test_stated_values(tmp_path, masks, options, wanted):
 @pytest.mark.parametrize(
     ("masks", "options", "message"),
     [
-        ([0, 17, 255], {}, r"values 0, 17, 255 found .*17 first in a\.png.*State object_value"),
-        (range(12), {"n_labels": 3}, r"0, 1, 2, 3, 4, 5, \.\.\. 11 \(12 in all\).*ids 0 to 2"),
-        ([0, 1, 300], {}, "300 first"),
+        (
+            [0, 128, 255],
+            {},
+            r"values 0, 128, 255 \(128 first in a\.png\).*grey levels.*object_value",
+        ),
+        (range(12), {"n_labels": 3}, r"0, 1, 2, 3, 4, 5, \.\.\. 11 \(12 in all\).*3 labels are"),
+        ([0, 1, 300, 255], {}, "300 first"),
         ([0, 300], {"n_labels": 400}, "300 first"),
         ([0, 1], {"object_value": 255}, "the object's value 255 was wanted"),
         ([0, 1], {"object_value": 1, "void_value": 1}, "two values were wanted"),
@@ -132,14 +144,17 @@ def test_strangers_are_passed_over_with_a_note(tmp_path):
     (masks / "old.png").mkdir()
     found = read_folder(images, masks)
     assert found.names == ("a",)
-    assert len(found.notes) == 6
-    assert all("passed over" in note for note in found.notes)
+    first, second = found.notes
+    assert "5 files" in first
+    assert "passed over" in first
+    assert ".DS_Store, ._a.png, README, ... (5 in all)" in first
+    assert "old.png" in second
 
 
 def test_grey_among_colours_is_noted(tmp_path):
     images, masks = make(tmp_path, {"a": [0, 1], "b": [0, 1], "c": [0, 1]})
     Image.new("L", SHAPE[::-1]).save(images / "b.jpg")
-    assert read_folder(images, masks).notes == ("2 images in colour and 1 in grey found.",)
+    assert read_folder(images, masks).notes == ("2 images in colour and 1 in grey",)
 
 
 def test_images_alone(tmp_path):

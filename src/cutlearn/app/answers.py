@@ -1,7 +1,10 @@
 """What a model says of the images of a folder, a few images in memory at a time."""
 
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cutlearn.errors import InputWarning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,8 +39,11 @@ def answers(
     threads = thread_count(-1 if estimator.n_jobs is None else estimator.n_jobs)
     for first in range(0, len(folder), threads):
         images = [folder.image(i) for i in range(first, min(first + threads, len(folder)))]
-        if probability:
-            parts = estimator.segment(images, level, decision)
-        else:
-            parts = [(mask,) for mask in estimator.predict(images, decision)]
+        with warnings.catch_warnings():
+            # What differs from the training images is told once for the whole folder.
+            warnings.simplefilter("ignore", InputWarning)
+            if probability:
+                parts = estimator.segment(images, level, decision)
+            else:
+                parts = [(mask,) for mask in estimator.predict(images, decision)]
         yield from (Answer(image, *part) for image, part in zip(images, parts))

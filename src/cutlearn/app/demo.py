@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cutlearn.app.options import FOLDER, jobs_option, output_options
+from cutlearn.app.options import FOLDER, jobs_option, output_options, shown_progress
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, percent_spread, text_table
-from cutlearn.run.progress import Progress, clock
+from cutlearn.run.progress import clock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +37,7 @@ C, TOL = 100.0, 0.003
 PICTURE, REPORT = "cells.png", "report.html"
 # Both as they stand: only the loss differs. (The default of `cutlearn fit` weighs the labels for
 # IoU; benchmarks/count_loss.py compares all three over several worlds.)
+PHASES = {"features": 60.0, "training": 25.0, "predicting": 15.0}
 LOSSES = {"Hamming loss": "Hamming", "count loss": "Count"}
 # Settings of the boosted trees: a tenth of the default's work.
 RECIPE = {"trees": 30, "rows": 20_000, "folds": 3, "stages": 1}
@@ -122,7 +123,7 @@ def run(
     features = Featurizer("trees", recipe=Recipe(**RECIPE))
     model = Segmenter(loss=getattr(losses, loss)(), C=C, tol=TOL, features=features, n_jobs=jobs,
                       random_state=0)  # fmt: skip
-    with Progress(f"{name}, ") as shown:
+    with shown_progress(PHASES, 3, title=f"{name}, ") as shown:
         model.fit([w.image for w in train], [w.labels for w in train],
                   progress=shown.features, callback=shown.step)  # fmt: skip
         found = (model.segment([w.image])[0] for w in test)
@@ -143,7 +144,7 @@ def comparison(trials: dict[str, Trial]) -> str:
             [name, percent_spread(f.pixel_error), percent_spread(f.relative_count_error),
              percent_spread(f.iou), percent(trial.model.gap_)]
         )  # fmt: skip
-    titles = ["trained with", "pixel error", "count error (of the area)", "pooled IoU", "gap"]
+    titles = ["trained with", "pixel error", "area error (of the area)", "pooled IoU", "gap"]
     return text_table(titles, rows)
 
 

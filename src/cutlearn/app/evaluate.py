@@ -11,31 +11,37 @@ import click
 
 from cutlearn.app.answers import answers
 from cutlearn.app.exits import say
-from cutlearn.app.inputs import load_model, open_folder
+from cutlearn.app.inputs import compare, load_model, open_folder, remark
 from cutlearn.app.options import (
     FILE,
-    FOLDER,
+    IMAGES,
     jobs_option,
     mask_options,
     min_side_option,
     output_options,
+    shown_progress,
+    strict_reading,
 )
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, percent_spread, text_table
 from cutlearn.errors import InputError
-from cutlearn.run.progress import Progress, clock
+from cutlearn.run.progress import clock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cutlearn.metrics import Confusion
     from cutlearn.report.evaluate import Evaluation
 
 
 @register
 @click.command(short_help="Compare a model's masks with true ones.")
 @click.argument("model", type=FILE)
-@click.argument("images", type=FOLDER)
-@click.argument("masks", type=FOLDER)
+@click.argument("images", type=IMAGES)
+@click.argument("masks", type=IMAGES)
 @jobs_option
 @mask_options
+@strict_reading
 @min_side_option
 @click.option(
     "--label",
@@ -56,15 +62,18 @@ def evaluate(
     images: str,
     masks: str,
     jobs: int | None,
-    object_value: Any,
-    void_value: int | None,
     min_side: int | None,
     label: int,
     report: str | None,
     as_json: bool,
+    **reading: Any,
 ) -> int:
-    """Compare a model's masks of IMAGES with the true MASKS, image by image and pooled."""
+    """Compare a model's masks of IMAGES with the true MASKS, image by image and pooled.
+
+    Use images that the model was not fitted on: figures of training images are too good.
+    """
     from cutlearn.metrics import beliefs, confusion, total
+    from cutlearn.model.prepare import known_values
     from cutlearn.report.evaluate import evaluation_of
     from cutlearn.report.page import page
     from cutlearn.report.page.gallery import Gallery, shown_of
@@ -74,11 +83,12 @@ def evaluate(
     estimator = load_model(model, jobs, min_side)
     n_labels = len(estimator.classes_)
     _check_label(label, n_labels)
-    folder = open_folder(images, masks, object_value=object_value, void_value=void_value,
-                         n_labels=n_labels)  # fmt: skip
+    folder = open_folder(images, masks, n_labels=n_labels, values=known_values(estimator),
+                         **reading)  # fmt: skip
+    seen = _tell_seen(compare(estimator, folder), len(folder))
     # Models of old files have no probabilities; their masks are compared all the same.
     tables, believed, gallery = [], [], Gallery()
-    with Progress() as shown:
+    with shown_progress({"predicting": 1.0}) as shown:
         whole = answers(estimator, folder, estimator.believes)
         for i, one in enumerate(shown.count(whole, len(folder), "predicting")):
             truth = folder.labels(i)
@@ -86,26 +96,81 @@ def evaluate(
             if one.belief is not None:
                 believed.append(beliefs(truth, one.belief, label))
             if report is not None:
-                seen = folder.names[i], one.image, truth, one.mask, one.belief, label
+                drawn = folder.names[i], one.image, truth, one.mask, one.belief, label
                 iou = tables[-1].iou(label) if tables[-1].n_pixels else math.nan
-                gallery.add(iou, partial(shown_of, *seen))
+                gallery.add(iou, partial(shown_of, *drawn))
     figures = evaluation_of(folder.names, tables, label, believed)
     if report is not None:
         title = f"{Path(model).name} on {len(folder)} images"
         made = page(title, estimator, figures, gallery.shown(), believed)
         atomic_write(report, made.encode())
     seconds = time.monotonic() - begin
+    mean = _mean_iou(tables)
     if as_json:
-        said = {"model": model, "seconds": round(seconds, 2), **figures.to_json()}
+        said = {"model": model, "seconds": round(seconds, 2), "training_images": seen,
+                "mean_iou": mean, "labels": label_figures(estimator, total(tables)),
+                **figures.to_json()}  # fmt: skip
         say(json.dumps(said | ({} if report is None else {"report": report})))
         return 0
     say(evaluation_text(figures))
+    say(f"mean IoU        {percent(mean)} (of all labels within an image, as model.score gives it)")
     look = "" if report is None else f", look at {report}"
     if n_labels > 2:
-        look = f", of label {label}; mean of all labels {percent(total(tables).mean_iou())}{look}"
+        say(label_text(label_figures(estimator, total(tables))))
+        name = _label_name(estimator, label)
+        look = f", of label {name}; mean of all labels {percent(total(tables).mean_iou())}{look}"
     overlap = percent(figures.iou.value)
-    say(f"{model}: pooled IoU {overlap} on {len(folder)} images, {clock(seconds)}{look}")
+    told = f" ({seen} of them training images)" if seen else ""
+    say(f"{model}: pooled IoU {overlap} on {len(folder)} images{told}, {clock(seconds)}{look}")
     return 0
+
+
+def _tell_seen(known: list[int], n_images: int) -> int:
+    """Say how many of the images the model was fitted on; give their number."""
+    if known:
+        which = "all of these images" if len(known) == n_images else f"{len(known)} of {n_images}"
+        remark(
+            f"the model was fitted on {which}: figures of training images are too good. Evaluate "
+            "on others, or read the held-out figure that fit has printed"
+        )
+    return len(known)
+
+
+def _mean_iou(tables: "Sequence[Confusion]") -> float:
+    """The mean over images of the mean over labels; images without an annotated pixel left out."""
+    found = [table.mean_iou() for table in tables if table.n_pixels]
+    return sum(found) / len(found)
+
+
+def _label_name(estimator: Any, label: int) -> str:
+    training = getattr(estimator, "training_", None)
+    return str(label) if training is None else str(training.name_of(label))
+
+
+def label_figures(estimator: Any, table: "Confusion") -> list[dict[str, Any]]:
+    """Give the figures of every label on all images together."""
+    rows = []
+    for label in range(len(estimator.classes_)):
+        true, found = table.area(label)
+        hit = int(table.counts[label, label])
+        rows.append({
+            "label": label, "name": _label_name(estimator, label), "iou": table.iou(label),
+            "found": hit / true if true else None, "right": hit / found if found else None,
+            "true_area": true, "predicted_area": found,
+        })  # fmt: skip
+    return rows
+
+
+def label_text(rows: list[dict[str, Any]]) -> str:
+    """Write the figures of every label as a table."""
+    titles = ["label", "IoU", "of it found", "of the found right", "true area", "predicted"]
+    cells = [
+        [row["name"], percent(row["iou"]),
+         *("-" if row[part] is None else percent(row[part]) for part in ("found", "right")),
+         str(row["true_area"]), str(row["predicted_area"])]
+        for row in rows
+    ]  # fmt: skip
+    return "\n" + text_table(titles, cells)
 
 
 def _check_label(label: int, n_labels: int) -> None:
@@ -118,7 +183,7 @@ def _check_label(label: int, n_labels: int) -> None:
 
 def evaluation_text(figures: "Evaluation") -> str:
     """Write the table of the images, then the figures of all together with their intervals."""
-    titles = ["image", "IoU", "pixel error", "true area", "predicted", "count error"]
+    titles = ["image", "IoU", "pixel error", "true area", "predicted", "area error"]
     rows = [
         [image.name, percent(image.iou), percent(image.pixel_error), str(image.true_area),
          str(image.predicted_area), str(image.count_error)]
@@ -128,7 +193,7 @@ def evaluation_text(figures: "Evaluation") -> str:
     totals = [
         ["pooled IoU", percent_spread(figures.iou)],
         ["pixel error", percent_spread(figures.pixel_error)],
-        ["count error", f"{count.value:.1f} [{count.low:.1f} .. {count.high:.1f}] pixels"],
+        ["area error", f"{count.value:.1f} [{count.low:.1f} .. {count.high:.1f}] pixels"],
         ["  of the area", percent_spread(figures.relative_count_error)],
     ]
     if figures.calibration_error is not None and figures.log_likelihood is not None:

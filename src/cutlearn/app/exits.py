@@ -8,6 +8,7 @@ that would steer it, is written with its bytes as numbers.
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -21,6 +22,11 @@ from cutlearn.errors import InputError, clean
 
 OURS, YOURS, UNFINISHED, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
 DEBUG = "cutlearn.debug"
+# Parameters of Python that have an option of their own.
+NAMES = (
+    "object_value|void_value|min_side|min_area|mask_suffix|threshold(?==)|colors(?==)|pattern(?==)|"
+    "labels(?==)|learner(?==)|features(?==)|n_jobs(?==)"
+)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -84,7 +90,7 @@ class ReportingGroup(click.Group):
             _leave(_STOP.code, str(error) or "interrupted.")
         except InputError as error:
             _trace(ctx)
-            _leave(YOURS, _in_options(str(error)))
+            _leave(YOURS, in_options(str(error)))
         except BrokenPipeError:
             _give_up_stdout()
             sys.exit(OURS)
@@ -124,11 +130,15 @@ def _remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     ctx.meta[DEBUG] = ctx.meta.get(DEBUG, False) or value
 
 
-def _in_options(message: str) -> str:
+def in_options(message: str) -> str:
     """Call parameters by the names that they have on the command line."""
-    for name in ("object_value", "void_value", "min_side"):
-        message = message.replace(name, f"--{name.replace('_', '-')}")
-    return message
+    message = message.replace("turned=False", "--no-turn")
+
+    def option(found: re.Match[str]) -> str:
+        value = "" if found[2] is None else f" {found[2]}"
+        return f"--{found[1].replace('_', '-')}{value}"
+
+    return re.sub(rf"(?<![\w-])({NAMES})(?:=('[^']*'|[\w.]+))?(?![\w])", option, message)
 
 
 def _trace(ctx: click.Context) -> None:

@@ -7,6 +7,7 @@ model at the same time is refused.
 
 import contextlib
 import json
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -16,24 +17,31 @@ import click
 
 from cutlearn.app.exits import UNFINISHED, say
 from cutlearn.app.groups import groups_of
-from cutlearn.app.inputs import open_folder
+from cutlearn.app.inputs import open_folder, remark
 from cutlearn.app.options import (
     FILE,
-    FOLDER,
+    IMAGES,
     NameIn,
     ToldOption,
     jobs_option,
     mask_options,
     min_side_option,
     output_options,
+    shown_progress,
 )
 from cutlearn.app.registry import register
+from cutlearn.app.tables import percent
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.learn.learners import LEARNERS
 from cutlearn.run.progress import Progress, clock
 
 # The files of an unfinished run.
 KEPT = "*.safetensors"
+# What the phases take of the time, about.
+PHASES = {
+    "auto": {"reading": 2.0, "features": 80.0, "training": 18.0},
+    "linear": {"reading": 10.0, "features": 15.0, "training": 75.0},
+}
 
 
 def _strength(_: click.Context, param: click.Parameter, value: str) -> float | str:
@@ -67,8 +75,8 @@ def _features_told() -> str:
 
 @register
 @click.command()
-@click.argument("images", type=FOLDER)
-@click.argument("masks", type=FOLDER)
+@click.argument("images", type=IMAGES)
+@click.argument("masks", type=IMAGES)
 @click.option("-o", "--output", "model", type=FILE, required=True, help="The model to write.")
 @click.option(
     "--model",
@@ -88,10 +96,11 @@ def _features_told() -> str:
 )
 @click.option(
     "--labels",
-    type=click.Choice(["binary", "ordered", "surrogate", "unordered"]),
-    default="binary",
+    type=click.Choice(["auto", "binary", "ordered", "surrogate", "unordered"]),
+    default="auto",
     show_default=True,
-    help="What the masks hold. binary: object and background. ordered: ids from 0 that have an "
+    help="What the masks hold. auto: binary for two values, unordered for more. binary: "
+    "object and background. ordered: ids from 0 that have an "
     "order, such as layers. Ids without an order: unordered for masks, surrogate for "
     "probabilities (with --learner likelihood).",
 )
@@ -136,6 +145,13 @@ def _features_told() -> str:
     show_default=True,
     help="What is learned of every pixel before the cut.",
 )
+@click.option(
+    "--names", metavar="WORD,...", help="What the labels are called, label 0 first: grass,cow,sky."
+)
+@click.option("--force", is_flag=True, help="Overwrite a model that is there already.")
+@click.option(
+    "--restart", is_flag=True, help="Begin anew instead of going on with an interrupted run."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random choices.")
 @jobs_option
 @mask_options
@@ -143,8 +159,8 @@ def _features_told() -> str:
 @click.option(
     "--strict",
     is_flag=True,
-    help="Exit with code 3 when training ends before the gap (or the likelihood's tolerance) is "
-    "reached.",
+    help="Stop at a file that cannot be used; exit with code 3 when training ends before the gap "
+    "(or the likelihood's tolerance) is reached.",
 )
 @output_options
 def fit(
@@ -159,15 +175,20 @@ def fit(
     C: float | str,
     tol: float,
     features: str,
+    names: str | None,
+    force: bool,
+    restart: bool,
     seed: int,
     jobs: int | None,
-    object_value: Any,
-    void_value: int | None,
     min_side: int | None,
     strict: bool,
     as_json: bool,
+    **reading: Any,
 ) -> int:
     """Learn a model from IMAGES and the MASKS of the same names.
+
+    IMAGES and MASKS are folders, or single files. A file of several pages is a stack of slices,
+    which are held out together.
 
     A run that is interrupted (Ctrl-C, SIGTERM) or killed leaves MODEL.part; the same command
     continues from there.
@@ -175,30 +196,39 @@ def fit(
     from cutlearn.images.sample import as_sample
     from cutlearn.model.fitting.parameters import check_parameters
     from cutlearn.model.fitting.size import at_side, mask_at_side
+    from cutlearn.model.training_images import TrainingImages
     from cutlearn.run.lock import only_one
 
     begin = time.monotonic()
-    target = _target(model)
+    target = _target(model, force)
+    # That a third label is refused here, if two are wanted, spares the time of the features.
+    two = labels == "binary" or command != "cut"
+    folder = open_folder(images, masks, strict=strict, **reading, n_labels=2 if two else None)
+    coding = folder.coding
+    assert coding is not None
+    words = _words(names, coding.n_labels)
+    if labels == "auto":
+        labels = "binary" if coding.n_labels == 2 else "unordered"
     settings = {"labels": labels, "loss": loss, "learner": learner, "C": C, "tol": tol,
                 "features": features}  # fmt: skip
     estimator = _estimator(command, settings)
     estimator.set_params(min_side=min_side, n_jobs=jobs, random_state=seed)
     check_parameters(estimator)
-    # That a third label is refused here, if two are wanted, spares the time of the features.
-    folder = open_folder(images, masks, object_value=object_value, void_value=void_value,
-                         n_labels=2 if estimator.most_labels == 2 else None)  # fmt: skip
-    together = None if groups is None else groups_of(folder.names, groups)
+    together = folder.groups if groups is None else groups_of(folder.names, groups)
     part = target.with_name(f"{target.name}.part")
     side = estimator.min_side
     with only_one(part):
-        resumed = _found(part, target)
-        with Progress() as shown:
+        resumed = _found(part, target, restart)
+        with shown_progress(PHASES[features], _runs(estimator, len(folder))) as shown:
             # As fit would do it, but one by one: all at full size may need too much memory.
             pairs = [
                 (at_side(as_sample(folder.image(i)), side), mask_at_side(folder.labels(i), side))
                 for i in shown.count(range(len(folder)), len(folder), "reading")
             ]
             stopped = _train(estimator, pairs, together, part, shown)
+        # The facts are those of the files; what was fitted may have been resized before.
+        values = coding.values or (0, 1)
+        estimator.training_ = TrainingImages.of(folder.facts, values, words)
         estimator.save(target)
         _remove(part)
     if stopped:
@@ -212,12 +242,13 @@ def fit(
         "weights": summary.n_weights,
         **{name: given[name] for name in ("loss", "learner") if name in given},
         **summary.fitted,
+        "held_out": estimator.judged_.get("held_out"),
         "resumed": resumed,
         "seconds": round(time.monotonic() - begin, 2),
     }
     line = (
         f"{said['model']}: learned from {said['images']} images, {summary.n_weights} weights, "
-        f"{summary.ending}, {clock(said['seconds'])}"
+        f"{summary.ending}{_held_out(estimator)}, {clock(said['seconds'])}"
     )
     say(json.dumps(said) if as_json else line)
     return UNFINISHED if strict and not summary.converged else 0
@@ -250,14 +281,48 @@ def _remove(part: Path) -> None:
             folder.rmdir()
 
 
-def _target(model: str) -> Path:
+def _runs(estimator: Any, n_images: int) -> int:
+    """Trainings of a fit: for each C and each held-out part of the images, then one on all."""
+    from cutlearn.features.folds import held_out_parts
+    from cutlearn.model.fitting.selection import Plan
+
+    parts = len(held_out_parts(range(n_images)))
+    rivals = ("logistic",) if estimator.learner == "likelihood" else ()
+    path = Plan(learner=estimator.learner, rivals=rivals).path
+    return 1 + (0 if parts < 2 else parts * (len(path) if estimator.C == "auto" else 1))
+
+
+def _words(names: str | None, n_labels: int) -> tuple[str, ...]:
+    """The names of labels, one for each."""
+    words = () if names is None else tuple(word.strip() for word in names.split(","))
+    if words and len(words) != n_labels:
+        raise InputError(
+            f"--names gives {len(words)} names, but the masks hold {n_labels} labels. Give one "
+            "name for each label, that of label 0 (the background) first."
+        )
+    return words
+
+
+def _target(model: str, force: bool) -> Path:
     """The file to write, refused before any work if it cannot be written."""
     target = Path(model)
+    if target.exists() and not force and not _agreed(target):
+        raise InputError(
+            f"{target}: this model exists already. Write it elsewhere, or overwrite it with "
+            "--force."
+        )
     if not target.parent.is_dir():
         raise InputError(
             f"{target}: its folder does not exist; an existing one was wanted. Make it first."
         )
     return target
+
+
+def _agreed(target: Path) -> bool:
+    """Whether the person at the terminal agrees to overwrite a file; nobody there does not."""
+    if not sys.stdin.isatty():
+        return False
+    return click.confirm(f"{target} exists already. Overwrite it?", err=True)
 
 
 def _train(
@@ -282,17 +347,19 @@ def _train(
     gaps = [w.message for w in caught if issubclass(w.category, ConvergenceWarning)]
     for warning in caught:
         if warning.message not in gaps:
-            say(f"warning: {warning.message}", err=True)
+            remark(str(warning.message))
     # Of several runs (the choice of C) only the last one is the model's.
     return "" if estimator.summary().converged or not gaps else str(gaps[-1])
 
 
-def _found(part: Path, target: Path) -> bool:
+def _found(part: Path, target: Path, restart: bool) -> bool:
     """Whether there is an unfinished run to go on with; what a kill left besides is removed."""
     from cutlearn.store import remove_leftovers
 
     remove_leftovers(part)
     remove_leftovers(target)
+    if restart:
+        _remove(part)
     found = any(part.rglob(KEPT))
     if found:
         say(f"going on with the unfinished run in {part}", err=True)
@@ -306,3 +373,14 @@ def _farewell(part: Path) -> str:
             "Run the same command again to go on from there."
         )
     return "interrupted while computing features; nothing is kept. Run the same command again."
+
+
+def _held_out(estimator: Any) -> str:
+    """How well images were segmented that the weights had not seen, if there were any."""
+    held, name = estimator.judged_.get("held_out"), estimator.judged_.get("judge", "")
+    if held is None:
+        return ""
+    if "IoU" not in name:
+        return f", {name} {held['value']:.4g} on held-out images"
+    low, high = (f"{100 * held[end]:.1f}" for end in ("low", "high"))
+    return f", {name} {percent(held['value'])} [{low} .. {high}] on held-out images"

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cutlearn.app.exits import say
+from cutlearn.app.exits import in_options, say
 
 if TYPE_CHECKING:
     from cutlearn.images.folder import Folder
@@ -22,10 +22,27 @@ def load_model(model: str, jobs: int | None, min_side: int | None) -> Any:
 
 
 def open_folder(images: str, masks: str | None = None, **reading: Any) -> "Folder":
-    """Check a folder of images, with their masks if given; say on stderr what was passed over."""
+    """Check a folder of images, with their masks if given; say what a person must know."""
     from cutlearn.images.folder import read_folder
 
     folder = read_folder(images, masks, **reading)
     for note in folder.notes:
-        say(f"note: {note}", err=True)
+        remark(note)
     return folder
+
+
+def compare(estimator: Any, folder: "Folder") -> list[int]:
+    """Say in which ways images differ from those of the fit; give the places of the latter."""
+    training = getattr(estimator, "training_", None)
+    if training is None:
+        return []
+    sized = estimator.min_side is None and not hasattr(estimator, "shape")
+    for told in training.differences(folder.facts, folder.names, sized):
+        remark(told)
+    known: list[int] = training.known(folder.facts)
+    return known
+
+
+def remark(text: str) -> None:
+    """Write a note on stderr, in the words of the command line."""
+    say(f"note: {in_options(text)}", err=True)

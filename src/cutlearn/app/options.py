@@ -1,14 +1,18 @@
 """Options that several commands share, with the same words everywhere."""
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
 
 from cutlearn.app.exits import debug_option
 from cutlearn.errors import quoted
+from cutlearn.run.job import Job
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+VERBOSITY = "cutlearn.verbosity"
 
 
 class NameIn(click.ParamType):  # type: ignore[type-arg]
@@ -54,6 +58,8 @@ class ToldOption(click.Option):
 
 FOLDER = click.Path(file_okay=False)
 FILE = click.Path(dir_okay=False)
+# A folder of images, or a single one.
+IMAGES = click.Path()
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -79,14 +85,67 @@ def _object_value(_: click.Context, param: click.Parameter, value: str | None) -
         ) from None
 
 
+def _colors(_: click.Context, param: click.Parameter, value: str | None) -> list[int] | None:
+    """Read colours such as 000000,ff0000 or #000000,#ff0000."""
+    if value is None:
+        return None
+    words = [word.strip().removeprefix("#") for word in value.split(",")]
+    if len(words) < 2 or not all(re.fullmatch("[0-9a-fA-F]{6}", word) for word in words):
+        raise click.BadParameter(
+            f"{value!r} found; colours such as 000000,ff0000,00ff00 were wanted, label 0 first.",
+            param=param,
+        )
+    return [int(word, 16) for word in words]
+
+
+def _verbosity(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """Remember how much is shown of a long run."""
+    if value:
+        ctx.meta[VERBOSITY] = 0 if param.name == "quiet" else 2
+
+
+verbosity_options = together(
+    click.option(
+        "-q", "--quiet", is_flag=True, expose_value=False, callback=_verbosity,
+        help="Show no progress.",
+    ),
+    click.option(
+        "-v", "--verbose", is_flag=True, expose_value=False, callback=_verbosity,
+        help="Show every step of the training.",
+    ),
+)  # fmt: skip
 output_options = together(
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout."),
+    verbosity_options,
     debug_option,
 )
+
+
+def shown_progress(phases: Mapping[str, float], runs: int = 1, title: str = "") -> Job:
+    """Give what shows a whole job, as much of it as -q and -v say."""
+    context = click.get_current_context(silent=True)
+    return Job(phases, runs, title, verbosity=context.meta.get(VERBOSITY, 1) if context else 1)
+
+
 jobs_option = click.option(
     "--jobs",
     type=int,
     help="Number of threads; all cores by default. Results do not depend on it.",
+)
+image_options = together(
+    click.option(
+        "--pattern", metavar="GLOB", help="Only images whose file name matches, as '*_raw.tif'."
+    ),
+    click.option(
+        "--no-turn",
+        "turned",
+        flag_value=False,
+        default=True,
+        help="Read images as they are stored, without regard to a camera's rotation tag.",
+    ),
+)
+strict_reading = click.option(
+    "--strict", is_flag=True, help="Stop at a file that cannot be used instead of leaving it out."
 )
 mask_options = together(
     click.option(
@@ -101,6 +160,27 @@ mask_options = together(
         type=int,
         help="Value of pixels that are not annotated. [default: 255, unless it is the object]",
     ),
+    click.option(
+        "--threshold",
+        type=float,
+        metavar="VALUE",
+        help="Mask values from this one upwards are the object: for JPEG masks, smoothed edges, "
+        "probabilities.",
+    ),
+    click.option(
+        "--colors",
+        callback=_colors,
+        metavar="RRGGBB,...",
+        help="Colours of the labels in masks that are colour pictures, label 0 first. By default "
+        "every colour that is found is a label.",
+    ),
+    click.option(
+        "--mask-suffix",
+        metavar="TEXT",
+        help="What the names of masks have behind those of images, as _mask. By default it is "
+        "found.",
+    ),
+    image_options,
 )
 min_side_option = click.option(
     "--min-side",

@@ -1,46 +1,48 @@
 """`cutlearn predict`: a model and a folder of images in; masks, probabilities and areas out."""
 
-import csv
-import io
 import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from cutlearn.app.answers import answers
 from cutlearn.app.exits import say
-from cutlearn.app.inputs import load_model, open_folder
+from cutlearn.app.inputs import compare, load_model, open_folder
 from cutlearn.app.options import (
     FILE,
     FOLDER,
+    IMAGES,
     NameIn,
+    image_options,
     jobs_option,
     min_side_option,
     output_options,
+    shown_progress,
+    strict_reading,
 )
+from cutlearn.app.products import Areas, Masks, Objects, Overlays, Probabilities, Product
 from cutlearn.app.registry import register
-from cutlearn.app.tables import percent, text_cell
+from cutlearn.app.tables import percent
 from cutlearn.errors import InputError
 from cutlearn.model.probability.decisions import DECISIONS
-from cutlearn.run.progress import Progress, clock
+from cutlearn.run.progress import clock
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-AREAS = ("name", "label", "mask_pixels", "expected_pixels", "low", "high")
 AREA_LEVEL = 0.95
 
 
 @register
 @click.command()
 @click.argument("model", type=FILE)
-@click.argument("images", type=FOLDER)
+@click.argument("images", type=IMAGES)
 @click.option(
-    "-o", "--output", type=FOLDER, required=True, help="Folder for the masks; made if missing."
+    "-o",
+    "--output",
+    type=FOLDER,
+    help="Folder for the masks; made if missing. "
+    "[default: a folder beside IMAGES, with _masks behind its name]",
 )
 @click.option(
     "--probability",
@@ -55,12 +57,35 @@ AREA_LEVEL = 0.95
     help="Also write a table of areas in pixels: in the masks, expected, with 95 % intervals.",
 )
 @click.option(
+    "--objects",
+    is_flag=True,
+    help="Also number the single objects: DIR/objects/name.png (16 bit) and the table "
+    "DIR/objects.csv with area, centre and mean probability of each.",
+)
+@click.option("--no-split", is_flag=True, help="Leave objects that touch each other together.")
+@click.option(
+    "--min-area",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="PIXELS",
+    help="Leave out objects that are smaller.",
+)
+@click.option(
+    "--outlines",
+    type=click.Choice(["geojson", "coco", "imagej"]),
+    help="Also write the outlines of the objects: DIR/outlines/ (imagej: ROI files, with the "
+    "package roifile).",
+)
+@click.option(
+    "--overlay", is_flag=True, help="Also draw the borders over the images: DIR/overlay/."
+)
+@click.option(
     "--object-value",
     type=click.IntRange(1, 255),
     default=255,
     show_default=True,
     help="Value of the object in the masks that are written. Masks of several labels hold the "
-    "label ids.",
+    "values of the training masks, with a colour for each.",
 )
 @click.option(
     "--decision",
@@ -71,56 +96,67 @@ AREA_LEVEL = 0.95
     + "; ".join(f"{name}: {one.summary}" for name, one in DECISIONS.items())
     + ".",
 )
+@image_options
+@strict_reading
 @jobs_option
 @min_side_option
 @output_options
 def predict(
     model: str,
     images: str,
-    output: str,
+    output: str | None,
     probability: bool,
     areas: str | None,
+    objects: bool,
+    no_split: bool,
+    min_area: int,
+    outlines: str | None,
+    overlay: bool,
     object_value: int,
     decision: str,
     jobs: int | None,
     min_side: int | None,
     as_json: bool,
+    **reading: Any,
 ) -> int:
-    """Write a mask for every image of IMAGES: DIR/name.png."""
-    from cutlearn.images.folder import write_mask
-
+    """Write a mask for every image of IMAGES, a folder or a file: DIR/name.png."""
     begin = time.monotonic()
     estimator = load_model(model, jobs, min_side)
-    out = Path(output)
+    given = Path(images)
+    out = given.with_name(f"{given.stem}_masks") if output is None else Path(output)
     _check_output(out, images)
     _check_areas(areas, estimator, model)
-    folder = open_folder(images)
+    values = written_values(estimator)
+    products: list[Product] = [Masks(out, object_value, values)]
+    products += [Probabilities(out)] if probability else []
+    products += [Areas(areas)] if areas is not None else []
+    numbered = None
+    if objects or outlines:
+        numbered = Objects(out, label_names(estimator), not no_split, min_area, outlines)
+        products.append(numbered)
+    products += [Overlays(out)] if overlay else []
+    folder = open_folder(images, leave=out, **reading)
+    compare(estimator, folder)
     out.mkdir(parents=True, exist_ok=True)
-    several = len(estimator.classes_) > 2
-    shares, rows = [], []
-    level = None if areas is None else AREA_LEVEL
-    with Progress() as shown:
-        found = answers(estimator, folder, probability or areas is not None, level, decision)
-        for i, one in enumerate(shown.count(found, len(folder), "predicting")):
-            name = folder.names[i]
-            write_mask(out / f"{name}.png", one.mask, None if several else object_value)
-            if one.belief is not None and probability:
-                _write_belief(out / "probability", name, one.belief)
-            if one.areas is not None:
-                rows += _area_rows(name, one.mask, one.areas)
+    shares, level = [], None if areas is None else AREA_LEVEL
+    with shown_progress({"predicting": 1.0}) as shown:
+        # Objects are parted by their probabilities where the model has any.
+        sure = probability or areas is not None or (numbered is not None and estimator.believes)
+        found = answers(estimator, folder, sure, level, decision)
+        for name, one in zip(folder.names, shown.count(found, len(folder), "predicting")):
+            for product in products:
+                product.add(name, one)
             shares.append(float((one.mask > 0).mean()))
-    if areas is not None:
-        _write_areas(areas, rows)
-    said = {"output": str(out), "object_value": None if several else object_value,
+    made = "".join(product.finish() for product in products)
+    said = {"output": str(out), "object_value": object_value if len(values) == 2 else None,
             "seconds": round(time.monotonic() - begin, 2)}  # fmt: skip
     if as_json:
-        parts = [{"name": n, "share": round(s, 6)} for n, s in zip(folder.names, shares)]
+        counts = {} if numbered is None else numbered.counts
+        parts = [{"name": n, "share": round(s, 6), **({"objects": counts[n]} if counts else {})}
+                 for n, s in zip(folder.names, shares)]  # fmt: skip
         say(json.dumps({**said, "images": parts}))
     else:
-        last = estimator.classes_[-1] if several else None
-        maps = ", probabilities in probability/" if probability else ""
-        maps += "" if areas is None else f", areas in {areas}"
-        say(_summary(said, shares, last, maps))
+        say(_summary(said, shares, values, made))
     return 0
 
 
@@ -140,42 +176,35 @@ def _check_areas(areas: str | None, estimator: Any, model: str) -> None:
         )
 
 
-def _summary(said: dict[str, Any], shares: Sequence[float], last: int | None, maps: str) -> str:
-    """Say in one line what was written; `last` is the last label of several."""
+def written_values(estimator: Any) -> tuple[int, ...]:
+    """Give the values of labels in the masks that are written: of several, those of the fit."""
+    training: Any = getattr(estimator, "training_", None)
+    n_labels = len(estimator.classes_)
+    plain = n_labels == 2 or training is None or len(training.values) != n_labels
+    if plain or max(training.values) > 255:
+        return tuple(range(n_labels))
+    return tuple(training.values)
 
-    values = f"0 and {said['object_value']}" if last is None else f"0 to {last}"
-    objects = "the object covers" if last is None else "labels above 0 cover"
+
+def label_names(estimator: Any) -> list[str]:
+    """Give what the labels are called: by the user, or by their values in the training masks."""
+    training = getattr(estimator, "training_", None)
+    if training is not None and training.names:
+        return list(training.names)
+    return [str(value) for value in written_values(estimator)]
+
+
+def _summary(
+    said: dict[str, Any], shares: Sequence[float], values: tuple[int, ...], made: str
+) -> str:
+    """Say in one line what was written."""
+    whole = values == tuple(range(len(values)))
+    told = f"0 to {values[-1]}" if whole else ", ".join(map(str, values))
+    objects = "labels above 0 cover" if values[0] == 0 else "labels after the first cover"
+    if len(values) == 2:
+        told, objects = f"0 and {said['object_value']}", "the object covers"
+    masks = "1 mask" if len(shares) == 1 else f"{len(shares)} masks"
     return (
-        f"{said['output']}: {len(shares)} masks ({values}){maps}, {objects} "
+        f"{said['output']}: {masks} ({told}){made}, {objects} "
         f"{percent(sum(shares) / len(shares))} on average, {clock(said['seconds'])}"
     )
-
-
-def _area_rows(
-    name: str, mask: "NDArray[np.uint8]", areas: "NDArray[np.float64]"
-) -> list[tuple[Any, ...]]:
-    """A row of the table of areas for each label above 0."""
-    return [
-        (name, label, int((mask == label).sum()), *(f"{v:.1f}" for v in areas[label]))
-        for label in range(1, len(areas))
-    ]
-
-
-def _write_areas(path: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    from cutlearn.store import atomic_write
-
-    table = io.StringIO()
-    named = ((text_cell(name), *rest) for name, *rest in rows)
-    csv.writer(table, lineterminator="\n").writerows([AREAS, *named])
-    atomic_write(path, table.getvalue().encode())
-
-
-def _write_belief(folder: Path, name: str, belief: "NDArray[np.float32]") -> None:
-    """Write the probability of the object, or of several labels that of each."""
-    from cutlearn.images.folder import write_probability
-
-    parts = {"": 1} if belief.shape[-1] == 2 else {f".{k}": k for k in range(belief.shape[-1])}
-    for part, label in parts.items():
-        path = folder / f"{name}{part}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_probability(path, belief[..., label])

@@ -2,16 +2,26 @@
 
 import json
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cutlearn.app.exits import say
-from cutlearn.app.inputs import load_model, open_folder
-from cutlearn.app.options import FILE, FOLDER, jobs_option, min_side_option, output_options
+from cutlearn.app.inputs import compare, load_model, open_folder
+from cutlearn.app.options import (
+    FILE,
+    IMAGES,
+    image_options,
+    jobs_option,
+    min_side_option,
+    output_options,
+    shown_progress,
+    strict_reading,
+)
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, text_table
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, InputWarning
 from cutlearn.run.progress import clock
 
 if TYPE_CHECKING:
@@ -24,16 +34,18 @@ SHOWN, PRINTED = 8, 20
 @register
 @click.command(short_help="Say which images to annotate next.")
 @click.argument("model", type=FILE)
-@click.argument("images", type=FOLDER)
+@click.argument("images", type=IMAGES)
 @click.option(
     "-o", "--output", type=FILE, metavar="PAGE.html", help="Also write a page with the first ones."
 )
+@image_options
+@strict_reading
 @jobs_option
 @min_side_option
 @output_options
 def rank(
     model: str, images: str, output: str | None, jobs: int | None, min_side: int | None,
-    as_json: bool,
+    as_json: bool, **reading: Any,
 ) -> int:  # fmt: skip
     """Order IMAGES, which have no masks, by how much annotating them would teach the model."""
     from cutlearn.images.sample import as_sample
@@ -48,14 +60,19 @@ def rank(
             f"{model}: a {type(estimator).__name__} found; a Segmenter was wanted, which knows the "
             "features of what it has learned from. Fit one with `cutlearn fit`."
         )
-    folder = open_folder(images)
+    folder = open_folder(images, **reading)
+    compare(estimator, folder)
     # All images are ranked together, so what is kept of them is as small as the model wants it.
     pictures, shapes = [], []
-    for i in range(len(folder)):
-        sample = as_sample(folder.image(i))
-        shapes.append(sample.shape)
-        pictures.append(at_side(sample, estimator.min_side))
-    order = estimator.rank(pictures)
+    with shown_progress({"reading": 1.0, "comparing": 9.0}) as progress:
+        for i in progress.count(range(len(folder)), len(folder), "reading"):
+            sample = as_sample(folder.image(i))
+            shapes.append(sample.shape)
+            pictures.append(at_side(sample, estimator.min_side))
+        progress.at("comparing", 0, 1, "steps")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)  # told above, once for all images
+            order = estimator.rank(pictures)
     if output is not None:
         head = [pictures[r.image] for r in order[:SHOWN]]
         maps = estimator.predict_proba(head) if estimator.believes else [None] * len(head)

@@ -7,35 +7,32 @@ white, and the camera's rotation tag is applied. Masks are read by `read_values`
 the file, where a palette keeps its indices. Bytes and pixels are limited before decoding.
 """
 
-import io
-import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+import warnings
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import tifffile
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps
 
-from cutlearn.checks import as_array, path_of, whole_number
-from cutlearn.errors import InputError, clean, shown
-from cutlearn.images.limits import (
-    check_inflated,
-    check_pages,
-    check_scans,
-    check_size,
-    check_tiles,
-    too_many,
+from cutlearn.checks import as_array
+from cutlearn.errors import InputError, InputWarning
+from cutlearn.images.decode import (
+    JPEG,
+    content,
+    decode,
+    decoding,
+    orientation_of,
+    pages_of,
+    plain,
 )
 
 MAX_BYTES = 512 * 2**20
 MAX_PIXELS = 64_000_000
-FORMATS = ("PNG", "JPEG", "TIFF")
-JPEG = b"\xff\xd8\xff"
-# What tifffile remarks on damaged files is for those who ask for logs; the user gets one sentence.
-logging.getLogger("tifffile").addHandler(logging.NullHandler())
+TRANSPARENT = (
+    "has transparent pixels, which are shown as white. If its alpha channel is a mask, the model "
+    "would see the answer: leave the channel out, as in image[..., :3]."
+)
 
 Array = npt.NDArray[Any]
 FloatImage = npt.NDArray[np.float32]
@@ -65,8 +62,15 @@ def as_image(image: npt.ArrayLike | Image.Image, where: str = "image") -> FloatI
     [[0.0, 1.0]]
     """
     if isinstance(image, Image.Image):
-        image = np.asarray(_plain(ImageOps.exif_transpose(image)))
-    array = as_array(where, image)
+        image = np.asarray(plain(ImageOps.exif_transpose(image)))
+    found, clear = _canonical(as_array(where, image), where)
+    if clear:
+        warnings.warn(f"An image {TRANSPARENT}", InputWarning, stacklevel=2)
+    return found
+
+
+def _canonical(array: Array, where: str) -> tuple[FloatImage, bool]:
+    """An array in the canonical form, and whether anything of it was transparent."""
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     if not (array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))) or not array.size:
@@ -74,12 +78,13 @@ def as_image(image: npt.ArrayLike | Image.Image, where: str = "image") -> FloatI
             f"{where}: an array of shape {array.shape} found; (h, w), (h, w, 3) or (h, w, 4) with "
             "at least one pixel was wanted. Put rows first and channels last."
         )
-    unit = _unit_range(array, where)
+    unit, clear = _unit_range(array, where), False
     if unit.ndim == 3 and unit.shape[2] == 4:
         opacity = unit[:, :, 3:]
+        clear = bool((opacity < 1).any())
         unit = unit[:, :, :3] * opacity + (np.float32(1) - opacity)
         unit = np.minimum(unit, np.float32(1))  # rounding can pass 1 by one bit
-    return np.ascontiguousarray(unit)
+    return np.ascontiguousarray(unit), clear
 
 
 def _unit_range(array: Array, where: str) -> FloatImage:
@@ -112,7 +117,9 @@ def read_image(
     max_bytes: int = MAX_BYTES,
     max_pixels: int = MAX_PIXELS,
 ) -> FloatImage:
-    """Read a PNG, JPEG or TIFF image: 8 or 16 bit, grey, colour, transparent or palette.
+    """Read an image: 8 or 16 bit, grey, colour, transparent or palette.
+
+    PNG, JPEG, TIFF, BMP, GIF, WebP, and the arrays of numpy (.npy, .npz).
 
     The format is told by the content, not by the name. Colour at 16 bits keeps all of them in a
     TIFF that is uncompressed or deflated; in a PNG, and in a TIFF with another compression, the
@@ -148,10 +155,44 @@ def read_image(
     >>> image.shape, image[0, 0].tolist()
     ((2, 4, 3), [1.0, 0.0, 0.0])
     """
-    data, name = _content(source, where, max_bytes)
-    with _decoding(name):
-        array = _decode(data, name, max_pixels, colors=True)
-    return as_image(array, name)
+    data, name = content(source, where, max_bytes)
+    opened = open_image(data, name, max_pixels)
+    if opened.transparent:
+        warnings.warn(f"{name} {TRANSPARENT}", InputWarning, stacklevel=2)
+    return opened.image
+
+
+class Opened(NamedTuple):
+    """An image of a file, and what a person should hear of it.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, 3) float32 array
+    transparent : bool
+        Whether some of its pixels were laid over white.
+    orientation : int
+        Its rotation tag; 1: none.
+    """
+
+    image: FloatImage
+    transparent: bool
+    orientation: int
+
+
+def open_image(
+    data: bytes, name: str, max_pixels: int, page: int | None = None, turned: bool = True
+) -> Opened:
+    """Decode the content of a file; `page` and `turned` as of `decode`."""
+    with decoding(name):
+        array = decode(data, name, max_pixels, True, page, turned)
+        orientation = orientation_of(data, name, max_pixels)
+    return Opened(*_canonical(array, name), orientation)
+
+
+def count_pages(data: bytes, name: str, max_pixels: int) -> int:
+    """Give the number of images that a file holds."""
+    with decoding(name):
+        return pages_of(data, name, max_pixels)
 
 
 def read_values(
@@ -184,172 +225,54 @@ def read_values(
     >>> read_values(file.getvalue()).tolist()
     [[0, 7]]
     """
-    data, name = _content(source, where, max_bytes)
+    data, name = content(source, where, max_bytes)
     if data[: len(JPEG)] == JPEG:
         raise InputError(
             f"{name}: a JPEG found; a mask in PNG or TIFF was wanted, because JPEG changes values. "
             "Export the mask again as PNG."
         )
-    with _decoding(name):
-        array = _decode(data, name, max_pixels, colors=False)
-    if array.ndim == 3:
-        grey = array[:, :, 0]
-        opaque = array.shape[2] in (1, 3) or bool(
-            (array[:, :, -1] == np.iinfo(array.dtype).max).all()
-        )
-        if (
-            not opaque
-            or not (array[:, :, : 3 if array.shape[2] > 2 else 1] == grey[..., None]).all()
-        ):
+    return one_channel(open_values(data, name, max_pixels), name)
+
+
+def open_values(
+    data: bytes, name: str, max_pixels: int, page: int | None = None, turned: bool = True
+) -> Array:
+    """Decode a mask: integers or floats (h, w), or colours (h, w, 3), as they are stored.
+
+    Colours that are grey, and opaque, are one channel.
+    """
+    with decoding(name):
+        array = decode(data, name, max_pixels, False, page, turned)
+    if array.ndim == 3 and array.shape[2] in (2, 4) and array.dtype.kind == "u":
+        if (array[:, :, -1] != np.iinfo(array.dtype).max).any():
             raise InputError(
-                f"{name}: colours or transparency found; one integer a pixel was wanted. "
+                f"{name}: transparency found in a mask; one integer a pixel was wanted. "
                 "Save the mask as a grey or palette PNG of label ids."
             )
-        array = grey
+        array = array[:, :, :-1]
+    if array.ndim == 3 and (array == array[:, :, :1]).all():
+        array = array[:, :, 0]
     if array.dtype == np.bool_:
         array = array.astype(np.uint8)
-    if array.dtype not in (np.uint8, np.uint16):
-        raise InputError(
-            f"{name}: values of type {array.dtype} found; integers of 8 or 16 bits were wanted. "
-            "Save the mask as PNG."
-        )
+    if array.dtype.kind == "i" and array.size and array.min() >= 0 and array.max() < 2**16:
+        array = array.astype(np.uint16)
+    if array.dtype.kind == "f" and np.isin(array, (0, 1)).all():
+        array = array.astype(np.uint8)
     if not array.size:
         raise InputError(f"{name}: no pixels found; at least one was wanted. Export it again.")
     return np.ascontiguousarray(array)
 
 
-def _content(
-    source: str | os.PathLike[str] | bytes, where: str | None, max_bytes: int
-) -> tuple[bytes, str]:
-    """The bytes of a file and how to call it; the size is asked before reading."""
-    whole_number("max_bytes", max_bytes, 0, 2**63)
-    if isinstance(source, bytes):
-        name, size = where or "image", len(source)
-    else:
-        path = path_of("image", source)
-        name = where or shown(path)
-        if not path.is_file():
-            raise InputError(f"{name}: no such file; an image file was wanted. Check the path.")
-        size = path.stat().st_size
-    if size > max_bytes:
+def one_channel(array: Array, name: str) -> Array:
+    """Give the integers of a mask; refuse colours and floats."""
+    if array.ndim == 3:
         raise InputError(
-            f"{name}: {size} bytes found; at most {max_bytes} were wanted. "
-            "Make the image smaller, or raise max_bytes."
+            f"{name}: colours found; one integer a pixel was wanted. "
+            "Save the mask as a grey or palette PNG of label ids."
         )
-    if isinstance(source, bytes):
-        return source, name
-    try:
-        return path.read_bytes(), name
-    except OSError as error:
+    if array.dtype not in (np.uint8, np.uint16):
         raise InputError(
-            f"{name}: it could not be read ({error.strerror}); an image file was wanted. "
-            "Check its permissions."
-        ) from error
-
-
-@contextmanager
-def _decoding(name: str) -> Iterator[None]:
-    """Turn whatever a decoder raises on damaged bytes into one sentence."""
-    try:
-        # Warnings of theirs, on odd metadata, pass: muting them is not safe between threads.
-        yield
-    except InputError:
-        raise
-    except Exception as error:  # decoders raise nearly every type there is
-        reason = clean(str(error), 120).rstrip(".") or type(error).__name__
-        raise InputError(
-            f"{name}: it could not be decoded ({reason}); a whole PNG, JPEG or TIFF image was "
-            "wanted. Open it in an image viewer, and export it again."
-        ) from error
-
-
-def _decode(data: bytes, name: str, max_pixels: int, colors: bool) -> Array:
-    """Pixels of a file, (h, w) or (h, w, channels), rotated as its tag says."""
-    whole_number("max_pixels", max_pixels, 0, 2**63)
-    if data[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
-        found = _decode_deep_tiff(data, name, max_pixels)
-        if found is not None:
-            return found
-    if data[: len(JPEG)] == JPEG:
-        check_scans(name, data)
-    try:
-        picture = Image.open(io.BytesIO(data), formats=FORMATS)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise too_many(name, str(error), max_pixels) from error
-    except UnidentifiedImageError as error:
-        raise InputError(
-            f"{name}: no image found; a PNG, JPEG or TIFF was wanted. Convert it to PNG."
-        ) from error
-    with picture:
-        check_size(name, picture.height, picture.width, max_pixels)
-        if picture.format == "TIFF":
-            check_pages(name, getattr(picture, "n_frames", 1))
-        turned = ImageOps.exif_transpose(picture)
-        array = np.asarray(_plain(turned) if colors else turned)
-    if picture.format == "PNG" and array.dtype == np.int32:
-        return array.astype(np.uint16)  # older Pillows widen the 16 bits of a grey PNG
-    return array
-
-
-def _plain(picture: Image.Image) -> Image.Image:
-    """A picture in grey, RGB or RGBA: palettes looked up, other colour spaces converted."""
-    mode = picture.mode
-    clear = "transparency" in picture.info or mode in ("LA", "PA", "La", "RGBa", "RGBA")
-    if mode in ("I", "I;16", "I;16B", "I;16L", "F") or (mode in ("L", "1", "RGB") and not clear):
-        return picture
-    if mode in ("P", "PA"):
-        # The palette decides, not the pixels: files of one kind come out in one form.
-        palette = np.asarray(picture.getpalette("RGB"), np.uint8).reshape(-1, 3)
-        grey = bool((palette == palette[:, :1]).all())
-    else:
-        grey = mode in ("L", "LA", "La", "1")
-    if not clear:
-        return picture.convert("L" if grey else "RGB")
-    colors = picture.convert("RGBA")
-    if not grey:
-        return colors
-    white = Image.new("RGBA", picture.size, "white")
-    return Image.alpha_composite(white, colors).convert("L")
-
-
-def _decode_deep_tiff(data: bytes, name: str, max_pixels: int) -> Array | None:
-    """Pixels of a TIFF with more than 8 bits a value, or None if the other decoder is to read it.
-
-    Pillow would cut 16-bit colour to 8 bits; tifffile does not. Pillow in turn knows compressions
-    for which tifffile needs a further package.
-    """
-    with tifffile.TiffFile(io.BytesIO(data)) as file:
-        page = file.pages[0]
-        check_pages(name, len(file.pages))
-        check_tiles(name, page, max_pixels)
-        if page.bitspersample <= 8 or page.compression not in (1, 8, 32946):
-            return None
-        known = page.axes in ("YX", "YXS", "SYX") and page.photometric in (0, 1, 2)
-        if not known or page.samplesperpixel not in (1, 3, 4):
-            raise InputError(
-                f"{name}: a TIFF with {page.samplesperpixel} channels, axes {page.axes} "
-                "found; one grey or colour image was wanted. "
-                "Save a single slice, as PNG or TIFF."
-            )
-        if page.axes == "SYX" and page.photometric != 2:
-            check_pages(name, page.shape[0])
-        if page.compression != 1:
-            check_inflated(name, data, page)
-        array: Array = page.asarray()
-        if page.axes == "SYX":
-            array = np.moveaxis(array, 0, 2)
-        if page.photometric == 0:  # white is zero
-            array = np.iinfo(array.dtype).max - array if array.dtype.kind == "u" else 1 - array
-        tag = page.tags.get("Orientation")
-        return _turn(array, int(tag.value) if tag is not None else 1)
-
-
-def _turn(array: Array, orientation: int) -> Array:
-    """Rows and columns in the order that a person sees, from the tag of TIFF and EXIF."""
-    if orientation in (5, 6, 7, 8):
-        array = array.swapaxes(0, 1)
-    if orientation in (3, 4, 7, 8):
-        array = array[::-1]
-    if orientation in (2, 3, 6, 7):
-        array = array[:, ::-1]
+            f"{name}: values of type {array.dtype} found; integers of 8 or 16 bits were wanted. "
+            "Save the mask as PNG."
+        )
     return array

@@ -31,10 +31,17 @@ from cutlearn.model.fitting.size import (
     to_full_size,
 )
 from cutlearn.model.fitting.training_set import Told, TrainingSet
-from cutlearn.model.prepare import checkpoint_folder, farewell, read_samples, read_training
+from cutlearn.model.prepare import (
+    checkpoint_folder,
+    farewell,
+    known_values,
+    read_samples,
+    read_training,
+)
 from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn
 from cutlearn.model.probability.calibrations import margin_of
 from cutlearn.model.probability.decisions import Decision, decision_of
+from cutlearn.model.training_images import remembered, warn_of_differences
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.run.progress import Progress
 from cutlearn.run.workers import Workers, thread_count
@@ -148,6 +155,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
                 # A copy learns, so that an interrupt leaves this one as it was.
                 made._learn(TrainingSet(samples, truth, together, folder, told, stepped))
             made.card_ = card_of(made, truth)
+            made.training_ = remembered(images, masks, self.most_labels)
         except Interrupted:
             raise  # training has said what it leaves
         except KeyboardInterrupt:
@@ -201,16 +209,17 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         samples = read_samples(images)
         self._check_samples(samples)
+        warn_of_differences(self, samples)
         return samples
 
     def _read_training(
-        self, images: Any, masks: Any, groups: Any, most_labels: int = 2
+        self, images: Any, masks: Any, groups: Any, most_labels: int = 2, values: Any = None
     ) -> tuple[list[Sample], list[NDArray[np.uint8]], list[int]]:
         """Check what fit or calibrate was given; give it at the size at which the model works.
 
         Images of one group number are never on both sides of a comparison.
         """
-        given, truth = read_training(images, masks, most_labels)
+        given, truth = read_training(images, masks, most_labels, values)
         self._check_samples(given)
         side = self.min_side
         samples = [at_side(sample, side) for sample in given]
@@ -224,10 +233,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             return workers.map(lambda sample: one(at_side(sample, self.min_side), sample), samples)
 
     def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
-        """Give the mean IoU over all labels within an image, then over images; void excluded."""
+        """Give the mean IoU over all labels within an image, then over images; void excluded.
+
+        `cutlearn evaluate` tells it as "mean IoU" beside the pooled IoU of the object.
+        """
         self._check_fitted()
         n_labels = len(self.classes_)
-        samples, truth = read_training(images, masks, n_labels)
+        samples, truth = read_training(images, masks, n_labels, known_values(self))
         return mean_iou(truth, self.predict(samples), n_labels)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -312,19 +324,26 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             )
             if level is None:
                 return both
-            return *both, np.array([self._area(q, k, level, full) for k in self.classes_])
+            mask = found.argmin(axis=-1).astype(np.uint8)
+            areas = [self._area(q, mask, k, level, full) for k in self.classes_]
+            return *both, np.array(areas)
 
         return self._each(samples, one)
 
     def _area(
-        self, q: NDArray[np.float32], label: int, level: float, sample: Sample
+        self,
+        q: NDArray[np.float32],
+        labels: NDArray[np.uint8],
+        label: int,
+        level: float,
+        sample: Sample,
     ) -> NDArray[np.float64]:
         """Expected area and interval in pixels of the sample, from q where the model works.
 
         Probabilities that were interpolated would doubt every border, and widen the interval.
         """
         pixels = sample.shape[0] * sample.shape[1] / (q.shape[0] * q.shape[1])
-        return np.asarray(pixels * np.array(self.calibration_.area(q, label, level)))
+        return np.asarray(pixels * np.array(self.calibration_.area(q, labels, label, level)))
 
     def _check_areas(self, label: int, level: float) -> None:
         self._check_believes("area")
@@ -344,7 +363,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def area(
         self, images: Sequence[Any], label: int = 1, level: float = 0.95
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Give the expected area of a label in every image, and an interval for the true one.
+        """Give the area of a label in every image, and an interval for the true one.
+
+        Between the expected area and that of the mask, as held-out images say (`calibrate`).
 
         The width of the interval comes from how far areas strayed on held-out images: pixels are
         wrong together, so taking them as independent would promise too much.
@@ -365,7 +386,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self._check_areas(label, level)
 
         def one(small: Sample, full: Sample) -> NDArray[np.float64]:
-            return self._area(self._believed(self._min_marginals(small)), label, level, full)
+            found = self._min_marginals(small)
+            mask = found.argmin(axis=-1).astype(np.uint8)
+            return self._area(self._believed(found), mask, label, level, full)
 
         rows = np.array(self._each(self._read(images), one))
         return rows[:, 0], rows[:, 1:]
@@ -383,7 +406,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         self._check_believes("calibrate")
         check_parameters(self)
-        samples, truth, together = self._read_training(images, masks, groups, len(self.classes_))
+        samples, truth, together = self._read_training(
+            images, masks, groups, len(self.classes_), known_values(self)
+        )
         found = self._all_min_marginals(samples)
         rows = [drawn(part, mask) for part, mask in zip(found, truth)]
         if not any(len(part.labels) for part in rows):

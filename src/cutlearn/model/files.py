@@ -15,6 +15,7 @@ from cutlearn.model.base import Estimator
 from cutlearn.model.card import check_card
 from cutlearn.model.estimators import ESTIMATORS
 from cutlearn.model.probability.calibrate import Calibration, uncalibrated
+from cutlearn.model.training_images import TrainingImages
 from cutlearn.sealed import Arrays, ForeignError, load_sealed, save_sealed
 
 KEY = "cutlearn-model"
@@ -46,6 +47,8 @@ def save(model: Estimator, path: str | os.PathLike[str]) -> None:
     header = {"format": FORMAT, "version": VERSION, "estimator": name, **given,
               "calibration": calibration, "card": model.card_}  # fmt: skip
     check_card(header["card"])
+    training = getattr(model, "training_", None)
+    header["training"] = None if training is None else training.to_plain()
     points = {f"{CALIBRATION}{part}": array for part, array in points.items()}
     save_sealed(path, KEY, header, tensors | points)
 
@@ -70,7 +73,9 @@ def load(path: str | os.PathLike[str]) -> Estimator:
     """
     header, arrays = read_header(path, tensors=True)
     try:
-        return _built(header, arrays)
+        model = _built(header, arrays)
+        model.training_ = TrainingImages.from_plain(header.get("training"))
+        return model
     except (
         KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError
     ) as error:  # fmt: skip

@@ -6,17 +6,20 @@ and a run on other data is refused.
 """
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from cutlearn.checks import as_array, path_of
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, InputWarning
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID
+from cutlearn.images.coding import Coding, Stated, decide
 from cutlearn.images.sample import Sample, as_sample
 
 Mask = NDArray[np.uint8]
@@ -40,8 +43,19 @@ def read_samples(images: Any) -> list[Sample]:
     return samples
 
 
-def read_training(images: Any, masks: Any, most_labels: int = 2) -> tuple[list[Sample], list[Mask]]:
-    """Check images and their masks; give samples and uint8 masks of labels and 255."""
+def read_training(
+    images: Any, masks: Any, most_labels: int = 2, values: Sequence[int] | None = None
+) -> tuple[list[Sample], list[Mask]]:
+    """Check images and their masks; give samples and uint8 masks of labels and 255.
+
+    Parameters
+    ----------
+    images, masks : lists of the same length
+    most_labels : int
+        Labels that there may be.
+    values : sequence of int, optional
+        The value of every label, where a model knows them; by default they are found.
+    """
     samples = read_samples(images)
     given = _listed("masks", masks)
     if len(given) != len(samples):
@@ -49,48 +63,101 @@ def read_training(images: Any, masks: Any, most_labels: int = 2) -> tuple[list[S
             f"masks: {len(given)} found for {len(samples)} images; one for each wanted. "
             "Give them in the order of the images."
         )
-    truth: list[Mask] = []
     wrong: list[str] = []
+    arrays: list[NDArray[Any]] = []
     for i, (sample, mask) in enumerate(zip(samples, given)):
         try:
-            truth.append(_read_mask(mask, sample.shape, f"mask {i}", most_labels))
+            arrays.append(_read_mask(mask, sample.shape, f"masks[{i}]"))
         except InputError as error:
             wrong.append(str(error))
     if wrong:
         raise InputError("\n".join(wrong))
+    coding = coding_of(arrays, most_labels, values)
+    if told := coding.told():
+        warnings.warn(f"masks: {told}.", InputWarning, stacklevel=4)
+    truth = [coding.labels(array) for array in arrays]
+    for i, labels in enumerate(truth):
+        if (labels == VOID).all():
+            raise InputError(
+                f"masks[{i}]: no pixel is annotated (all are {coding.void_value}). Leave this "
+                "image out, or give it a mask with labels."
+            )
     return samples, truth
 
 
-def _read_mask(mask: Any, shape: tuple[int, int], where: str, most_labels: int) -> Mask:
+def coding_of(
+    masks: Sequence[NDArray[Any]], most_labels: int, values: Sequence[int] | None = None
+) -> Coding:
+    """Give what the values of masks mean, by the rule of `cutlearn.images.coding`."""
+    sets = [frozenset(int(v) for v in np.unique(mask)) for mask in masks]
+    seen: dict[int, str] = {}
+    for i, part in enumerate(sets):
+        for value in part:
+            seen.setdefault(value, f"masks[{i}]")
+    advice = (
+        "Give masks that say it: mask == 1 for one object, with 255 where nothing is known; "
+        "labels 0, 1, 2, ... need a model of several labels, labels='unordered'."
+    )
+    stated = Stated(n_labels=2 if most_labels == 2 else None, values=values)
+    coding = decide(seen, sets, stated, "masks", advice)
+    if coding.n_labels > most_labels:
+        raise InputError(
+            f"masks: {coding.n_labels} labels found; at most {most_labels} are possible. {advice}"
+        )
+    return coding
+
+
+def values_of(masks: Any, most_labels: int) -> tuple[int, ...]:
+    """Give the value of every label in masks that `read_training` has accepted."""
+    found = coding_of([_integers(mask) for mask in _listed("masks", masks)], most_labels)
+    return found.values or (0, 1)
+
+
+def known_values(model: Any) -> tuple[int, ...] | None:
+    """Give the values of the labels of a fitted model of several; None where the rule decides."""
+    n_labels, training = len(model.classes_), getattr(model, "training_", None)
+    if n_labels == 2:
+        return None
+    return tuple(range(n_labels)) if training is None else tuple(training.values)
+
+
+def _read_mask(mask: Any, shape: tuple[int, int], where: str) -> NDArray[Any]:
     found = as_array(where, mask)
     if found.shape != shape:
         raise InputError(
-            f"{where}: shape {found.shape} found; the image's {shape} was wanted. "
-            "Give each image its own mask."
+            f"{where} has shape {found.shape}, but its image is {shape}. Give each image a mask of "
+            "its own size."
         )
-    values = np.unique(found)
-    if found.dtype.kind not in "biuf" or not np.isin(values, [*range(most_labels), VOID]).all():
-        few = ", ".join(map(str, values[:5]))
-        wanted = "0, 1" if most_labels == 2 else f"0 to {most_labels - 1}"
+    if found.dtype.kind not in "biuf" or not found.size or (found != np.rint(found)).any():
         raise InputError(
-            f"{where}: values {few} found; {wanted} and 255 (void) were wanted. "
-            "Map the values of the mask to labels first."
+            f"{where} holds values of type {found.dtype} that are no labels, but whole numbers are "
+            "needed. Cut probabilities first: mask > 0.5."
         )
-    if (values == VOID).all():
-        raise InputError(
-            f"{where}: only void (255) found; a labelled pixel was wanted. If 255 means the "
-            "object, divide by 255; else leave the image out."
-        )
-    return np.ascontiguousarray(found, np.uint8)
+    return _integers(found)
+
+
+def _integers(mask: Any) -> NDArray[Any]:
+    """A mask of whole numbers; -1 is void, as 255 is."""
+    array = np.asarray(mask)
+    whole = array.astype(np.int64) if array.dtype.kind in "if" else array.astype(np.uint16)
+    return np.where(whole == -1, VOID, whole)
 
 
 def _listed(name: str, given: Any) -> list[Any]:
-    if isinstance(given, Sample | str | bytes) or not hasattr(given, "__len__"):
+    """A list of images or masks; one alone is a list of one."""
+    if isinstance(given, Sample | Image.Image) or (isinstance(given, np.ndarray) and _one(given)):
+        return [given]
+    if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
         raise InputError(
-            f"{name}: {type(given).__name__} found; a list was wanted, also for a single one. "
-            f"Give [{name[:-1]}]."
+            f"{name}: {type(given).__name__} found; a list was wanted, or a single image as an "
+            f"array. Give [{name[:-1]}]."
         )
     return list(given)
+
+
+def _one(array: NDArray[Any]) -> bool:
+    """Whether an array is one image or mask, not a stack of them."""
+    return array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
 
 
 def checkpoint_folder(path: str | os.PathLike[str] | None) -> Path | None:

@@ -117,6 +117,8 @@ class Segmenter(Estimator):
         What was judged while C and bias were chosen, on training images.
     card_ : dict
         What a model file says of itself.
+    training_ : TrainingImages
+        Facts of the training images, and the values that the labels had in their masks.
 
     Examples
     --------

@@ -85,10 +85,13 @@ class Progress:
         Put before the name of each stage.
     stream : text stream, optional
         Where to write, stderr by default.
+    verbosity : int
+        0: nothing is shown, 1: bars and a line now and then, 2: a line for every step.
     """
 
-    def __init__(self, title: str = "", stream: TextIO | None = None) -> None:
+    def __init__(self, title: str = "", stream: TextIO | None = None, verbosity: int = 1) -> None:
         self.title = title
+        self.verbosity = verbosity
         self._stream = stream or sys.stderr
         self._bar: Any = None
         self._stage = ""
@@ -154,32 +157,34 @@ class Progress:
             self._first_gap = gap
         left = time_left(self._first_gap, gap, tol, seconds)
         share = seconds / (seconds + left) if math.isfinite(left) else 0.0
-        self._show(share, f"step {step.number}, {_state(step)}, left {clock(left)}", gap <= tol)
+        self._show(share, f"step {step.number}, {state_of(step)}, left {clock(left)}", gap <= tol)
 
     def _enter(self, stage: str) -> float:
         """Begin a stage unless it is shown already; gives the seconds that it took so far."""
         if stage != self._stage:
             self.close()
             self._stage, self._first_gap, self._written = stage, math.nan, -math.inf
-            if self._stream.isatty():
-                self._bar, self._task = _bar(self._stream, f"{self.title}{stage}")
+            if self._stream.isatty() and self.verbosity:
+                self._bar, self._task = make_bar(self._stream, f"{self.title}{stage}")
         self._heard = time.monotonic()
         return max(self._heard - self._start, 1e-9)
 
     def _show(self, share: float | None, note: str, done: bool) -> None:
+        if not self.verbosity:
+            return
         if self._bar is not None:
             total = None if share is None else 1.0  # without a total the bar only moves
             self._bar.update(self._task, total=total, completed=share or 0.0, note=note)
             return
         now = time.monotonic()
-        if done or now - self._written >= PAUSE:
+        if done or self.verbosity > 1 or now - self._written >= PAUSE:
             self._written = now
             self._stream.write(f"{self.title}{self._stage}: {note}\n")
             self._stream.flush()
 
 
-def _state(step: StepLike) -> str:
-    """How far a training is: its gap, or what its last steps gained."""
+def state_of(step: StepLike) -> str:
+    """Say how far a training is: its gap, or what its last steps gained."""
     if step.bounded:
         return f"gap {step.relative_gap:.2%} of {step.tol:.2%}"
     gained = step.relative_gap
@@ -187,8 +192,8 @@ def _state(step: StepLike) -> str:
     return f"{lately}, ends below {step.tol:.2%}"
 
 
-def _bar(stream: TextIO, title: str) -> tuple[Any, Any]:
-    """A bar on a terminal, begun, and its task."""
+def make_bar(stream: TextIO, title: str) -> tuple[Any, Any]:
+    """Give a bar on a terminal, begun, and its task."""
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar

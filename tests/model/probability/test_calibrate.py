@@ -177,11 +177,13 @@ def test_images_that_vary_together_widen_the_interval():
     rows = held_out(np.random.default_rng(6), n=6)
     alone = calibrate(rows, "temperature", True)
     pairs = calibrate(rows, "temperature", True, groups=[0, 0, 1, 1, 2, 2])
+    four = calibrate(rows, "temperature", True, groups=[0, 0, 1, 1, 2, 3])
     one = calibrate(rows, "temperature", True, groups=[0] * 6)
     assert (alone.n_groups, pairs.n_groups, one.n_groups) == (6, 3, 1)
-    assert pairs.spread == pytest.approx(alone.spread * np.sqrt(2 / (7 / 5)), rel=1e-12)
-    q = np.full((30, 30, 2), 0.5)
-    width = [np.subtract(*c.area(q, 1, 0.9)[:0:-1]) for c in (alone, pairs, one)]
+    assert four.spread == pytest.approx(alone.spread * np.sqrt((5 / 2) / (7 / 4)), rel=1e-12)
+    assert pairs.lean is one.lean is None
+    q, labels = np.full((30, 30, 2), 0.5), np.zeros((30, 30), np.uint8)
+    width = [np.subtract(*c.area(q, labels, 1, 0.9)[:0:-1]) for c in (alone, pairs, one)]
     assert width[0] < width[1] < width[2]
 
 
@@ -201,7 +203,8 @@ def test_intervals_of_areas_cover_as_often_as_they_say(level):
         for _ in range(30):
             least, labels = image()
             q = made.probabilities(least)
-            value, low, high = made.area(q, 1, level)
+            mask = least.argmin(axis=-1).astype(np.uint8)
+            value, low, high = made.area(q, mask, 1, level)
             assert low <= value <= high
             hits.append(low <= labels.sum() <= high)
             alone = np.sqrt((q[:, 1] * (1 - q[:, 1])).sum())
@@ -258,10 +261,36 @@ def test_a_calibration_from_outside_is_as_good_as_the_others(name, monkeypatch, 
 @pytest.mark.parametrize(
     "change",
     [{"scale": 0.0}, {"scale": "1"}, {"offsets": [0.0]}, {"spread": [-1.0, 0.0]}, {"kind": "odd"},
-     {"n_images": -1}, {"n_groups": 1}, {"n_images": 1.5}, {"held_out": 1}, {"kind": "isotonic"}],
+     {"n_images": -1}, {"n_groups": 1}, {"n_images": 1.5}, {"held_out": 1}, {"kind": "isotonic"},
+     {"lean": [2.0, 0.0]}, {"lean": [0.5]}, {"lean": ["a", "b"]}],
 )  # fmt: skip
 def test_lying_headers_are_refused(change):
     plain, arrays = uncalibrated(2).to_header()
     assert Calibration.from_header(plain, arrays, 2).kind is None
     with pytest.raises((ValueError, TypeError)):
         Calibration.from_header(plain | change, arrays, 2)
+
+
+def test_areas_lean_on_masks_where_held_out_images_say_so():
+    """A smooth background: its margins end early, so one temperature leaves it much doubt."""
+    rng = np.random.default_rng(3)
+
+    def image():
+        sure, cell = rng.integers(1000, 9000), rng.integers(50, 900)
+        # Far from borders nothing is wrong, and near them margins of every size are a coin.
+        near = rng.uniform(-2.9, 2.9, 800)
+        margin = np.concatenate([np.full(sure, -3.0), np.full(cell, 3.0), near])
+        chance = np.concatenate([np.zeros(sure), np.ones(cell), np.full(800, 0.5)])
+        truth = (rng.random(len(margin)) < chance).astype(np.uint8)
+        return np.stack([margin, np.zeros(len(margin))], -1), truth
+
+    made = calibrate([drawn(*image()) for _ in range(12)], "temperature", True)
+    plain = Calibration(made.map, made.n_images, made.n_groups, True, made.spread)
+    error = {"leaning": [], "expected": []}
+    for _ in range(40):
+        least, truth = image()
+        q, mask = made.probabilities(least), least.argmin(axis=-1).astype(np.uint8)
+        for name, one in (("leaning", made), ("expected", plain)):
+            error[name].append(abs(one.area(q, mask, 1, 0.9)[0] - truth.sum()))
+    assert made.lean[1] > 0.5
+    assert np.mean(error["leaning"]) < 0.6 * np.mean(error["expected"])

@@ -26,7 +26,7 @@ from cutlearn.learn.losses import loss_of
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
-from cutlearn.metrics import Confusion, Figure, left_out
+from cutlearn.metrics import Confusion, Figure, bootstrap, left_out
 from cutlearn.model.fitting.scorers import Cost, Likelihood, Overlap, Scorer
 from cutlearn.model.probability.calibrate import Calibration, calibrate_held_out, uncalibrated
 
@@ -173,10 +173,12 @@ class _Training:
         parts_of = {setting: self.scorer.parts(found) for setting, found in scores.items()}
         chosen = _clearly_best(parts_of, plan.path[0], self.scorer.figure)
         rows = [{"C": s.C, "judged": self.scorer.value(scores[s])} for s in plan.path]
+        spread = bootstrap(parts_of[chosen], self.scorer.figure)
+        held = {"held_out": {"value": spread.value, "low": spread.low, "high": spread.high}}
         if not plan.rivals:
-            return chosen, {"path": rows}
+            return chosen, {"path": rows, **held}
         named = [{"learner": s.learner} | row for s, row in zip(plan.path, rows)]
-        return chosen, {"learner": chosen.learner, "path": named}
+        return chosen, {"learner": chosen.learner, "path": named, **held}
 
     def _scores(self, setting: Setting) -> list[Any]:
         """Scores of every image at weights that have not seen it."""

@@ -5,12 +5,18 @@ training chose for its own ends. Held-out images give them a scale: `calibration
 Images weigh alike, whatever their size; a pixel that a box or a seed fixes has probability 1 of its
 label.
 
-The area of label k has the expectation A = sum_d q_dk. Were all pixels right or wrong together,
-its deviation would be S = sum_d sqrt(q_dk (1 - q_dk)), were they independent far less. Held-out
-images say which part of S is true. With z = (true area - A) / S, whose mean is near 0 because the
-map was fitted to them, and g groups of images that vary together, r^2 = (mean of z^2) (g + 1) /
-(g - 1), as for any prediction from g draws, and the interval is A +- t r S with t of Student's law
-of g - 1 degrees. One group tells nothing: r = 1.
+The area of label k is expected to be A = sum_d q_dk, and the mask has B pixels of it. A suffers
+where one map cannot serve all pixels: a min-marginal of a smooth background hardly exceeds what its
+edges carry, so its q stays near some 0.01, and a million such pixels are a cell too many. B suffers
+where masks are trained for something else. Held-out images say whom to believe: the area is
+A + a (B - A), with a in [0, 1] of the least squares of z below, 0 with fewer than four groups.
+
+Were all pixels right or wrong together, the deviation of the area would be
+S = sum_d sqrt(q_dk (1 - q_dk)), were they independent far less. Held-out images say which part of S
+is true. With z = (true area - area) / S and g groups of images that vary together,
+r^2 = (mean of z^2) (g + 1) / (g - 1), as for any prediction from g draws, and the interval is the
+area +- t r S with t of Student's law of g - 1 degrees; where a is fitted, g - 2 stands for g - 1.
+One group tells nothing: r = 1.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,6 +35,8 @@ Mask = NDArray[np.uint8]
 
 # Numbers of an image that are kept for the fit: so many pixels for each of its labels.
 MOST_NUMBERS = 100_000
+# Groups of held-out images from which on they say whether to believe the masks' own areas.
+ENOUGH_GROUPS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +81,8 @@ class Calibration:
         Whether the weights that gave the min-marginals had not seen those images.
     spread : (L,)
         r of the areas of every label.
+    lean : (L,) or None
+        a of every label: how much of its area is that of the mask. None: 0.
     """
 
     map: Map
@@ -80,6 +90,7 @@ class Calibration:
     n_groups: int
     held_out: bool
     spread: Floats
+    lean: Floats | None = None
 
     @property
     def kind(self) -> str | None:
@@ -90,13 +101,25 @@ class Calibration:
         """Give the probabilities of min-marginals, (..., L); they sum to 1."""
         return self.map.probabilities(min_marginals)
 
-    def area(self, q: NDArray[np.floating], label: int, level: float) -> tuple[float, float, float]:
-        """Give the expected area of a label and the ends of its interval."""
+    def area(
+        self, q: NDArray[np.floating], labels: Mask, label: int, level: float
+    ) -> tuple[float, float, float]:
+        """Give the area of a label and the ends of its interval.
+
+        Parameters
+        ----------
+        q : (..., L) probabilities
+        labels : (...) uint8
+            The mask.
+        label : int
+        level : float
+        """
         from scipy.stats import t
 
         part = q[..., label].astype(np.float64).ravel()
-        value = float(part.sum())
-        degrees = max(self.n_groups - 1, 1)
+        lean = 0.0 if self.lean is None else float(self.lean[label])
+        value = (1 - lean) * float(part.sum()) + lean * float((labels == label).sum())
+        degrees = max(self.n_groups - (1 if self.lean is None else 2), 1)
         half = float(t.ppf((1 + level) / 2, degrees)) * self.spread[label] * _stray(part)
         return value, max(value - half, 0.0), min(value + half, float(part.size))
 
@@ -106,6 +129,7 @@ class Calibration:
         plain |= {
             "kind": self.kind, "n_images": self.n_images, "n_groups": self.n_groups,
             "held_out": self.held_out, "spread": self.spread.tolist(),
+            "lean": None if self.lean is None else self.lean.tolist(),
         }  # fmt: skip
         return plain, arrays
 
@@ -122,8 +146,15 @@ class Calibration:
         good = good and spread.shape == (n_labels,) and bool((spread >= 0).all())
         if not good or not np.isfinite(spread).all():
             raise ValueError("a calibration that cannot be used")
+        lean = plain.get("lean")  # models of old files have none
+        if lean is not None:
+            lean = np.array(lean)
+            if lean.dtype != np.float64 or lean.shape != (n_labels,):
+                raise ValueError("areas that lean on something else")
+            if not ((lean >= 0) & (lean <= 1)).all():
+                raise ValueError("areas that lean too far")
         found = CALIBRATIONS[kind].from_plain(plain, arrays, n_labels)
-        return cls(found, n_images, n_groups, held_out, spread)
+        return cls(found, n_images, n_groups, held_out, spread, lean)
 
 
 def uncalibrated(n_labels: int) -> Calibration:
@@ -159,16 +190,23 @@ def calibrate(
     weight = np.concatenate([np.full(len(p.labels), 1 / len(p.labels)) for p in rows]) / len(rows)
     found = CALIBRATIONS[kind].fit(min_marginals, labels, weight)
     made = Calibration(found, len(rows), g, held_out, np.zeros(n_labels))
-    strayed = []
-    for part in rows:
-        q = made.probabilities(part.min_marginals)
-        true = np.bincount(part.labels, minlength=n_labels)
-        strayed.append([(true[k] - q[:, k].sum()) / part.share
-                        / _stray(q[:, k], part.share) for k in range(n_labels)])  # fmt: skip
-    spread = np.ones(n_labels)
-    if g > 1:
-        spread = np.sqrt(np.mean(np.square(strayed), axis=0) * (g + 1) / (g - 1))
-    return replace(made, spread=spread)
+    off, gain = (np.array(part) for part in zip(*(_strays(made, part) for part in rows)))
+    if g < ENOUGH_GROUPS:
+        factor = (g + 1) / (g - 1) if g > 1 else 1.0
+        spread = np.sqrt(np.mean(off**2, axis=0) * factor) if g > 1 else np.ones(n_labels)
+        return replace(made, spread=spread)
+    lean = np.clip((off * gain).sum(axis=0) / np.maximum((gain**2).sum(axis=0), 1e-12), 0, 1)
+    left = np.mean((off - lean * gain) ** 2, axis=0)
+    return replace(made, spread=np.sqrt(left * (g + 1) / (g - 2)), lean=lean)
+
+
+def _strays(made: Calibration, part: Rows) -> tuple[Floats, Floats]:
+    """(true area - A) / S and (B - A) / S of every label of a held-out image."""
+    n_labels = part.min_marginals.shape[1]
+    q, found = made.probabilities(part.min_marginals), part.min_marginals.argmin(axis=1)
+    true, own = (np.bincount(x, minlength=n_labels) for x in (part.labels, found))
+    scale = np.array([part.share * _stray(q[:, k], part.share) for k in range(n_labels)])
+    return (true - q.sum(axis=0)) / scale, (own - q.sum(axis=0)) / scale
 
 
 def calibrate_held_out(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.images.write import PALETTE
 from cutlearn.metrics import VOID
 
 Picture = npt.NDArray[np.float64]
@@ -36,6 +37,30 @@ def rgb(image: npt.NDArray[Any]) -> Picture:
     low, high = np.quantile(values, [0.002, 0.998])
     values = np.clip((values - low) / max(high - low, 1e-9), 0, 1)
     return np.repeat(values[..., None], 3, axis=2) if values.ndim == 2 else values[..., :3]
+
+
+def borders_over(image: npt.NDArray[Any], mask: npt.NDArray[Any]) -> Picture:
+    """Draw the borders of what a mask holds over an image, each label in its own colour.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, 3) array
+    mask : (h, w) labels, 0 for the background
+
+    Returns
+    -------
+    (h, w, 3) float64 array in [0, 1]
+    """
+    painted = rgb(image)
+    inner = np.ones(mask.shape, bool)
+    for axis in (0, 1):
+        for shift in (-1, 1):
+            inner &= np.roll(mask, shift, axis) == mask
+    for label in np.unique(mask[mask > 0]):
+        where, color = mask == label, np.array(PALETTE[1 + (int(label) - 1) % 7]) / 255
+        painted[where & inner] = 0.75 * painted[where & inner] + 0.25 * color
+        painted[where & ~inner] = color
+    return painted
 
 
 def errors_over(

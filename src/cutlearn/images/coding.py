@@ -1,0 +1,274 @@
+"""What the values of masks mean, decided once over all of them: files and arrays by one rule.
+
+A single mask of {0, 255} may be "background and object" or "background and void", and only its
+neighbours can tell. The rule, in this order:
+
+1. What the user states holds: a threshold, colours, the object's value, a void value, or the values
+   that a model knows from its training.
+2. 0 and 255 alone: background and object.
+3. 0 and 255 alone in some masks, labels and no 255 in the others: 255 may be either. Refused.
+4. Whole numbers below 255 are labels, in their order, and 255 is void. Holes are closed, and told.
+   Numbers above 63 beside 255 look like grey levels: refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from cutlearn.errors import InputError
+from cutlearn.metrics import VOID
+
+# Masks with more values than this hold a photograph or smoothed edges, not labels.
+MOST_LABELS = 64
+# The highest value that is a label without doubt where 255 is there as well.
+LARGEST_ID = 63
+LabelMap = npt.NDArray[np.uint8]
+Kind = Literal["ids", "binary", "object", "nonzero", "threshold", "colors"]
+
+
+@dataclass(frozen=True)
+class Coding:
+    """What the values of masks mean.
+
+    Parameters
+    ----------
+    kind : {"ids", "binary", "object", "nonzero", "threshold", "colors"}
+        "ids": `values[k]` is label k; "binary": 0 and 255 are labels 0 and 1; "object": one value
+        is label 1 and all others 0; "nonzero": 0 is label 0 and all others 1; "threshold": values
+        from it upwards are label 1; "colors": `values[k]`, a packed colour, is label k.
+    object_value : int or None
+        The value of the object, where one is needed.
+    void_value : int or None
+        The value that means void; None if there is none.
+    values : tuple of int
+        The value of every label, where each has one.
+    threshold : float or None
+    """
+
+    kind: Kind
+    object_value: int | None = None
+    void_value: int | None = None
+    values: tuple[int, ...] = ()
+    threshold: float | None = None
+
+    @property
+    def n_labels(self) -> int:
+        """The number of labels, at least two."""
+        return max(2, len(self.values))
+
+    def labels(self, values: npt.NDArray[Any]) -> LabelMap:
+        """Labels of the values of a mask: uint8, void is 255."""
+        if self.kind == "threshold":
+            found = np.asarray(gray(values) >= self.threshold, np.uint8)
+        elif self.kind in ("colors", "ids"):
+            found = self._numbered(packed(values) if self.kind == "colors" else values)
+        elif self.kind == "nonzero":
+            found = np.asarray(values != 0, np.uint8)
+        else:
+            found = np.asarray(values == self.object_value, np.uint8)
+        if self.void_value is not None:
+            found[values == self.void_value] = VOID
+        return found
+
+    def _numbered(self, values: npt.NDArray[Any]) -> LabelMap:
+        """The place of every value among those of the labels; void for all others."""
+        order = np.argsort(self.values, kind="stable")
+        known = np.array(self.values)[order]
+        at = np.minimum(np.searchsorted(known, values), len(known) - 1)
+        return np.where(known[at] == values, order[at], VOID).astype(np.uint8)
+
+    def told(self) -> str:
+        """Say in one line what the values mean; nothing where values are labels already."""
+        void = f"{self.void_value} is not annotated" if self.void_value is not None else ""
+        if self.kind == "threshold":
+            return f"mask values from {self.threshold:g} upwards are the object"
+        if self.kind == "nonzero":
+            return "mask values other than 0 are the object"
+        if self.kind == "binary":
+            return "mask values 0 and 255 are read as background and object"
+        if self.kind == "object":
+            return _joined(f"mask value {self.object_value} is the object", void)
+        if self.kind == "colors":
+            named = ", ".join(f"{k} = {hex_of(v)}" for k, v in enumerate(self.values))
+            return f"colours of the masks are read as labels: {named}"
+        if self.values == tuple(range(len(self.values))):
+            return ""
+        return _joined(
+            f"mask values {_few(self.values)} are labels 0 to {len(self.values) - 1} in this order",
+            void,
+        )
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
+
+
+def packed(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Give the values of a mask as integers; a colour is red, green and blue in one number."""
+    if values.ndim == 2:
+        return values.astype(np.int64) * 0x010101
+    red, green, blue = (values[..., k].astype(np.int64) for k in range(3))
+    return (red << 16) | (green << 8) | blue
+
+
+def gray(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Give one number a pixel: the mean of the colours."""
+    return values if values.ndim == 2 else values[..., :3].mean(axis=-1)
+
+
+def hex_of(color: int) -> str:
+    """Write a packed colour as #rrggbb."""
+    return f"#{color:06x}"
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What the user states about the values of masks.
+
+    Parameters
+    ----------
+    object_value : int, "nonzero" or None
+    void_value : int or None
+    n_labels : int or None
+        How many labels there must be.
+    threshold : float or None
+    colors : sequence of packed colours, or None
+        In the order of the labels.
+    values : sequence of int or None
+        The value of every label, as a model knows them.
+    """
+
+    object_value: int | Literal["nonzero"] | None = None
+    void_value: int | None = None
+    n_labels: int | None = None
+    threshold: float | None = None
+    colors: Sequence[int] | None = None
+    values: Sequence[int] | None = None
+
+    @property
+    def in_colors(self) -> bool:
+        """Whether masks are colour pictures because the user says so."""
+        return self.colors is not None
+
+
+FILES = (
+    "State which value is the object with object_value=VALUE (or object_value='nonzero' for "
+    "numbered objects), which is not annotated with void_value=VALUE, or cut grey levels with "
+    "threshold=128."
+)
+
+
+def decide(
+    seen: Mapping[int, str],
+    sets: Iterable[frozenset[int]],
+    stated: Stated,
+    where: str = "masks",
+    advice: str = FILES,
+    color: bool = False,
+) -> Coding:
+    """Give what the values mean, or refuse what may mean several things.
+
+    Parameters
+    ----------
+    seen : mapping
+        Every value in the masks, with the first mask that has it.
+    sets : iterable of sets
+        The values of each mask.
+    stated : Stated
+    where, advice : str
+        How to call the masks in a refusal, and what to do about it.
+    color : bool
+        Whether the values are packed colours.
+    """
+    if stated.threshold is not None:
+        return Coding("threshold", threshold=stated.threshold)
+    if color:
+        return _colors(seen, stated, where)
+    object_value, void_value = stated.object_value, stated.void_value
+    if object_value == "nonzero":
+        return Coding("nonzero", None, void_value)
+    if object_value is not None:
+        if object_value not in seen:
+            raise InputError(f"{where}: values {_few(seen)} found; the object's value "
+                             f"{object_value} was wanted. State another object_value.")  # fmt: skip
+        void = VOID if void_value is None and object_value != VOID else void_value
+        return Coding("object", object_value, void)
+    named = seen.keys() - {void_value}
+    if named <= {0, VOID} and VOID in named and stated.n_labels in (None, 2):
+        return Coding("binary", VOID, void_value, (0, VOID))
+    if void_value is None:
+        _refuse_mixed(sets, where, advice)
+    return _ids(seen, stated, where, advice)
+
+
+def _refuse_mixed(sets: Iterable[frozenset[int]], where: str, advice: str) -> None:
+    """Refuse masks of {0, 255} among others with labels, where 255 may be an object or void."""
+    known = list(sets)
+    full = [part for part in known if VOID in part and part <= {0, VOID}]
+    named = [part for part in known if part - {0, VOID}]
+    if full and named and not any(VOID in part for part in named):
+        labels = sorted(frozenset().union(*named) - {0})
+        raise InputError(
+            f"{where}: {len(full)} of the masks hold only 0 and 255, but {len(named)} hold "
+            f"{_few(labels)} and no 255: 255 may be an object or pixels that are not annotated. "
+            f"{advice}"
+        )
+
+
+def _ids(seen: Mapping[int, str], stated: Stated, where: str, advice: str) -> Coding:
+    void = VOID if stated.void_value is None else stated.void_value
+    ids = sorted(seen.keys() - {void})
+    if stated.values is not None:
+        strange = [v for v in ids if v not in stated.values]
+        if strange:
+            raise InputError(
+                f"{where}: value {strange[0]} found (first in {seen[strange[0]]}), but the model "
+                f"knows {_few(stated.values)}. {advice}"
+            )
+        return Coding("ids", None, void, tuple(stated.values))
+    n = stated.n_labels
+    if n is not None and (not ids or ids[-1] < n <= VOID):
+        return Coding("ids", None, void, tuple(range(n)))
+    grey = VOID in seen and stated.void_value is None and ids and ids[-1] > LARGEST_ID
+    many = len(ids) > MOST_LABELS or (ids and ids[0] < 0)
+    if (n is not None and len(ids) != n) or grey or many or not ids:
+        top = ids[-1] if ids else void
+        wanted = f"{n} labels are wanted" if n else "labels, or 0 and 255, are wanted"
+        doubt = " They look like grey levels, or smoothed edges." if grey or many else ""
+        raise InputError(
+            f"{where}: the masks hold the values {_few(seen)} ({top} first in {seen[top]}), but "
+            f"{wanted}.{doubt} {advice}"
+        )
+    if ids == list(range(1, len(ids) + 1)) or ids[0] != 0 or len(ids) <= ids[-1]:
+        return Coding("ids", None, void, tuple(ids) if len(ids) > 1 else (0, *ids))
+    return Coding("ids", None, void, tuple(ids))
+
+
+def _colors(seen: Mapping[int, str], stated: Stated, where: str) -> Coding:
+    """Colours as labels: those that are stated, or all that were found, black first."""
+    if stated.colors is not None:
+        strange = [v for v in seen if v not in stated.colors]
+        if strange:
+            raise InputError(
+                f"{where}: the colour {hex_of(strange[0])} found (first in {seen[strange[0]]}), "
+                f"but only {', '.join(map(hex_of, stated.colors))} are stated. Add it to colors."
+            )
+        return Coding("colors", values=tuple(stated.colors))
+    if len(seen) > MOST_LABELS:
+        raise InputError(
+            f"{where}: the masks are pictures of {len(seen)} colours, but a label is one colour. "
+            "Cut light from dark with threshold=128, or state the colours of the labels with "
+            "colors=..."
+        )
+    return Coding("colors", values=tuple(sorted(seen)))
+
+
+def _few(seen: Iterable[int]) -> str:
+    values = sorted(seen)
+    text = ", ".join(map(str, values[:6]))
+    return text if len(values) <= 6 else f"{text}, ... {values[-1]} ({len(values)} in all)"

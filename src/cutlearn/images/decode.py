@@ -1,0 +1,270 @@
+"""Bytes in, pixels out: every format that is read, the limits before it, the turn after it.
+
+The content tells the format, not the name: PNG, JPEG, TIFF, BMP, GIF, WebP, and the arrays of numpy
+(.npy, and .npz with one array). What a decoder raises on damaged bytes becomes one sentence.
+"""
+
+import io
+import logging
+import math
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tifffile
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from cutlearn.checks import path_of, whole_number
+from cutlearn.errors import InputError, clean, shown
+from cutlearn.images.limits import (
+    check_inflated,
+    check_pages,
+    check_scans,
+    check_size,
+    check_tiles,
+    too_many,
+)
+
+FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "GIF", "WEBP")
+ENDINGS = (
+    ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".npy", ".npz",
+)  # fmt: skip
+JPEG, NPY, NPZ = b"\xff\xd8\xff", b"\x93NUMPY", b"PK\x03\x04"
+ORIENTATION = 0x0112
+TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+# What tifffile remarks on damaged files is for those who ask for logs; the user gets one sentence.
+logging.getLogger("tifffile").addHandler(logging.NullHandler())
+
+Array = npt.NDArray[Any]
+
+
+def content(
+    source: str | os.PathLike[str] | bytes, where: str | None, max_bytes: int
+) -> tuple[bytes, str]:
+    """The bytes of a file and how to call it; the size is asked before reading."""
+    whole_number("max_bytes", max_bytes, 0, 2**63)
+    if isinstance(source, bytes):
+        name, size = where or "image", len(source)
+    else:
+        path = path_of("image", source)
+        name = where or shown(path)
+        if not path.is_file():
+            raise InputError(f"{name}: no such file; an image file was wanted. Check the path.")
+        size = path.stat().st_size
+    if size > max_bytes:
+        raise InputError(
+            f"{name}: {size} bytes found; at most {max_bytes} were wanted. "
+            "Make the image smaller, or raise max_bytes."
+        )
+    if isinstance(source, bytes):
+        return source, name
+    try:
+        return path.read_bytes(), name
+    except OSError as error:
+        raise InputError(
+            f"{name}: it could not be read ({error.strerror}); an image file was wanted. "
+            "Check its permissions."
+        ) from error
+
+
+@contextmanager
+def decoding(name: str) -> Iterator[None]:
+    """Turn whatever a decoder raises on damaged bytes into one sentence."""
+    try:
+        # Warnings of theirs, on odd metadata, pass: muting them is not safe between threads.
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # decoders raise nearly every type there is
+        reason = clean(str(error), 120).rstrip(".") or type(error).__name__
+        raise InputError(
+            f"{name}: it could not be decoded ({reason}); a whole PNG, JPEG or TIFF image was "
+            "wanted. Open it in an image viewer, and export it again."
+        ) from error
+
+
+def decode(
+    data: bytes,
+    name: str,
+    max_pixels: int,
+    colors: bool,
+    page: int | None = None,
+    turned: bool = True,
+) -> Array:
+    """Give the pixels of a file, (h, w) or (h, w, channels), turned as its tag says.
+
+    `page` chooses one of several images of a file; None: there must be one only. Without `turned`
+    the rows and columns are as they are stored.
+    """
+    whole_number("max_pixels", max_pixels, 0, 2**63)
+    if data[: len(NPY)] == NPY or data[: len(NPZ)] == NPZ:
+        return _page_of_array(_array(data, name, max_pixels), name, page)
+    if data[:4] in TIFF:
+        found = _decode_deep_tiff(data, name, max_pixels, page, turned)
+        if found is not None:
+            return found
+    if data[: len(JPEG)] == JPEG:
+        check_scans(name, data)
+    with _opened(data, name, max_pixels) as picture:
+        check_size(name, picture.height, picture.width, max_pixels)
+        if page is None:
+            check_pages(name, getattr(picture, "n_frames", 1))
+        else:
+            picture.seek(page)
+            check_size(name, picture.height, picture.width, max_pixels)
+        upright = ImageOps.exif_transpose(picture) if turned else picture
+        array = np.asarray(plain(upright) if colors else upright)
+    if picture.format == "PNG" and array.dtype == np.int32:
+        return array.astype(np.uint16)  # older Pillows widen the 16 bits of a grey PNG
+    return array
+
+
+def pages_of(data: bytes, name: str, max_pixels: int) -> int:
+    """Give the number of images in a file: pages of a TIFF, frames, slices of an array."""
+    if data[: len(NPY)] == NPY or data[: len(NPZ)] == NPZ:
+        array = _array(data, name, max_pixels)
+        return 1 if _is_one(array) else len(array)
+    if data[:4] in TIFF:
+        with tifffile.TiffFile(io.BytesIO(data)) as file:
+            return len(file.pages)
+    with _opened(data, name, max_pixels) as picture:
+        return int(getattr(picture, "n_frames", 1))
+
+
+def orientation_of(data: bytes, name: str, max_pixels: int) -> int:
+    """Give the tag that says how to turn an image, 1 to 8; 1: it is upright as it is stored."""
+    if data[: len(NPY)] == NPY or data[: len(NPZ)] == NPZ:
+        return 1
+    with _opened(data, name, max_pixels) as picture:
+        return int(picture.getexif().get(ORIENTATION, 1) or 1)
+
+
+def _opened(data: bytes, name: str, max_pixels: int) -> Image.Image:
+    try:
+        return Image.open(io.BytesIO(data), formats=FORMATS)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise too_many(name, str(error), max_pixels) from error
+    except UnidentifiedImageError as error:
+        raise InputError(
+            f"{name}: no image found; a PNG, JPEG or TIFF was wanted. Convert it to PNG."
+        ) from error
+
+
+def _array(data: bytes, name: str, max_pixels: int) -> Array:
+    """The array of a .npy file, or the only one of a .npz; nothing in it is executed."""
+    file = io.BytesIO(data)
+    if data[: len(NPZ)] == NPZ:
+        with zipfile.ZipFile(file) as parts:
+            names = [part for part in parts.infolist() if part.filename.endswith(".npy")]
+            if len(names) != 1:
+                raise InputError(
+                    f"{name}: a file with {len(names)} arrays found; one was wanted. Save each "
+                    "array in a file of its own, with numpy.save."
+                )
+            # Channels of doubles at most: what is larger is refused before it is inflated.
+            if names[0].file_size > 4 * 8 * max_pixels + 4096:
+                raise too_many(name, f"{names[0].file_size} bytes", max_pixels)
+            file = io.BytesIO(parts.read(names[0]))
+    form = np.lib.format
+    version = form.read_magic(file)
+    read = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
+    shape, _, dtype = read(file)
+    if dtype.hasobject or dtype.itemsize * math.prod(shape) > len(file.getbuffer()):
+        raise InputError(
+            f"{name}: an array of {dtype} that the file does not hold found; numbers were wanted. "
+            "Save it again with numpy.save."
+        )
+    colored = len(shape) > 2 and shape[-1] in (1, 3, 4)
+    height, width = (1, 1, *shape)[-3 if colored else -2 :][:2]
+    check_size(name, height, width, max_pixels)
+    file.seek(0)
+    return np.asarray(np.load(file, allow_pickle=False))
+
+
+def _is_one(array: Array) -> bool:
+    """Whether an array is one image, not a stack of slices."""
+    return array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
+
+
+def _page_of_array(array: Array, name: str, page: int | None) -> Array:
+    if _is_one(array):
+        return array
+    if array.ndim not in (3, 4):
+        raise InputError(
+            f"{name}: an array of shape {array.shape} found; an image or a stack of images was "
+            "wanted. Put rows before columns, and colours last."
+        )
+    if page is None:
+        check_pages(name, len(array))
+    return np.asarray(array[page or 0])
+
+
+def plain(picture: Image.Image) -> Image.Image:
+    """A picture in grey, RGB or RGBA: palettes looked up, other colour spaces converted."""
+    mode = picture.mode
+    clear = "transparency" in picture.info or mode in ("LA", "PA", "La", "RGBa", "RGBA")
+    if mode in ("I", "I;16", "I;16B", "I;16L", "F") or (mode in ("L", "1", "RGB") and not clear):
+        return picture
+    if mode in ("P", "PA"):
+        # The palette decides, not the pixels: files of one kind come out in one form.
+        palette = np.asarray(picture.getpalette("RGB"), np.uint8).reshape(-1, 3)
+        grey = bool((palette == palette[:, :1]).all())
+    else:
+        grey = mode in ("L", "LA", "La", "1")
+    if not clear:
+        return picture.convert("L" if grey else "RGB")
+    colors = picture.convert("RGBA")
+    if not grey:
+        return colors
+    white = Image.new("RGBA", picture.size, "white")
+    return Image.alpha_composite(white, colors).convert("L")
+
+
+def _decode_deep_tiff(
+    data: bytes, name: str, max_pixels: int, number: int | None, turned: bool
+) -> Array | None:
+    """Pixels of a TIFF with more than 8 bits a value, or None if the other decoder is to read it.
+
+    Pillow would cut 16-bit colour to 8 bits; tifffile does not. Pillow in turn knows compressions
+    for which tifffile needs a further package.
+    """
+    with tifffile.TiffFile(io.BytesIO(data)) as file:
+        if number is None:
+            check_pages(name, len(file.pages))
+        page: Any = file.pages[number or 0]
+        check_tiles(name, page, max_pixels)
+        if page.bitspersample <= 8 or page.compression not in (1, 8, 32946):
+            return None
+        known = page.axes in ("YX", "YXS", "SYX") and page.photometric in (0, 1, 2)
+        if not known or page.samplesperpixel not in (1, 3, 4):
+            raise InputError(
+                f"{name}: a TIFF with {page.samplesperpixel} channels, axes {page.axes} "
+                "found; one grey or colour image was wanted. "
+                "Save a single slice, as PNG or TIFF."
+            )
+        if page.axes == "SYX" and page.photometric != 2:
+            check_pages(name, page.shape[0])
+        if page.compression != 1:
+            check_inflated(name, data, page)
+        array: Array = page.asarray()
+        if page.axes == "SYX":
+            array = np.moveaxis(array, 0, 2)
+        if page.photometric == 0:  # white is zero
+            array = np.iinfo(array.dtype).max - array if array.dtype.kind == "u" else 1 - array
+        tag = page.tags.get("Orientation")
+        return _turn(array, int(tag.value) if tag is not None and turned else 1)
+
+
+def _turn(array: Array, orientation: int) -> Array:
+    """Rows and columns in the order that a person sees, from the tag of TIFF and EXIF."""
+    if orientation in (5, 6, 7, 8):
+        array = array.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        array = array[::-1]
+    if orientation in (2, 3, 6, 7):
+        array = array[:, ::-1]
+    return array

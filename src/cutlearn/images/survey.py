@@ -1,0 +1,214 @@
+"""Every file of a folder looked at once, before any work: facts of images, values of masks.
+
+What one file cannot give is told and left out; what puts all of them in doubt is refused, three
+examples a kind, however many files there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cutlearn.errors import InputError, shown
+from cutlearn.images.coding import Coding, Stated, decide, gray, packed
+from cutlearn.images.decode import JPEG, content
+from cutlearn.images.facts import Facts, facts_of
+from cutlearn.images.listing import EXAMPLES, counted, some
+from cutlearn.images.read import Opened, count_pages, open_image, open_values
+
+# Values of one mask that are kept: more are no labels anyway.
+MOST_VALUES = 4096
+SIDEWAYS = (5, 6, 7, 8)
+
+
+class Limits(NamedTuple):
+    """The most that a file may have."""
+
+    bytes: int
+    pixels: int
+
+
+class Seen(NamedTuple):
+    """An image that can be used, or a slice of one, with its mask if there are masks."""
+
+    name: str
+    image: Path
+    mask: Path | None
+    page: int | None
+    facts: Facts
+
+
+@dataclass
+class Survey:
+    """What was found in a folder."""
+
+    seen: list[Seen] = field(default_factory=list)
+    coding: Coding | None = None
+    notes: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    problems: dict[str, list[str]] = field(default_factory=dict)
+
+    def problem(self, kind: str, text: str) -> None:
+        """Remember what puts the folder in doubt."""
+        self.problems.setdefault(kind, []).append(text)
+
+    def refuse(self, where: str) -> None:
+        """Raise one error with three examples of every kind of problem, if there is any."""
+        lines: list[str] = []
+        for found in self.problems.values():
+            lines += found[:EXAMPLES]
+            if len(found) > EXAMPLES:
+                lines.append(f"... and {len(found) - EXAMPLES} more like these")
+        if not lines and not self.seen:
+            lines = [f"{where}: no file of it can be used.", *self.left_out]
+        if len(lines) == 1:
+            raise InputError(lines[0])
+        if lines:
+            text = "\n  ".join(lines)
+            count = sum(map(len, self.problems.values())) or len(lines)
+            raise InputError(f"{where}: {counted(count, 'problem')} found.\n  {text}")
+
+
+class _Values:
+    """The values of all masks, and which mask has them first."""
+
+    def __init__(self) -> None:
+        self.arrays: list[tuple[str, npt.NDArray[Any], bool]] = []
+
+    def add(self, name: str, values: npt.NDArray[Any]) -> None:
+        color = values.ndim == 3
+        unique = np.unique(packed(values) if color else values)
+        self.arrays.append((name, unique[:MOST_VALUES], color))
+
+    def decide(self, stated: Stated, where: str) -> Coding:
+        color = any(found for *_, found in self.arrays) or stated.in_colors
+        seen: dict[int, str] = {}
+        sets = []
+        for name, unique, packed_already in self.arrays:
+            whole = unique * 0x010101 if color and not packed_already else unique
+            sets.append(frozenset(int(value) for value in whole.tolist()))
+            for value in sorted(sets[-1]):
+                seen.setdefault(value, name)
+        return decide(seen, sets, stated, where, color=color)
+
+
+def look(
+    images: Mapping[str, Path],
+    masks: Mapping[str, Path] | None,
+    stated: Stated,
+    limits: Limits,
+    turned: bool,
+    where: str,
+) -> Survey:
+    """Look at every image, and at its mask if there are masks.
+
+    Parameters
+    ----------
+    images, masks : files by name, the same names in both
+    stated : Stated
+    limits : Limits
+    turned : bool
+        Whether images and masks are turned as their tags say.
+    where : str
+        How to call the masks.
+    """
+    survey, values = Survey(), _Values()
+    unread: list[str] = []
+    clear: list[str] = []
+    turns: list[str] = []
+    for name, path in images.items():
+        try:
+            for page, opened in _pages(path, limits, turned):
+                part = name if page is None else f"{name}_{page + 1:03d}"
+                mask = None if masks is None else masks[name]
+                if mask is not None:
+                    _look_at_mask(survey, values, mask, page, opened, stated, limits, turned)
+                survey.seen.append(Seen(part, path, mask, page, facts_of(opened.image)))
+                clear += [path.name] if opened.transparent else []
+                turns += [path.name] if opened.orientation != 1 and mask is not None else []
+        except InputError as error:
+            unread.append(str(error))
+    if unread:
+        survey.left_out.append(
+            f"{counted(len(unread), 'file')} of {len(images)} that cannot be read left out: "
+            + " | ".join(unread[:EXAMPLES]) + (" | ..." if len(unread) > EXAMPLES else "")
+        )  # fmt: skip
+    _notes(survey, clear, turns, turned)
+    if masks is not None and values.arrays:
+        try:
+            survey.coding = values.decide(stated, where)
+            survey.notes += [told] if (told := survey.coding.told()) else []
+        except InputError as error:
+            survey.problem("values", str(error))
+    return survey
+
+
+def _pages(path: Path, limits: Limits, turned: bool) -> list[tuple[int | None, Opened]]:
+    """The images of a file, each with its page; None for a file of one image."""
+    data, name = content(path, None, limits.bytes)
+    pages = count_pages(data, name, limits.pixels)
+    if pages == 1:
+        return [(None, open_image(data, name, limits.pixels, None, turned))]
+    return [(k, open_image(data, name, limits.pixels, k, turned)) for k in range(pages)]
+
+
+def _look_at_mask(
+    survey: Survey,
+    values: _Values,
+    path: Path,
+    page: int | None,
+    image: Opened,
+    stated: Stated,
+    limits: Limits,
+    turned: bool,
+) -> None:
+    """Compare a mask with its image, and collect its values."""
+    data, name = content(path, None, limits.bytes)
+    found = open_values(data, name, limits.pixels, page, turned)
+    if stated.threshold is not None:
+        found = (gray(found) >= stated.threshold).astype(np.uint8)
+    elif data[: len(JPEG)] == JPEG:
+        advice = "If it holds two labels, cut them with threshold=128; else export it as PNG."
+        survey.problem("jpeg", f"{name}: a JPEG changes the values of a mask. {advice}")
+        return
+    elif found.dtype.kind == "f":
+        low, high = float(found.min()), float(found.max())
+        survey.problem("float", f"{name}: the mask holds numbers from {low:g} to {high:g} that are "
+                       "no labels. Cut them with threshold=0.5, say.")  # fmt: skip
+        return
+    height, width = image.image.shape[:2]
+    if found.shape[:2] == (height, width):
+        values.add(shown(path.name), found)
+        return
+    sideways = image.orientation in SIDEWAYS and found.shape[:2] == (width, height)
+    advice = (
+        "The image has a rotation tag that its mask lacks: read both as they are stored with "
+        "turned=False." if sideways and turned else "Give each image a mask of its own size."
+    )  # fmt: skip
+    size = f"{found.shape[1]} x {found.shape[0]} pixels (width x height)"
+    told = f"{name}: the mask has {size}, but its image has {width} x {height}. {advice}"
+    survey.problem("size", told)
+
+
+def _notes(survey: Survey, clear: list[str], turns: list[str], turned: bool) -> None:
+    """What a person should know of the images together."""
+    colored = sum(one.facts.color for one in survey.seen)
+    if 0 < colored < len(survey.seen):
+        survey.notes.append(
+            f"{counted(colored, 'image')} in colour and {len(survey.seen) - colored} in grey"
+        )
+    if clear:
+        survey.notes.append(
+            f"{counted(len(clear), 'image')} with transparent pixels, which are shown as white: "
+            f"{some(clear)}. If the alpha channel is a mask, the model sees the answer"
+        )
+    if turns and turned:
+        survey.notes.append(
+            f"{counted(len(turns), 'image')} turned as the rotation tag of the camera says: "
+            f"{some(turns)}. If their masks were drawn on the unturned images, use turned=False"
+        )

@@ -1,0 +1,147 @@
+"""Masks and probabilities out, as PNG files that are whole or not there at all."""
+
+import io
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from cutlearn.checks import as_array, float_array, is_one_of, path_of
+from cutlearn.errors import InputError, quoted, shown
+from cutlearn.store import atomic_write
+
+# Colours of labels that are distinct for all kinds of colour vision; label 0 is black.
+MOST_NUMBERS = 65_535
+PALETTE = (
+    (0, 0, 0), (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178),
+    (213, 94, 0), (204, 121, 167), (160, 160, 160), (255, 255, 255),
+)  # fmt: skip
+
+
+def write_mask(
+    path: str | os.PathLike[str], labels: npt.ArrayLike, object_value: int | None = None
+) -> None:
+    """Write labels as a grey 8-bit PNG, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+        The file, usually ending in .png.
+    labels : (h, w) integer or bool array
+        0 to 255; 255 is void.
+    object_value : int, optional
+        For two labels: the value that label 1 is written as, such as 255 so that any viewer
+        shows the mask. By default the value is the label.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from cutlearn.images import read_values, write_mask
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_mask(Path(folder) / "a.png", [[0, 1]], object_value=255)
+    ...     read_values(Path(folder) / "a.png").tolist()
+    [[0, 255]]
+    """
+    array = as_array(shown(path_of("path", path)), labels)
+    fits = array.ndim == 2 and array.size > 0 and array.dtype.kind in "iub"
+    if not fits or array.min() < 0 or array.max() > 255:
+        raise InputError(
+            f"{path}: labels of shape {array.shape} and type {array.dtype} found; (h, w) integers "
+            "from 0 to 255 were wanted. Give one label a pixel."
+        )
+    if object_value is not None:
+        if not is_one_of(object_value, range(1, 256)) or array.max() > 1:
+            raise InputError(
+                f"{path}: labels up to {array.max()} and object_value={quoted(object_value)} "
+                "found; labels 0 and 1 without void, and a value from 1 to 255, were wanted. "
+                "Leave object_value out."
+            )
+        array = array * np.uint8(object_value)
+    _write_png(path, array.astype(np.uint8))
+
+
+def write_labels(
+    path: str | os.PathLike[str], labels: npt.ArrayLike, values: Sequence[int]
+) -> None:
+    """Write labels as a palette PNG that any viewer shows in colours, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+        The file, usually ending in .png.
+    labels : (h, w) integer array
+        0 to L - 1.
+    values : L integers from 0 to 255
+        The value that each label is written as.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from cutlearn.images import read_values
+    >>> from cutlearn.images.write import write_labels
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_labels(Path(folder) / "a.png", [[0, 1]], (1, 7))
+    ...     read_values(Path(folder) / "a.png").tolist()
+    [[1, 7]]
+    """
+    array = as_array(shown(path_of("path", path)), labels)
+    picture = Image.fromarray(np.asarray(values, np.uint8)[array], "P")
+    colors = np.zeros((256, 3), np.uint8)
+    for label, value in enumerate(values):
+        # Label 0 is black and none of the others, however many there are.
+        colors[value] = PALETTE[label if label < len(PALETTE) else 1 + label % (len(PALETTE) - 1)]
+    picture.putpalette(colors.ravel().tolist())
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    atomic_write(path, file.getvalue())
+
+
+def write_probability(path: str | os.PathLike[str], probability: npt.ArrayLike) -> None:
+    """Write numbers in [0, 1] as a grey 16-bit PNG, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+        The file, usually ending in .png.
+    probability : (h, w) float array in [0, 1]
+        p is stored as round(65535 p), so `read_image` gives it back within 1 / 131070.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from cutlearn.images import read_image, write_probability
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_probability(Path(folder) / "p.png", [[0.0, 1.0]])
+    ...     read_image(Path(folder) / "p.png").tolist()
+    [[0.0, 1.0]]
+    """
+    array = float_array(shown(path_of("path", path)), probability)
+    # Written so that NaN fails the test as well.
+    if array.ndim != 2 or not array.size or not (array.min() >= 0 and array.max() <= 1):
+        raise InputError(
+            f"{path}: an array of shape {array.shape} found; (h, w) numbers in [0, 1] were wanted. "
+            "Give the probability of one label."
+        )
+    _write_png(path, np.rint(array * 65535).astype(np.uint16))
+
+
+def write_numbers(path: str | os.PathLike[str], numbers: npt.NDArray[Any]) -> None:
+    """Write the numbers of objects as a grey 16-bit PNG, whole or not at all; 0 is no object."""
+    if numbers.max(initial=0) > MOST_NUMBERS:
+        raise InputError(
+            f"{path}: the image has {numbers.max()} objects, but a 16-bit file holds at most "
+            f"{MOST_NUMBERS}. Leave out small ones with min_area."
+        )
+    _write_png(path, numbers.astype(np.uint16))
+
+
+def _write_png(path: str | os.PathLike[str], array: npt.NDArray[Any]) -> None:
+    file = io.BytesIO()
+    Image.fromarray(array).save(file, "PNG")
+    atomic_write(path, file.getvalue())

@@ -1,0 +1,168 @@
+"""What a model remembers of the images it was fitted on: facts to compare others with, and ids.
+
+An image twice as large, ten times as dark, or in colour where all were grey is another world to the
+features of a model. It is answered all the same, and told with both figures. Fingerprints say which
+images of an evaluation were among those of the fit.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cutlearn.errors import InputWarning
+from cutlearn.images.facts import Facts, facts_of
+from cutlearn.images.listing import some
+from cutlearn.images.sample import Sample
+from cutlearn.model.prepare import read_samples, values_of
+
+# How many times larger or smaller, brighter or darker than any training image is another world.
+FAR_SIZE, FAR_LIGHT = 2.0, 4.0
+# Fingerprints that a model file may hold.
+MOST_DIGESTS = 100_000
+
+
+@dataclass(frozen=True)
+class TrainingImages:
+    """Facts of the images that a model was fitted on.
+
+    Parameters
+    ----------
+    sides : (int, int)
+        The shorter side of the smallest and of the largest image, pixels.
+    color, grey : bool
+        Whether some were in colour, and some grey.
+    bright : (float, float)
+        The brightness of the darkest and of the brightest image, in [0, 1].
+    digests : tuple of str
+        A fingerprint of each.
+    values : tuple of int
+        The value that every label had in the masks.
+    names : tuple of str
+        What the labels are called; empty if nobody said.
+    """
+
+    sides: tuple[int, int]
+    color: bool
+    grey: bool
+    bright: tuple[float, float]
+    digests: tuple[str, ...]
+    values: tuple[int, ...]
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, facts: Sequence[Facts], values: Sequence[int], names: Sequence[str] = ()
+    ) -> TrainingImages:
+        """Gather the facts of images."""
+        sides = [min(one.height, one.width) for one in facts]
+        light = [one.bright for one in facts]
+        return cls(
+            (min(sides), max(sides)),
+            any(one.color for one in facts), not all(one.color for one in facts),
+            (min(light), max(light)), tuple(one.digest for one in facts),
+            tuple(map(int, values)), tuple(names),
+        )  # fmt: skip
+
+    def name_of(self, label: int) -> str:
+        """Say what a label is called: its name, else its value in the masks."""
+        if label < len(self.names):
+            return self.names[label]
+        return str(self.values[label]) if label < len(self.values) else str(label)
+
+    def known(self, facts: Sequence[Facts]) -> list[int]:
+        """Give the places of those images that the model was fitted on."""
+        seen = set(self.digests)
+        return [i for i, one in enumerate(facts) if one.digest in seen]
+
+    def differences(
+        self, facts: Sequence[Facts], names: Sequence[str], sized: bool = True
+    ) -> list[str]:
+        """Say in which ways images differ from those of the fit, a sentence each.
+
+        Parameters
+        ----------
+        facts, names : one for each image
+        sized : bool
+            Whether their size matters: not where all are resized.
+        """
+        told = []
+        small, large = self.sides
+        sides = [min(one.height, one.width) for one in facts]
+        far = [
+            i for i, side in enumerate(sides) if not small / FAR_SIZE <= side <= large * FAR_SIZE
+        ]
+        if sized and far:
+            one = facts[far[0]]
+            told.append(
+                f"{_which(far, names)} of another size than the images that the model was fitted "
+                f"on: {one.width} x {one.height} pixels here, a shorter side of "
+                f"{_span(small, large)} there. Objects may not be found; bring both to one scale "
+                "with min_side."
+            )
+        lone = [i for i, one in enumerate(facts) if not (self.color if one.color else self.grey)]
+        if lone:
+            kinds = ("in colour", "grey") if facts[lone[0]].color else ("grey", "in colour")
+            told.append(
+                f"{_which(lone, names)} {kinds[0]}, but all images that the model was fitted on "
+                f"were {kinds[1]}. Fit it on images like these, or convert them."
+            )
+        dark, light = self.bright
+        odd = [i for i, one in enumerate(facts)
+               if one.bright < dark / FAR_LIGHT or one.bright > light * FAR_LIGHT]  # fmt: skip
+        if odd:
+            told.append(
+                f"{_which(odd, names)} far darker or brighter than the images that the model was "
+                f"fitted on: {facts[odd[0]].bright:.3g} of full scale here, {_span(dark, light)} "
+                "there. Are they 12-bit values in 16-bit files? Divide all by one number first."
+            )
+        return told
+
+    def to_plain(self) -> dict[str, Any]:
+        """Give what a model file keeps."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> TrainingImages | None:
+        """Read what `to_plain` gave; None for files that have none."""
+        if plain is None:
+            return None
+        sides, bright = (tuple(plain[name]) for name in ("sides", "bright"))
+        digests, values, names = (tuple(plain[name]) for name in ("digests", "values", "names"))
+        good = len(sides) == len(bright) == 2 and len(digests) <= MOST_DIGESTS
+        good = good and all(type(v) is int and 0 <= v < 2**31 for v in (*sides, *values))
+        good = good and all(type(v) is float and 0 <= v <= 1 for v in bright)
+        good = good and all(isinstance(word, str) for word in (*digests, *names))
+        if not good or len(values) > 256 or len(names) > 256:
+            raise ValueError("facts of training images that cannot be")
+        return cls(sides, bool(plain["color"]), bool(plain["grey"]), bright, digests, values, names)
+
+
+def warn_of_differences(model: Any, samples: Sequence[Sample]) -> None:
+    """Warn of images that differ from those of a model's fit."""
+    training = getattr(model, "training_", None)
+    if training is None:
+        return
+    facts = [facts_of(sample.image, digest=False) for sample in samples]
+    names = [f"images[{i}]" for i in range(len(samples))]
+    # A model of a fixed shape brings every image to it.
+    sized = model.min_side is None and not hasattr(model, "shape")
+    for told in training.differences(facts, names, sized):
+        warnings.warn(told, InputWarning, stacklevel=4)
+
+
+def remembered(images: Any, masks: Any, most_labels: int) -> TrainingImages:
+    """Give what to remember of the images and masks that a fit was given."""
+    facts = [facts_of(sample.image) for sample in read_samples(images)]
+    return TrainingImages.of(facts, values_of(masks, most_labels))
+
+
+def _which(places: Sequence[int], names: Sequence[str]) -> str:
+    verb = "is" if len(places) == 1 else "are"
+    return f"{some(names[i] for i in places)} {verb}"
+
+
+def _span(low: float, high: float) -> str:
+    return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
