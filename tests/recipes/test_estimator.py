@@ -94,7 +94,7 @@ def test_it_is_fitted_kept_shown_and_judged_like_the_others(tmp_path, monkeypatc
 
 
 def test_one_that_is_not_registered_is_not_saved(tmp_path):
-    world = cells(0, (16, 16))
+    world = cells(0, (32, 32))
     model = Bright().fit([world.image], [world.labels])
     with pytest.raises(cl.InputError, match="save does not know the estimator Bright"):
         model.save(tmp_path / "m")
