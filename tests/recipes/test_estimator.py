@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 from PIL import Image
 
@@ -90,3 +91,11 @@ def test_it_is_fitted_kept_shown_and_judged_like_the_others(tmp_path, monkeypatc
     wanted = cl.metrics.pooled_iou(masks, model.predict(images))
     assert told["iou"]["value"] == wanted > 0.1
     assert "pooled IoU" in (tmp_path / "page.html").read_text()
+
+
+def test_one_that_is_not_registered_is_not_saved(tmp_path):
+    world = cells(0, (32, 32))
+    model = Bright().fit([world.image], [world.labels])
+    with pytest.raises(cl.InputError, match="save does not know the estimator Bright"):
+        model.save(tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
