@@ -14,15 +14,15 @@ from small_folders import PLAIN, content, make_folders, run
 # A real signal, at a step that is the same on every machine.
 PRESSED = """
 import os, signal
-import cutlearn.run.progress as room
-plain, calls = room.Progress.step, 0
+import cutlearn.run.job as room
+plain, calls = room.Job.step, 0
 def step(self, step):
     global calls
     plain(self, step)
     calls += 1
     if calls == {at}:
         os.kill(os.getpid(), signal.SIGINT)
-room.Progress.step = step
+room.Job.step = step
 """
 EARLY = """
 import os, signal
