@@ -43,6 +43,24 @@ def compare(estimator: Any, folder: "Folder") -> list[int]:
     return known
 
 
+def written_values(estimator: Any) -> tuple[int, ...]:
+    """Give the values of labels in the masks that are written: of several, those of the fit."""
+    training: Any = getattr(estimator, "training_", None)
+    n_labels = len(estimator.classes_)
+    plain = n_labels == 2 or training is None or len(training.values) != n_labels
+    if plain or max(training.values) > 255:
+        return tuple(range(n_labels))
+    return tuple(training.values)
+
+
+def label_names(estimator: Any) -> list[str]:
+    """Give what the labels are called: by the user, or by their values in the training masks."""
+    training = getattr(estimator, "training_", None)
+    if training is not None and training.names:
+        return list(training.names)
+    return [str(value) for value in written_values(estimator)]
+
+
 def remark(text: str) -> None:
     """Write a note on stderr, in the words of the command line."""
     say(f"note: {in_options(text)}", err=True)

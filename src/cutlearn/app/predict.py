@@ -10,7 +10,7 @@ import click
 
 from cutlearn.app.answers import answers
 from cutlearn.app.exits import say
-from cutlearn.app.inputs import compare, load_model, open_folder
+from cutlearn.app.inputs import compare, label_names, load_model, open_folder, written_values
 from cutlearn.app.options import (
     FILE,
     FOLDER,
@@ -162,24 +162,6 @@ def _check_areas(areas: str | None, estimator: Any, model: str) -> None:
             f"{model}: no held-out areas found in this model; intervals come from them. Fit it "
             "with a calibration, or leave out --areas."
         )
-
-
-def written_values(estimator: Any) -> tuple[int, ...]:
-    """Give the values of labels in the masks that are written: of several, those of the fit."""
-    training: Any = getattr(estimator, "training_", None)
-    n_labels = len(estimator.classes_)
-    plain = n_labels == 2 or training is None or len(training.values) != n_labels
-    if plain or max(training.values) > 255:
-        return tuple(range(n_labels))
-    return tuple(training.values)
-
-
-def label_names(estimator: Any) -> list[str]:
-    """Give what the labels are called: by the user, or by their values in the training masks."""
-    training = getattr(estimator, "training_", None)
-    if training is not None and training.names:
-        return list(training.names)
-    return [str(value) for value in written_values(estimator)]
 
 
 def _summary(
