@@ -11,7 +11,14 @@ import click
 
 from cutlearn.app.answers import answers
 from cutlearn.app.exits import say
-from cutlearn.app.inputs import compare, label_names, load_model, open_folder, remark
+from cutlearn.app.inputs import (
+    compare,
+    fit_memory,
+    label_names,
+    load_model,
+    open_folder,
+    remark,
+)
 from cutlearn.app.options import (
     FILE,
     IMAGES,
@@ -86,10 +93,11 @@ def evaluate(
     folder = open_folder(images, masks, n_labels=n_labels, values=known_values(estimator),
                          **reading)  # fmt: skip
     seen = _tell_seen(compare(estimator, folder), len(folder))
+    at_once = fit_memory(estimator, folder)
     # Models of old files have no probabilities; their masks are compared all the same.
     tables, believed, gallery = [], [], Gallery()
     with shown_progress({"predicting": 1.0}) as shown:
-        whole = answers(estimator, folder, estimator.believes)
+        whole = answers(estimator, folder, estimator.believes, at_once=at_once)
         for i, one in enumerate(shown.count(whole, len(folder), "predicting")):
             truth = folder.labels(i)
             tables.append(confusion(truth, one.mask, n_labels))

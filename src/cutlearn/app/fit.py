@@ -17,7 +17,7 @@ import click
 
 from cutlearn.app.endings import ending_of
 from cutlearn.app.exits import UNFINISHED, say
-from cutlearn.app.inputs import open_folder, remark
+from cutlearn.app.inputs import fit_memory, open_folder, remark
 from cutlearn.app.options import (
     FILE,
     IMAGES,
@@ -186,6 +186,7 @@ def fit(
                           features=features, min_side=min_side, n_jobs=jobs,
                           random_state=seed)  # fmt: skip
     check_parameters(estimator)
+    estimator.n_jobs = fit_memory(estimator, folder, keeps=True)
     part = target.with_name(f"{target.name}.part")
     side = estimator.min_side
     with only_one(part):
@@ -200,6 +201,7 @@ def fit(
         # The facts are those of the files; what was fitted may have been resized before.
         values = coding.values or (0, 1)
         estimator.training_ = TrainingImages.of(folder.facts, values, words)
+        estimator.n_jobs = jobs  # as asked for; the memory of this machine is not the model's
         estimator.save(target)
         for file in part.glob(KEPT):  # its own files only; the folder goes if it is empty then
             file.unlink()

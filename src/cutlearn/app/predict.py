@@ -10,7 +10,14 @@ import click
 
 from cutlearn.app.answers import answers
 from cutlearn.app.exits import say
-from cutlearn.app.inputs import compare, label_names, load_model, open_folder, written_values
+from cutlearn.app.inputs import (
+    compare,
+    fit_memory,
+    label_names,
+    load_model,
+    open_folder,
+    written_values,
+)
 from cutlearn.app.options import (
     FILE,
     FOLDER,
@@ -125,12 +132,13 @@ def predict(
     products += [Overlays(out)] if overlay else []
     folder = open_folder(images, leave=out, **reading)
     compare(estimator, folder)
+    at_once = fit_memory(estimator, folder)
     out.mkdir(parents=True, exist_ok=True)
     shares = []
     with shown_progress({"predicting": 1.0}) as shown:
         # Objects are parted by their probabilities where the model has any.
         sure = probability or areas is not None or (numbered is not None and estimator.believes)
-        found = answers(estimator, folder, sure, None if areas is None else AREA_LEVEL)
+        found = answers(estimator, folder, sure, None if areas is None else AREA_LEVEL, at_once)
         for name, one in zip(folder.names, shown.count(found, len(folder), "predicting")):
             for product in products:
                 product.add(name, one)
