@@ -66,7 +66,7 @@ def test_what_is_kept_is_bounded_and_has_the_worst_and_the_best(world, most, tmp
         add(self, *given)
         held.append(len(self.kept))
 
-    def drawing(title, estimator, figures, parts, believed):
+    def drawing(title, estimator, figures, parts, believed, **_):
         shown.extend(part.name for part in parts)
         order = sorted(figures.images, key=lambda image: image.iou)
         assert [shown[0], shown[-1]] == [order[0].name, order[-1].name]

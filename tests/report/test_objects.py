@@ -1,4 +1,4 @@
-"""Single objects: discs that touch are parted, ragged ones are not, and the figures are theirs."""
+"""Single objects: discs that touch are parted, ragged ones are not; their figures."""
 
 import numpy as np
 import pytest

@@ -28,17 +28,15 @@ def answers(
     folder: "Folder",
     probability: bool,
     level: float | None = None,
+    at_once: int = 1,
     decision: str = "map",
 ) -> Iterator[Answer]:
     """Give masks and, if asked for, probabilities and areas of all images.
 
-    One image a thread is in memory, so that a folder can be of any length.
+    So many images are in memory at once, so that a folder can be of any length.
     """
-    from cutlearn.run.workers import thread_count
-
-    threads = thread_count(-1 if estimator.n_jobs is None else estimator.n_jobs)
-    for first in range(0, len(folder), threads):
-        images = [folder.image(i) for i in range(first, min(first + threads, len(folder)))]
+    for first in range(0, len(folder), at_once):
+        images = [folder.image(i) for i in range(first, min(first + at_once, len(folder)))]
         with warnings.catch_warnings():
             # What differs from the training images is told once for the whole folder.
             warnings.simplefilter("ignore", InputWarning)

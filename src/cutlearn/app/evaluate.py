@@ -11,7 +11,14 @@ import click
 
 from cutlearn.app.answers import answers
 from cutlearn.app.exits import say
-from cutlearn.app.inputs import compare, load_model, open_folder, remark
+from cutlearn.app.inputs import (
+    compare,
+    fit_memory,
+    label_names,
+    load_model,
+    open_folder,
+    remark,
+)
 from cutlearn.app.options import (
     FILE,
     IMAGES,
@@ -31,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cutlearn.metrics import Confusion
-    from cutlearn.report.evaluate import Evaluation
+    from cutlearn.report.evaluate import Evaluation, LabelFigures
 
 
 @register
@@ -74,7 +81,7 @@ def evaluate(
     """
     from cutlearn.metrics import beliefs, confusion, total
     from cutlearn.model.prepare import known_values
-    from cutlearn.report.evaluate import evaluation_of
+    from cutlearn.report.evaluate import evaluation_of, figures_of_labels
     from cutlearn.report.page import page
     from cutlearn.report.page.gallery import Gallery, shown_of
     from cutlearn.store import atomic_write
@@ -86,10 +93,11 @@ def evaluate(
     folder = open_folder(images, masks, n_labels=n_labels, values=known_values(estimator),
                          **reading)  # fmt: skip
     seen = _tell_seen(compare(estimator, folder), len(folder))
+    at_once = fit_memory(estimator, folder)
     # Models of old files have no probabilities; their masks are compared all the same.
     tables, believed, gallery = [], [], Gallery()
     with shown_progress({"predicting": 1.0}) as shown:
-        whole = answers(estimator, folder, estimator.believes)
+        whole = answers(estimator, folder, estimator.believes, at_once=at_once)
         for i, one in enumerate(shown.count(whole, len(folder), "predicting")):
             truth = folder.labels(i)
             tables.append(confusion(truth, one.mask, n_labels))
@@ -100,15 +108,17 @@ def evaluate(
                 iou = tables[-1].iou(label) if tables[-1].n_pixels else math.nan
                 gallery.add(iou, partial(shown_of, *drawn))
     figures = evaluation_of(folder.names, tables, label, believed)
+    labels = figures_of_labels(total(tables), label_names(estimator))
     if report is not None:
         title = f"{Path(model).name} on {len(folder)} images"
-        made = page(title, estimator, figures, gallery.shown(), believed)
+        made = page(title, estimator, figures, gallery.shown(), believed, labels=labels,
+                    judged=label, training_images=seen)  # fmt: skip
         atomic_write(report, made.encode())
     seconds = time.monotonic() - begin
     mean = _mean_iou(tables)
     if as_json:
         said = {"model": model, "seconds": round(seconds, 2), "training_images": seen,
-                "mean_iou": mean, "labels": label_figures(estimator, total(tables)),
+                "mean_iou": mean, "labels": [row.to_json() for row in labels],
                 **figures.to_json()}  # fmt: skip
         say(json.dumps(said | ({} if report is None else {"report": report})))
         return 0
@@ -116,8 +126,8 @@ def evaluate(
     say(f"mean IoU        {percent(mean)} (of all labels within an image, as model.score gives it)")
     look = "" if report is None else f", look at {report}"
     if n_labels > 2:
-        say(label_text(label_figures(estimator, total(tables))))
-        name = _label_name(estimator, label)
+        say(label_text(labels))
+        name = labels[label].name
         look = f", of label {name}; mean of all labels {percent(total(tables).mean_iou())}{look}"
     overlap = percent(figures.iou.value)
     told = f" ({seen} of them training images)" if seen else ""
@@ -142,32 +152,12 @@ def _mean_iou(tables: "Sequence[Confusion]") -> float:
     return sum(found) / len(found)
 
 
-def _label_name(estimator: Any, label: int) -> str:
-    training = getattr(estimator, "training_", None)
-    return str(label) if training is None else str(training.name_of(label))
-
-
-def label_figures(estimator: Any, table: "Confusion") -> list[dict[str, Any]]:
-    """Give the figures of every label on all images together."""
-    rows = []
-    for label in range(len(estimator.classes_)):
-        true, found = table.area(label)
-        hit = int(table.counts[label, label])
-        rows.append({
-            "label": label, "name": _label_name(estimator, label), "iou": table.iou(label),
-            "found": hit / true if true else None, "right": hit / found if found else None,
-            "true_area": true, "predicted_area": found,
-        })  # fmt: skip
-    return rows
-
-
-def label_text(rows: list[dict[str, Any]]) -> str:
+def label_text(rows: "Sequence[LabelFigures]") -> str:
     """Write the figures of every label as a table."""
     titles = ["label", "IoU", "of it found", "of the found right", "true area", "predicted"]
     cells = [
-        [row["name"], percent(row["iou"]),
-         *("-" if row[part] is None else percent(row[part]) for part in ("found", "right")),
-         str(row["true_area"]), str(row["predicted_area"])]
+        [row.name, percent(row.iou), percent(row.found), percent(row.right), str(row.true_area),
+         str(row.predicted_area)]
         for row in rows
     ]  # fmt: skip
     return "\n" + text_table(titles, cells)

@@ -17,7 +17,7 @@ import click
 
 from cutlearn.app.exits import UNFINISHED, say
 from cutlearn.app.groups import groups_of
-from cutlearn.app.inputs import open_folder, remark
+from cutlearn.app.inputs import fit_memory, open_folder, remark
 from cutlearn.app.options import (
     FILE,
     IMAGES,
@@ -193,9 +193,7 @@ def fit(
     A run that is interrupted (Ctrl-C, SIGTERM) or killed leaves MODEL.part; the same command
     continues from there.
     """
-    from cutlearn.images.sample import as_sample
     from cutlearn.model.fitting.parameters import check_parameters
-    from cutlearn.model.fitting.size import at_side, mask_at_side
     from cutlearn.model.training_images import TrainingImages
     from cutlearn.run.lock import only_one
 
@@ -215,43 +213,63 @@ def fit(
     estimator.set_params(min_side=min_side, n_jobs=jobs, random_state=seed)
     check_parameters(estimator)
     together = folder.groups if groups is None else groups_of(folder.names, groups)
+    estimator.n_jobs = fit_memory(estimator, folder, keeps=True)
     part = target.with_name(f"{target.name}.part")
-    side = estimator.min_side
+    phases = PHASES.get(features, PHASES["auto"])
     with only_one(part):
         resumed = _found(part, target, restart)
-        with shown_progress(PHASES[features], _runs(estimator, len(folder))) as shown:
-            # As fit would do it, but one by one: all at full size may need too much memory.
-            pairs = [
-                (at_side(as_sample(folder.image(i)), side), mask_at_side(folder.labels(i), side))
-                for i in shown.count(range(len(folder)), len(folder), "reading")
-            ]
+        with shown_progress(phases, _runs(estimator, len(folder))) as shown:
+            pairs = _pairs(folder, estimator.min_side, shown)
             stopped = _train(estimator, pairs, together, part, shown)
         # The facts are those of the files; what was fitted may have been resized before.
         values = coding.values or (0, 1)
         estimator.training_ = TrainingImages.of(folder.facts, values, words)
+        estimator.n_jobs = jobs  # as asked for; the memory of this machine is not the model's
         estimator.save(target)
         _remove(part)
     if stopped:
         say(f"cutlearn: {stopped}", err=True)
-    summary = estimator.summary()
-    given = estimator.get_params(deep=False)
     said = {
-        "model": str(target),
-        "images": len(folder),
+        "model": str(target), "images": len(folder), **_figures(estimator), "resumed": resumed,
+        "seconds": round(time.monotonic() - begin, 2),
+    }  # fmt: skip
+    say(json.dumps(said) if as_json else _line(said, estimator))
+    return UNFINISHED if strict and not estimator.summary().converged else 0
+
+
+def _pairs(folder: Any, side: int | None, shown: Progress) -> list[tuple[Any, Any]]:
+    """Samples and masks at the size at which the model works.
+
+    As fit would make them, but one by one: all at full size may need too much memory.
+    """
+    from cutlearn.images.sample import as_sample
+    from cutlearn.model.fitting.size import at_side, mask_at_side
+
+    return [
+        (at_side(as_sample(folder.image(i)), side), mask_at_side(folder.labels(i), side))
+        for i in shown.count(range(len(folder)), len(folder), "reading")
+    ]
+
+
+def _line(said: dict[str, Any], estimator: Any) -> str:
+    """What a fit has found, for a person."""
+    summary = estimator.summary()
+    return (
+        f"{said['model']}: learned from {said['images']} images, {summary.n_weights} weights, "
+        f"{summary.ending}{_held_out(estimator)}, {clock(said['seconds'])}"
+    )
+
+
+def _figures(estimator: Any) -> dict[str, Any]:
+    """What a fit has found, as JSON can hold it."""
+    summary, given = estimator.summary(), estimator.get_params(deep=False)
+    return {
         "labels": len(estimator.classes_),
         "weights": summary.n_weights,
         **{name: given[name] for name in ("loss", "learner") if name in given},
         **summary.fitted,
         "held_out": estimator.judged_.get("held_out"),
-        "resumed": resumed,
-        "seconds": round(time.monotonic() - begin, 2),
     }
-    line = (
-        f"{said['model']}: learned from {said['images']} images, {summary.n_weights} weights, "
-        f"{summary.ending}{_held_out(estimator)}, {clock(said['seconds'])}"
-    )
-    say(json.dumps(said) if as_json else line)
-    return UNFINISHED if strict and not summary.converged else 0
 
 
 def _estimator(command: str, settings: dict[str, Any]) -> Any:

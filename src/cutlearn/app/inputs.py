@@ -43,6 +43,49 @@ def compare(estimator: Any, folder: "Folder") -> list[int]:
     return known
 
 
+def written_values(estimator: Any) -> tuple[int, ...]:
+    """Give the values of labels in the masks that are written: of several, those of the fit."""
+    training: Any = getattr(estimator, "training_", None)
+    n_labels = len(estimator.classes_)
+    plain = n_labels == 2 or training is None or len(training.values) != n_labels
+    if plain or max(training.values) > 255:
+        return tuple(range(n_labels))
+    return tuple(training.values)
+
+
+def label_names(estimator: Any) -> list[str]:
+    """Give what the labels are called: by the user, or by their values in the training masks."""
+    training = getattr(estimator, "training_", None)
+    if training is not None and training.names:
+        return list(training.names)
+    return [str(value) for value in written_values(estimator)]
+
+
+def fit_memory(estimator: Any, folder: "Folder", keeps: bool = False) -> int:
+    """Give how many images may be worked at once; say which are worked at a smaller size.
+
+    Refuses, before any work, what the free memory cannot hold.
+    """
+    from cutlearn.model.fitting.size import worked_shape
+    from cutlearn.model.memory import images_at_once
+    from cutlearn.run.workers import thread_count
+
+    shapes = [(one.height, one.width) for one in folder.facts]
+    side = estimator.min_side
+    large = [i for i, shape in enumerate(shapes) if worked_shape(shape, None) != shape]
+    if side is None and large:
+        rows, columns = worked_shape(shapes[large[0]], None)
+        high, wide = shapes[large[0]]
+        remark(
+            f"{folder.names[large[0]]} has {wide} x {high} pixels and is worked at {columns} x "
+            f"{rows}; its mask has full size"
+            + (f". So are {len(large) - 1} others" if len(large) > 1 else "")
+            + ". Another size: min_side"
+        )
+    threads = thread_count(-1 if estimator.n_jobs is None else estimator.n_jobs)
+    return images_at_once(shapes, side, threads, keeps)
+
+
 def remark(text: str) -> None:
     """Write a note on stderr, in the words of the command line."""
     say(f"note: {in_options(text)}", err=True)

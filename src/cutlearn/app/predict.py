@@ -10,7 +10,14 @@ import click
 
 from cutlearn.app.answers import answers
 from cutlearn.app.exits import say
-from cutlearn.app.inputs import compare, load_model, open_folder
+from cutlearn.app.inputs import (
+    compare,
+    fit_memory,
+    label_names,
+    load_model,
+    open_folder,
+    written_values,
+)
 from cutlearn.app.options import (
     FILE,
     FOLDER,
@@ -137,12 +144,13 @@ def predict(
     products += [Overlays(out)] if overlay else []
     folder = open_folder(images, leave=out, **reading)
     compare(estimator, folder)
+    at_once = fit_memory(estimator, folder)
     out.mkdir(parents=True, exist_ok=True)
     shares, level = [], None if areas is None else AREA_LEVEL
     with shown_progress({"predicting": 1.0}) as shown:
         # Objects are parted by their probabilities where the model has any.
         sure = probability or areas is not None or (numbered is not None and estimator.believes)
-        found = answers(estimator, folder, sure, level, decision)
+        found = answers(estimator, folder, sure, level, at_once, decision)
         for name, one in zip(folder.names, shown.count(found, len(folder), "predicting")):
             for product in products:
                 product.add(name, one)
@@ -174,24 +182,6 @@ def _check_areas(areas: str | None, estimator: Any, model: str) -> None:
             f"{model}: no held-out areas found in this model; intervals come from them. Fit it "
             "with a calibration, or leave out --areas."
         )
-
-
-def written_values(estimator: Any) -> tuple[int, ...]:
-    """Give the values of labels in the masks that are written: of several, those of the fit."""
-    training: Any = getattr(estimator, "training_", None)
-    n_labels = len(estimator.classes_)
-    plain = n_labels == 2 or training is None or len(training.values) != n_labels
-    if plain or max(training.values) > 255:
-        return tuple(range(n_labels))
-    return tuple(training.values)
-
-
-def label_names(estimator: Any) -> list[str]:
-    """Give what the labels are called: by the user, or by their values in the training masks."""
-    training = getattr(estimator, "training_", None)
-    if training is not None and training.names:
-        return list(training.names)
-    return [str(value) for value in written_values(estimator)]
 
 
 def _summary(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cutlearn.app.exits import say
-from cutlearn.app.inputs import compare, load_model, open_folder
+from cutlearn.app.inputs import compare, fit_memory, load_model, open_folder
 from cutlearn.app.options import (
     FILE,
     IMAGES,
@@ -62,6 +62,7 @@ def rank(
         )
     folder = open_folder(images, **reading)
     compare(estimator, folder)
+    estimator.n_jobs = fit_memory(estimator, folder)
     # All images are ranked together, so what is kept of them is as small as the model wants it.
     pictures, shapes = [], []
     with shown_progress({"reading": 1.0, "comparing": 9.0}) as progress:

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from cutlearn.checks import is_number, is_one_of
-from cutlearn.errors import InputError, quoted
 from cutlearn.features.folds import find_groups
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import mean_iou
@@ -27,7 +25,6 @@ from cutlearn.model.fitting.parameters import SHARED, Rule, check_parameters, ch
 from cutlearn.model.fitting.size import (
     at_side,
     mask_at_side,
-    probabilities_at_full_size,
     to_full_size,
 )
 from cutlearn.model.fitting.training_set import Told, TrainingSet
@@ -38,8 +35,8 @@ from cutlearn.model.prepare import (
     read_samples,
     read_training,
 )
-from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn
-from cutlearn.model.probability.calibrations import margin_of
+from cutlearn.model.probabilities import Probabilities
+from cutlearn.model.probability.calibrate import Calibration
 from cutlearn.model.probability.decisions import Decision, decision_of
 from cutlearn.model.training_images import remembered, warn_of_differences
 from cutlearn.run.checkpoint import Interrupted
@@ -51,7 +48,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.uint8]
 
 
-class Estimator(BaseEstimator):  # type: ignore[misc]
+class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
     """A model that is fitted to images and masks, and then asked for masks and probabilities.
 
     An estimator brings the methods without a body below, `rules` for the parameters that it has
@@ -86,10 +83,6 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         """Give the best labels of a sample at the size at which the model works."""
 
     @abstractmethod
-    def _min_marginals(self, sample: Sample) -> Floats:
-        """Give its min-marginals likewise, (h, w, L): the least energy with each label."""
-
-    @abstractmethod
     def summary(self) -> Summary:
         """Give what the fitted model says of its training."""
 
@@ -113,9 +106,6 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_samples(self, samples: Sequence[Sample]) -> None:
         """Refuse what the model cannot use."""
-
-    def _check_believes(self, asked: str) -> None:
-        """Refuse what a model without min-marginals cannot give."""
 
     def fit(
         self,
@@ -194,16 +184,6 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
         return self._each(samples, one)
 
-    def _decided(self, decision: Decision, min_marginals: Floats) -> Mask:
-        """The labels of a decision; of least energy, those of least min-marginal."""
-        if decision.decide is None:
-            return np.asarray(min_marginals.argmin(axis=-1), np.uint8)
-        order = None
-        if min_marginals.shape[-1] == 2:
-            # Isotonic steps make ties, between which the min-marginals still know the order.
-            order = np.argsort(-margin_of(min_marginals, 1).ravel(), kind="stable")
-        return decision.decide(self.calibration_.probabilities(min_marginals), order)
-
     def _read(self, images: Sequence[Any]) -> list[Sample]:
         """Check that the model is fitted, and the images."""
         self._check_fitted()
@@ -257,178 +237,4 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(
                 f"This {type(self).__name__} is not fitted yet. Call fit with images and masks "
                 "first."
-            )
-
-    def predict_proba(self, images: Sequence[Any]) -> list[NDArray[np.float32]]:
-        """Give the probability of every label at every pixel, calibrated on held-out images.
-
-        Parameters
-        ----------
-        images : images or samples
-            A pixel that the box or a seed of a sample fixes has probability 1 of its label.
-
-        Returns
-        -------
-        list of (h, w, L) float32 arrays; the labels of a pixel sum to 1
-        """
-        samples = self._read(images)
-        self._check_calibrated("predict_proba")
-
-        def one(small: Sample, full: Sample) -> NDArray[np.float32]:
-            return probabilities_at_full_size(self._believed(self._min_marginals(small)), full)
-
-        return self._each(samples, one)
-
-    def _all_min_marginals(self, samples: Sequence[Sample]) -> list[Floats]:
-        """The min-marginals of samples, at the size at which the model works."""
-        return self._each(samples, lambda small, full: self._min_marginals(small))
-
-    def _believed(self, min_marginals: Floats) -> NDArray[np.float32]:
-        return self.calibration_.probabilities(min_marginals).astype(np.float32)
-
-    def segment(
-        self,
-        images: Sequence[Any],
-        level: float | None = None,
-        decision: str | Decision = "map",
-    ) -> list[tuple[NDArray[Any], ...]]:
-        """Give the mask and the probabilities of every image in one pass over its features.
-
-        Both are those of `predict` and `predict_proba`: a label of least min-marginal, the lower
-        one of two alike, is that of the cut.
-
-        Parameters
-        ----------
-        images : images or samples
-        level : float, optional
-            With it also the areas of all labels, as of `area`.
-        decision : str or Decision
-            As in `predict`.
-
-        Returns
-        -------
-        list of ((h, w) uint8 labels, (h, w, L) float32 probabilities)
-            With a level also (L, 3): expected area, and both ends of its interval.
-        """
-        samples, chosen = self._read(images), decision_of(decision)
-        self._check_calibrated("segment")
-        if level is not None:
-            self._check_areas(0, level)
-
-        def one(small: Sample, full: Sample) -> tuple[NDArray[Any], ...]:
-            found = self._min_marginals(small)
-            q = self._believed(found)
-            both = (
-                to_full_size(self._decided(chosen, found), full),
-                probabilities_at_full_size(q, full),
-            )
-            if level is None:
-                return both
-            mask = found.argmin(axis=-1).astype(np.uint8)
-            areas = [self._area(q, mask, k, level, full) for k in self.classes_]
-            return *both, np.array(areas)
-
-        return self._each(samples, one)
-
-    def _area(
-        self,
-        q: NDArray[np.float32],
-        labels: NDArray[np.uint8],
-        label: int,
-        level: float,
-        sample: Sample,
-    ) -> NDArray[np.float64]:
-        """Expected area and interval in pixels of the sample, from q where the model works.
-
-        Probabilities that were interpolated would doubt every border, and widen the interval.
-        """
-        pixels = sample.shape[0] * sample.shape[1] / (q.shape[0] * q.shape[1])
-        return np.asarray(pixels * np.array(self.calibration_.area(q, labels, label, level)))
-
-    def _check_areas(self, label: int, level: float) -> None:
-        self._check_believes("area")
-        known = is_one_of(label, range(len(self.classes_)))
-        if not known or not is_number(level) or not 0 < level < 1:
-            raise InputError(
-                f"area cannot use label={quoted(label)} and level={quoted(level)}. Give a label "
-                f"from 0 to {self.classes_[-1]} and a level between 0 and 1, or leave them out for "
-                "label 1 and 0.95."
-            )
-        if not self.calibration_.n_images:
-            raise InputError(
-                "area: this model has no held-out areas, from which intervals come. Call "
-                "calibrate(images, masks) with images that were not used to fit."
-            )
-
-    def area(
-        self, images: Sequence[Any], label: int = 1, level: float = 0.95
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Give the area of a label in every image, and an interval for the true one.
-
-        Between the expected area and that of the mask, as held-out images say (`calibrate`).
-
-        The width of the interval comes from how far areas strayed on held-out images: pixels are
-        wrong together, so taking them as independent would promise too much.
-
-        Parameters
-        ----------
-        images : n images or samples
-        label : int
-        level : float
-            The part of true areas that should lie in their intervals.
-
-        Returns
-        -------
-        value : (n,) pixels
-        interval : (n, 2) pixels
-        """
-        self._check_fitted()
-        self._check_areas(label, level)
-
-        def one(small: Sample, full: Sample) -> NDArray[np.float64]:
-            found = self._min_marginals(small)
-            mask = found.argmin(axis=-1).astype(np.uint8)
-            return self._area(self._believed(found), mask, label, level, full)
-
-        rows = np.array(self._each(self._read(images), one))
-        return rows[:, 0], rows[:, 1:]
-
-    def calibrate(
-        self, images: Sequence[Any], masks: Sequence[Any], groups: Sequence[Any] | None = None
-    ) -> Self:
-        """Fit probabilities and areas anew on images that were not used to fit the model.
-
-        Parameters
-        ----------
-        images, masks, groups
-            As in `fit`; images of one group vary together.
-        """
-        self._check_fitted()
-        self._check_believes("calibrate")
-        check_parameters(self)
-        samples, truth, together = self._read_training(
-            images, masks, groups, len(self.classes_), known_values(self)
-        )
-        found = self._all_min_marginals(samples)
-        rows = [drawn(part, mask) for part, mask in zip(found, truth)]
-        if not any(len(part.labels) for part in rows):
-            raise InputError(
-                "masks: every pixel is void, or fixed by a box or seeds, so nothing can be learned "
-                "from them. Give masks with labelled pixels."
-            )
-        self.calibration_ = calibrate(rows, self.calibration, True, together)
-        return self
-
-    @property
-    def believes(self) -> bool:
-        """Whether the fitted model has probabilities: calibrated ones, or plain ones if asked."""
-        return self.calibration is None or self.calibration_.n_images > 0
-
-    def _check_calibrated(self, asked: str) -> None:
-        self._check_believes(asked)
-        if not self.believes:
-            raise InputError(
-                f"{asked}: this model is not calibrated, so it has no probabilities. Call "
-                "calibrate(images, masks) with images that were not used to fit, or set "
-                "calibration=None for the plain softmax of min-marginals."
             )

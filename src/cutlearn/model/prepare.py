@@ -20,7 +20,7 @@ from cutlearn.errors import InputError, InputWarning
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID
 from cutlearn.images.coding import Coding, Stated, decide
-from cutlearn.images.sample import Sample, as_sample
+from cutlearn.images.sample import FREE, Sample, as_sample
 
 Mask = NDArray[np.uint8]
 Told = Callable[[int, int, str], None]
@@ -36,11 +36,22 @@ def read_samples(images: Any) -> list[Sample]:
     for i, image in enumerate(given):
         try:
             samples.append(as_sample(image))
+            _check_seeds(samples[-1])
         except InputError as error:
             wrong.append(f"image {i}: {str(error).removeprefix('image: ')}")
     if wrong:
         raise InputError("\n".join(wrong))
     return samples
+
+
+def _check_seeds(sample: Sample) -> None:
+    """Refuse seeds that settle every pixel: marks of other tools, which have 0 for no mark."""
+    if sample.seeds is not None and sample.seeds.min() > FREE:
+        raise InputError(
+            "seeds mark every pixel, so nothing is left to find. Here 0 marks the background, and "
+            "-1 stands where there is no mark: np.where(marks == 0, -1, marks) turns marks with 0 "
+            "for none into seeds."
+        )
 
 
 def read_training(

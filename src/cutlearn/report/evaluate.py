@@ -162,6 +162,55 @@ def evaluation_of(
     )
 
 
+@dataclass(frozen=True)
+class LabelFigures:
+    """The figures of one label on all images together.
+
+    Attributes
+    ----------
+    name : str
+    iou : float
+    found, right : float
+        The part of its true pixels that were found, and of those predicted that are right; nan
+        where there are none.
+    true_area, predicted_area : int
+        Pixels.
+    """
+
+    name: str
+    iou: float
+    found: float
+    right: float
+    true_area: int
+    predicted_area: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the figures as what JSON can hold."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+
+def figures_of_labels(table: Confusion, names: Sequence[str]) -> list[LabelFigures]:
+    """Give the figures of every label, from the table of all images together.
+
+    Examples
+    --------
+    >>> from cutlearn.metrics import confusion
+    >>> from cutlearn.report.evaluate import figures_of_labels
+    >>> one, two = figures_of_labels(confusion([[0, 1, 1]], [[0, 1, 0]]), ["grass", "cow"])
+    >>> two.name, two.iou, two.found, two.right
+    ('cow', 0.5, 0.5, 1.0)
+    """
+    rows = []
+    for label, name in enumerate(names):
+        true, predicted = table.area(label)
+        hit = int(table.counts[label, label]) if label < len(table.counts) else 0
+        rows.append(LabelFigures(
+            name, table.iou(label), hit / true if true else math.nan,
+            hit / predicted if predicted else math.nan, true, predicted,
+        ))  # fmt: skip
+    return rows
+
+
 def _believed(believed: Sequence[Beliefs]) -> tuple[Spread, ...]:
     """The calibration error and the log-likelihood, if there are any."""
     known = [part for part in believed if part.n_pixels]

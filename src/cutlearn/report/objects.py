@@ -3,8 +3,8 @@
 A mask says where objects are, not which. Connected pixels of a label are one object, unless a
 watershed parts them. The relief is f = d p, with d the distance to the border of the mask and p the
 probability of the label, smoothed; an object is what drains to one summit of f. A summit counts if
-the pass to a higher one lies below SADDLE of its height: small bumps of a ragged border do not split
-an object, the waist between two touching discs does.
+the pass to a higher one lies below SADDLE of its height: small bumps of a ragged border do not
+split an object, the waist between two touching discs does.
 """
 
 from __future__ import annotations

@@ -18,10 +18,19 @@ from cutlearn.images.resize import (
 )
 from cutlearn.images.sample import FREE, Sample
 
+# Without a size of the user's own an image of more pixels is worked at about so many: features
+# take about a gigabyte a million.
+MOST_WORKED = 3_000_000
+
 
 def worked_shape(shape: Shape, min_side: int | None) -> Shape:
     """Give the rows and columns at which an image of this shape is worked."""
-    return shape if min_side is None else side_shape(shape, min_side)
+    if min_side is not None:
+        return side_shape(shape, min_side)
+    if shape[0] * shape[1] <= MOST_WORKED:
+        return shape
+    factor = math.sqrt(MOST_WORKED / (shape[0] * shape[1]))
+    return max(1, int(shape[0] * factor)), max(1, int(shape[1] * factor))
 
 
 def at_side(sample: Sample, min_side: int | None) -> Sample:

@@ -7,14 +7,15 @@ beside them, how far the probabilities can be believed, what was learned, and a 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from cutlearn.metrics import Beliefs, Spread
+from cutlearn.model.card import BLANK
 from cutlearn.report.displays.overlay import COLORS, errors_over, rgb
-from cutlearn.report.evaluate import Evaluation
+from cutlearn.report.evaluate import Evaluation, LabelFigures
 from cutlearn.report.page.charts import Subject, charts
 from cutlearn.report.page.gallery import Shown
 from cutlearn.report.page.panels import Picture, belief_panels, photograph
@@ -29,6 +30,10 @@ def page(
     figures: Evaluation,
     shown: Sequence[Shown],
     believed: Sequence[Beliefs] = (),
+    *,
+    labels: Sequence[LabelFigures] = (),
+    judged: int = 1,
+    training_images: int = 0,
 ) -> str:
     """Write the report of a model on images that have true masks.
 
@@ -41,6 +46,12 @@ def page(
         The images that get a row of pictures; a `Gallery` chooses them.
     believed : sequence of Beliefs
         Of all images, if the model has probabilities.
+    labels : sequence of LabelFigures
+        Of every label; a table of several is shown.
+    judged : int
+        The label whose masks and figures the page shows.
+    training_images : int
+        How many of the images the model was fitted on, which a reader must know.
 
     Returns
     -------
@@ -58,8 +69,32 @@ def page(
         wide=charts(subject, wide=True),
         learned=learned(model),
         images=sorted(figures.images, key=lambda image: (math.isnan(image.iou), image.iou)),
-        card=model.card_,
+        labels=labels if len(labels) > 2 else (),
+        judged=labels[judged].name if len(labels) > 2 else "",
+        training_images=training_images,
+        card=card_rows(model.card_),
     )
+
+
+def card_rows(card: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Give the card as lines of words; what nobody has written is left out."""
+    rows: list[tuple[str, str]] = []
+    for name, value in card.items():
+        if isinstance(value, Mapping):
+            rows += [(f"{name}: {part}", text) for part, text in card_rows(value)]
+        elif value != BLANK:
+            rows.append((name.replace("_", " "), _words(value)))
+    return rows
+
+
+def _words(value: Any) -> str:
+    """A value in words: numbers short, tables as lists of names and values."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_words(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        apart = "; " if any(isinstance(part, Mapping) for part in value) else ", "
+        return apart.join(map(_words, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def headlines(subject: Subject) -> list[tuple[str, str, str]]:

@@ -1,0 +1,80 @@
+"""How much memory images will take, told before the work starts.
+
+The planes of the features are a few hundred numbers a pixel, all in memory while an image is
+described. What is needed grows with the pixels at which an image is worked and with the images that
+are worked at once; the factors were measured (docs/first-contact.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cutlearn.errors import InputError
+from cutlearn.images.resize import Shape
+from cutlearn.model.fitting.size import worked_shape
+
+# Bytes a pixel while an image is described, and of every image that a fit keeps.
+DESCRIBED, KEPT = 1300, 250
+# What the rest of the program takes.
+BASE = 300 * 2**20
+# The part of the free memory that may be used.
+ROOM = 0.9
+
+
+def free_bytes() -> int | None:
+    """Give the memory that is free, or None where the system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(s.split()[1]) * 1024 for s in lines if s.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        return None
+
+
+def needed_bytes(
+    shapes: Sequence[Shape], min_side: int | None, at_once: int, keeps: bool = False
+) -> int:
+    """Estimate the memory for images of these shapes, so many of them worked at once.
+
+    `keeps`: something of all images is kept, as a fit does.
+    """
+    pixels = sorted((_pixels(shape, min_side) for shape in shapes), reverse=True)
+    kept = KEPT * sum(pixels) if keeps else 0
+    return BASE + DESCRIBED * sum(pixels[:at_once]) + kept
+
+
+def images_at_once(
+    shapes: Sequence[Shape],
+    min_side: int | None,
+    threads: int,
+    keeps: bool = False,
+    free: int | None = None,
+) -> int:
+    """Give how many images can be worked at once, at most one a thread; refuse if not even one.
+
+    Examples
+    --------
+    >>> from cutlearn.model.memory import images_at_once
+    >>> images_at_once([(1000, 1000)] * 9, None, 4, free=4 * 2**30)
+    2
+    """
+    room = free_bytes() if free is None else free
+    if room is None:
+        return threads
+    for count in range(min(threads, len(shapes)), 0, -1):
+        if needed_bytes(shapes, min_side, count, keeps) <= ROOM * room:
+            return count
+    need, gigabyte = needed_bytes(shapes, min_side, 1, keeps), 2**30
+    large = max(shapes, key=lambda shape: shape[0] * shape[1])
+    worked = worked_shape(large, min_side)
+    side = max(16, int(min(worked) * (ROOM * room / need) ** 0.5 * 0.9))
+    raise InputError(
+        f"images: about {need / gigabyte:.1f} GB of memory are needed for images of up to "
+        f"{worked[1]} x {worked[0]} pixels, but {room / gigabyte:.1f} GB are free. Work at a "
+        f"smaller size with min_side={side}, or with fewer images."
+    )
+
+
+def _pixels(shape: Shape, min_side: int | None) -> int:
+    rows, columns = worked_shape(shape, min_side)
+    return rows * columns
