@@ -73,7 +73,18 @@ def run(*words):
 
 def test_fit_holds_groups_out_together(folders, tmp_path):
     for given, count in (((), 4), (("--groups", "^(fish[0-9]+)_"), 2)):
-        asked = ["fit", *folders, "-o", tmp_path / "m", "--features", "linear", "--C", "10", *given]
+        asked = [
+            "fit",
+            *folders,
+            "-o",
+            tmp_path / "m",
+            "--features",
+            "linear",
+            "--C",
+            "10",
+            "--force",
+            *given,
+        ]
         said = run(*asked)
         assert said.exit_code == 0, said.output
         assert cl.load(tmp_path / "m").calibration_.n_groups == count

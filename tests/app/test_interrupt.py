@@ -116,6 +116,6 @@ def test_a_terminal_sees_a_bar_and_stdout_only_the_summary(world):
     process.stdout.close()
     assert process.wait() == 0
     assert b"\x1b[" in seen
-    assert b"gap" in seen
+    assert b"training" in seen
     assert len(said.splitlines()) == 1
     assert "\x1b" not in said

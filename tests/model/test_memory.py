@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.model import size
+from cutlearn.model.fitting import size
 from cutlearn.model.memory import free_bytes, images_at_once, needed_bytes
 
 GB = 2**30

@@ -218,7 +218,7 @@ def fit(
     phases = PHASES.get(features, PHASES["auto"])
     with only_one(part):
         resumed = _found(part, target, restart)
-        with shown_progress(phases, _runs(estimator, len(folder))) as shown:
+        with shown_progress(phases, estimator.trainings(len(folder))) as shown:
             pairs = _pairs(folder, estimator.min_side, shown)
             stopped = _train(estimator, pairs, together, part, shown)
         # The facts are those of the files; what was fitted may have been resized before.
@@ -297,17 +297,6 @@ def _remove(part: Path) -> None:
     for folder in {file.parent for file in files} - {part}:
         with contextlib.suppress(OSError):
             folder.rmdir()
-
-
-def _runs(estimator: Any, n_images: int) -> int:
-    """Trainings of a fit: for each C and each held-out part of the images, then one on all."""
-    from cutlearn.features.folds import held_out_parts
-    from cutlearn.model.fitting.selection import Plan
-
-    parts = len(held_out_parts(range(n_images)))
-    rivals = ("logistic",) if estimator.learner == "likelihood" else ()
-    path = Plan(learner=estimator.learner, rivals=rivals).path
-    return 1 + (0 if parts < 2 else parts * (len(path) if estimator.C == "auto" else 1))
 
 
 def _words(names: str | None, n_labels: int) -> tuple[str, ...]:

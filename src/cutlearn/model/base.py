@@ -100,6 +100,10 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         """The most labels that masks may have."""
         return 2
 
+    def trainings(self, n_images: int) -> int:
+        """Give how often a fit trains, at most; for its progress."""
+        return 1
+
     def shown_by(self, shown: Progress) -> Told:
         """Give the `progress` of fit that shows its parts on a terminal."""
         return shown.phase

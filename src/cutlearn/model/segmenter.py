@@ -21,6 +21,7 @@ from cutlearn.energy.named import uses_edges, uses_regions
 from cutlearn.energy.potentials import Potential
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.folds import held_out_parts
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.images.sample import Sample
 from cutlearn.learn.learners import is_margin
@@ -186,7 +187,7 @@ class Segmenter(Estimator):
         plan = Plan(
             self.loss, self.learner, self.C, float(self.tol), threads, data.folder,
             data.callback, model, self.calibration,
-            ("logistic",) if self.learner == "likelihood" else (),
+            self._rivals,
         )  # fmt: skip
         chosen = choose(problems, data.masks, plan, data.groups)
         self._keep(featurizer, chosen, model, problems[0])
@@ -221,6 +222,17 @@ class Segmenter(Estimator):
     def most_labels(self) -> int:
         """The most labels that masks may have."""
         return LABELS[self.labels].most
+
+    @property
+    def _rivals(self) -> tuple[str, ...]:
+        """Learners that C = "auto" tries beside the model's own."""
+        return ("logistic",) if self.learner == "likelihood" else ()
+
+    def trainings(self, n_images: int) -> int:
+        """Give how often a fit trains: for each C and each held-out part, then once on all."""
+        parts = len(held_out_parts(range(n_images)))
+        path = Plan(learner=self.learner, rivals=self._rivals).path if self.C == "auto" else [None]
+        return 1 + (0 if parts < 2 else parts * len(path))
 
     def shown_by(self, shown: Progress) -> Any:
         """Give the `progress` of fit that shows its parts on a terminal: those of the features."""
