@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "flow/ids.hpp"
+#include "run/pool.hpp"
 
 namespace cutlearn {
 
@@ -151,12 +152,12 @@ class Members {
   }
 
   Id first_hub_ = 0;
-  std::vector<Id> nodes_, place_;  // member by member
+  PooledVector<Id> nodes_, place_;  // member by member
   std::vector<RegionTable> tables_;
   std::vector<Hub> hubs_;
-  std::vector<Id> first_;  // of the joins of a slot
-  std::vector<Join> joins_;
-  std::vector<Pair> pairs_;
+  PooledVector<Id> first_;  // of the joins of a slot
+  PooledVector<Join> joins_;
+  PooledVector<Pair> pairs_;
 };
 
 }  // namespace cutlearn

@@ -22,34 +22,38 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <vector>
 
 #include "flow/ids.hpp"
 #include "flow/members.hpp"
+#include "run/pool.hpp"
 
 namespace cutlearn {
 
 using Cap = std::int64_t;
 
-// Memory that starts as zeros; untouched pages cost nothing.
+struct Arc {
+  Id from, code;
+};
+
+// Memory that starts as zeros.
 template <class T>
 class Zeroed {
  public:
   Zeroed() = default;
-  explicit Zeroed(std::size_t n) : data_(static_cast<T*>(std::calloc(n ? n : 1, sizeof(T)))) {
-    if (!data_) throw std::bad_alloc();
-  }
+  explicit Zeroed(std::size_t n)
+      : data_(static_cast<T*>(Pool::get().take(bytes(n), true)), Free{bytes(n)}) {}
   T& operator[](std::size_t i) { return data_.get()[i]; }
   const T& operator[](std::size_t i) const { return data_.get()[i]; }
   T* get() { return data_.get(); }
   const T* get() const { return data_.get(); }
 
  private:
+  static std::size_t bytes(std::size_t n) { return (n ? n : 1) * sizeof(T); }
   struct Free {
-    void operator()(T* p) const { std::free(p); }
+    std::size_t bytes = 0;
+    void operator()(T* p) const { Pool::get().give(p, bytes); }
   };
   std::unique_ptr<T[], Free> data_;
 };
@@ -120,6 +124,15 @@ struct Network {
     if (is_direction(code)) return at(v + offset[code], code ^ 1);
     if (is_listed(code)) return arc[sister[code - D]];
     return members.in(v, code - member_code());
+  }
+
+  // One bit for each direction of the grid where f holds.
+  template <class F>
+  static std::uint32_t mask(F&& f) {
+    std::uint32_t bits = 0;
+#pragma GCC unroll 32
+    for (Id d = 0; d < D; ++d) bits |= static_cast<std::uint32_t>(f(d)) << d;
+    return bits;
   }
 
   // Calls f(code) for every arc out of v until one call returns true.
