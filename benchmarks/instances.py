@@ -38,6 +38,14 @@ class Instance:
     weights: list = field(default_factory=list)
     connectivity: int = 0
     regions: list = field(default_factory=list)
+    label_map: np.ndarray | None = None  # the region of each node, where all have as many lines
+
+    def __post_init__(self):
+        if len({a.size for _, a, _ in self.regions}) == 1:
+            label_map = np.full(self.unary.size, -1)
+            for c, (members, _, _) in enumerate(self.regions):
+                label_map[members] = c
+            self.label_map = label_map.reshape(self.unary.shape)
 
     def slices(self):
         """For each direction, where the first and the second ends of its edges lie."""
@@ -60,7 +68,7 @@ class Instance:
 
     def plain(self):
         """The same without its regions."""
-        return replace(self, regions=[])
+        return replace(self, regions=[], label_map=None)
 
     def save(self, path):
         parts = {f"weights{k}": w for k, w in enumerate(self.weights)}
