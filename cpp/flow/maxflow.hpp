@@ -155,7 +155,7 @@ class Maxflow {
     });
     for (; open; open &= open - 1)
       if (!look<side>(u, std::countr_zero(open), depth)) return false;
-    return !net_.any_arc(u, 0, [&](Id code, Id v, R& out, R& in) {
+    return !net_.any_arc(u, 0, [&](Id code, Id v, R& out, R& in, Id) {
       if ((side == S ? out : in) <= 0 || level_[v] * sign<side> > 0) return false;
       return !look<side>(u, code, depth);
     });
@@ -203,8 +203,9 @@ class Maxflow {
   template <Side side>
   Id bottleneck(Id v, Cap& amount) {
     while (parent_[v] != kRoot) {
-      amount = std::min<Cap>(amount, link_cap<side>(v, parent_[v]));
-      v = net_.neighbour(v, parent_[v]);
+      const auto [above, out, in] = net_.end(v, parent_[v]);
+      amount = std::min<Cap>(amount, side == S ? in : out);
+      v = above;
     }
     amount = std::min(amount, side == S ? net_.excess[v] : -net_.excess[v]);
     return v;
@@ -213,13 +214,12 @@ class Maxflow {
   template <Side side>
   void push_up(Id v, Cap amount) {
     while (parent_[v] != kRoot) {
-      const Link link = parent_[v];
-      const Id p = net_.neighbour(v, link);
-      auto& left = link_cap<side>(v, link);
+      const auto [above, out, in] = net_.end(v, parent_[v]);
+      auto& left = side == S ? in : out;
       left -= amount;
-      grow_cap<side>(v, link) += amount;
+      (side == S ? out : in) += amount;
       if (left == 0) make_orphan<side>(v);
-      v = p;
+      v = above;
     }
   }
 
@@ -254,10 +254,10 @@ class Maxflow {
     auto children = Net::mask([&](Id d) { return parent_[v + net_.offset[d]] == (d ^ 1); });
     for (; children; children &= children - 1)
       make_orphan<side>(v + net_.offset[std::countr_zero(children)]);
-    net_.any_arc(v, 0, [&](Id code, Id u, R& out, R& in) {
+    net_.any_arc(v, 0, [&](Id, Id u, R& out, R& in, Id back) {
       const Id at = level_[u] * sign<side>;
       if (at <= 0) return false;
-      if (is_parent(v, code, u)) make_orphan<side>(u);
+      if (parent_[u] == static_cast<Link>(back)) make_orphan<side>(u);
       if (at < nearest && (side == S ? in : out) > 0) nearest = at;
       return false;
     });
@@ -299,7 +299,7 @@ class Maxflow {
     if constexpr (Net::has_arcs) {
       // Arcs before current_ were found useless for this depth: a node with very many arcs must
       // not look at all of them each time it loses its parent.
-      return net_.any_arc(v, current_[v], [&](Id code, Id u, R& out, R& in) {
+      return net_.any_arc(v, current_[v], [&](Id code, Id u, R& out, R& in, Id) {
         const Id at = level_[u] * sign<side>;
         if (at > 0 && at < depth && (side == S ? in : out) > 0) {
           parent_[v] = static_cast<Link>(code);
