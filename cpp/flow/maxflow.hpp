@@ -293,9 +293,7 @@ class Maxflow {
   template <Side side>
   bool find_parent(Id v, Id depth, Id& nearest) {
     if constexpr (D > 0)
-      if (nearest < kDeep ? find_grid_parent<side>(v, depth, nearest)
-                          : find_deep_parent<side>(v, depth, nearest))
-        return true;
+      if (find_grid_parent<side>(v, depth, nearest)) return true;
     if constexpr (Net::has_arcs) {
       // Arcs before current_ were found useless for this depth: a node with very many arcs must
       // not look at all of them each time it loses its parent.
@@ -315,30 +313,17 @@ class Maxflow {
   template <Side side>
   bool find_grid_parent(Id v, Id depth, Id& nearest) {
     // Depth and direction in one number, the least of all: no branch until it is known.
-    std::uint32_t best = static_cast<std::uint32_t>(nearest) << 5;
+    std::uint64_t best = static_cast<std::uint64_t>(nearest) << 5;
 #pragma GCC unroll 32
     for (Id d = 0; d < D; ++d) {
       const Id at = level_[v + net_.offset[d]] * sign<side>;
       const bool fits = (at > 0) & (link_cap<side>(v, d) > 0);
-      const std::uint32_t key = fits ? static_cast<std::uint32_t>(at) << 5 | d : ~0u;
-      best = key < best ? key : best;
+      const auto key = static_cast<std::uint64_t>(at) << 5 | static_cast<std::uint64_t>(d);
+      best = std::min(best, fits ? key : ~std::uint64_t{0});
     }
     nearest = static_cast<Id>(best >> 5);
     if (nearest < depth) parent_[v] = static_cast<Link>(best & 31);
     return nearest < depth;
-  }
-
-  // The same where depth and direction do not fit into 32 bits: a snake of 10^8 pixels.
-  template <Side side>
-  [[gnu::noinline]] bool find_deep_parent(Id v, Id depth, Id& nearest) {
-    Id best = -1;
-    for (Id d = 0; d < D; ++d) {
-      const Id at = level_[v + net_.offset[d]] * sign<side>;
-      if (at > 0 && at < nearest && link_cap<side>(v, d) > 0) nearest = at, best = d;
-    }
-    if (best < 0 || nearest >= depth) return false;
-    parent_[v] = static_cast<Link>(best);
-    return true;
   }
 
   // --- changes from outside, between solves ---
@@ -409,7 +394,6 @@ class Maxflow {
   std::vector<Id> scan_, touched_;
   std::vector<Arc> look_;
   Patience patience_;
-  static constexpr Id kDeep = Id{1} << 26;     // times 32 directions fits into 31 bits
   static constexpr std::size_t kScans = 4096;  // between two questions whether to go on
   std::size_t scans_ = 0;
   bool track_ = false;  // the first solve touches everything: not worth listing
