@@ -38,6 +38,14 @@ class Instance:
     weights: list = field(default_factory=list)
     connectivity: int = 0
     regions: list = field(default_factory=list)
+    label_map: np.ndarray | None = None  # the region of each node, where all have as many lines
+
+    def __post_init__(self):
+        if len({a.size for _, a, _ in self.regions}) == 1:
+            label_map = np.full(self.unary.size, -1)
+            for c, (members, _, _) in enumerate(self.regions):
+                label_map[members] = c
+            self.label_map = label_map.reshape(self.unary.shape)
 
     def slices(self):
         """For each direction, where the first and the second ends of its edges lie."""
@@ -60,7 +68,7 @@ class Instance:
 
     def plain(self):
         """The same without its regions."""
-        return replace(self, regions=[])
+        return replace(self, regions=[], label_map=None)
 
     def save(self, path):
         parts = {f"weights{k}": w for k, w in enumerate(self.weights)}
@@ -114,9 +122,14 @@ def log_odds(image):
 
 
 def contrast(image, connectivity, strength):
-    """Edge weights that fall with the squared difference, one array a direction."""
-    grid_ = Instance(image, connectivity=connectivity)
-    squares = [(image[tail] - image[head]) ** 2 for tail, head in grid_.slices()]
+    """Edge weights that fall with the squared difference, one array a direction.
+
+    An image may have channels, along an axis before those of the grid.
+    """
+    size = len(OFFSETS[connectivity][0])
+    channels = image.reshape(-1, *image.shape[-size:])
+    grid_ = Instance(channels[0], connectivity=connectivity)
+    squares = [sum((c[tail] - c[head]) ** 2 for c in channels) for tail, head in grid_.slices()]
     beta = 0.5 / np.mean([s.mean() for s in squares])
     lengths = [np.linalg.norm(offset) for offset in OFFSETS[connectivity]]
     return [
@@ -175,13 +188,17 @@ def envelopes(side, cells, seed):
     return Instance(u.ravel(), regions=list(arches(rng, parts, 10, 1.0)))
 
 
-def superpixels(shape, cells, seed):
-    """An 8-connected image whose superpixels (here rectangles) each have an arch."""
+def superpixels(shape, cells, seed, balance=1.0, height=0.1):
+    """An 8-connected image whose superpixels (here rectangles) each have an arch.
+
+    With little left of the unaries (`balance`), edges and arches decide.
+    """
     rng = np.random.default_rng(seed)
     _, image = scene(rng, shape, 24.0)
     weights = contrast(gaussian_filter(image, 0.7), 8, 1 / 1.8)
     parts = blocks(shape, cells)
-    return Instance(*whole(log_odds(image), weights), 8, list(arches(rng, parts, 10, 0.1)))
+    unary, weights = whole(balance * log_odds(image), weights)
+    return Instance(unary, weights, 8, list(arches(rng, parts, 10, height)))
 
 
 def count(shape, cells, per_pixel, tolerance, seed):
@@ -231,8 +248,10 @@ INSTANCES = {
         for kind in kinds
     },
     "2d4-480x640-seg": (grid, "2d4", (480, 640), "seg", 3),
+    "2d4-480x640-blur": (grid, "2d4", (480, 640), "blur", 3),
     "envelopes-64x256": (envelopes, 128, 8, 6),
     "regions-300": (superpixels, (480, 640), (15, 20), 7),
+    "regions-hard": (superpixels, (480, 640), (15, 20), 7, 0.02),
     "count-2/N": (count, PHOTO, (1, 1), 1 / (PHOTO[0] * PHOTO[1]), 0.0, 8),
     "count": (count, PHOTO, (1, 1), 1.0, 0.0, 8),
     "count-3-lines": (count, PHOTO, (1, 1), 1.0, 0.01, 8),

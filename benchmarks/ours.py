@@ -7,7 +7,10 @@ import cutlearn as cl
 
 
 def energy(instance):
-    regions = [cl.Envelope(*region) for region in instance.regions]
+    regions = ()
+    if instance.regions:
+        _, slopes, intercepts = zip(*instance.regions)
+        regions = cl.Envelopes(instance.label_map, slopes, intercepts)
     if not instance.connectivity:
         return cl.Energy(instance.unary, envelopes=regions)
     return cl.Energy.grid(instance.unary, instance.weights, instance.connectivity, regions)

@@ -1,4 +1,5 @@
-// Lists of nodes by depth, emptied from the lowest: what waits for a search tree to look at it.
+// Lists of nodes or arcs by depth, emptied from the lowest: what waits for a search tree to look at
+// it.
 //
 // What     A node is added at a depth; the lowest depth with nodes is taken as a whole. A node that
 //          moved since is not taken out: it is listed where it was too, and whoever takes it
@@ -17,15 +18,16 @@
 
 namespace cutlearn {
 
+template <class Item>
 class Levels {
  public:
-  void add(Id v, Id depth) {
+  void add(Item item, Id depth) {
     if (static_cast<std::size_t>(depth) >= lists_.size()) lists_.resize(depth + 8);
-    lists_[depth].push_back(v);
+    lists_[depth].push_back(item);
     if (depth < lowest_) lowest_ = depth;
     if (depth > highest_) highest_ = depth;
   }
-  // The lowest depth with nodes, or -1.
+  // The lowest depth with items, or -1.
   Id lowest() {
     while (lowest_ <= highest_ && lists_[lowest_].empty()) ++lowest_;
     if (lowest_ <= highest_) return lowest_;
@@ -33,15 +35,15 @@ class Levels {
     highest_ = -1;
     return -1;
   }
-  std::vector<Id>& at(Id depth) { return lists_[depth]; }
-  // The nodes listed at a depth that may never have had any.
-  std::span<const Id> waiting(Id depth) const {
+  std::vector<Item>& at(Id depth) { return lists_[depth]; }
+  // The items listed at a depth that may never have had any.
+  std::span<const Item> waiting(Id depth) const {
     if (static_cast<std::size_t>(depth) >= lists_.size()) return {};
     return lists_[depth];
   }
 
  private:
-  std::vector<std::vector<Id>> lists_;
+  std::vector<std::vector<Item>> lists_;
   Id lowest_ = std::numeric_limits<Id>::max(), highest_ = -1;
 };
 

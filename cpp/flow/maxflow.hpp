@@ -8,9 +8,9 @@
 // Invariants (between calls of grow; "depth" is |level|)
 //   T1  a node of a tree is a root (its excess has the tree's sign) or its parent link has
 //       residual capacity and the parent is of the same tree and of smaller depth: no cycles.
-//   T2  a node of S that is not waiting in `active` has all its residual out-neighbours in S.
-//       Likewise T and in-neighbours, except that after changes from outside T may lag behind:
-//       only the end of S is needed to stop.
+//   T2  a node of S that is not waiting in `active` has all its residual out-neighbours in S,
+//       except over arcs that wait in `reopened`. Likewise T and in-neighbours, except that after
+//       changes from outside T may lag behind: only the end of S is needed to stop.
 //   T3  a node whose depth is top[side] is waiting; none is deeper.
 // Why it stops  Every push raises the flow by at least one quantum. Between pushes a node sinks
 //          only a few times before it goes free, and each scan adds nodes or ends.
@@ -28,6 +28,7 @@
 #include "flow/checks.hpp"
 #include "flow/levels.hpp"
 #include "flow/network.hpp"
+#include "flow/patience.hpp"
 #include "run/interrupt.hpp"
 
 namespace cutlearn {
@@ -103,7 +104,7 @@ class Maxflow {
   void plant() {
     level_.assign(net_.slots, 0);
     parent_.assign(net_.slots, kNone);
-    sunk_.assign(net_.slots, 0);
+    patience_.start(net_.slots);
     if constexpr (Net::has_arcs) current_.assign(net_.slots, 0);
     for (Id v = net_.begin(); v < net_.end(); ++v) {
       const Cap e = net_.excess[v];
@@ -114,34 +115,47 @@ class Maxflow {
     }
   }
 
-  // Scans the lowest waiting depth of one tree; false if nothing waits.
+  // Looks from the lowest waiting depth of one tree; false if nothing waits.
   template <Side side>
   bool grow() {
-    const Id depth = active_[side].lowest();
+    const Id depth = active_[side].lowest(), arcs = reopened_[side].lowest();
+    if (arcs >= 0 && (depth < 0 || arcs <= depth)) {
+      const auto visit = [&](const Arc& a) { return look<side>(a.from, a.code, arcs); };
+      look_at<side>(reopened_[side], look_, arcs, [](const Arc& a) { return a.from; }, visit);
+      return true;
+    }
     if (depth < 0) return false;
     if (depth == top_[side]) ++top_[side];
-    scan_.swap(active_[side].at(depth));
-    if ((scans_ += scan_.size()) >= kScans) scans_ = 0, allow_interrupt();
-    for (const Id u : scan_) {
-      if (level_[u] == sign<side> * depth && scan<side>(u, depth)) continue;
-      // It sank while it waited or was scanned; at the top it waits already (T3).
-      const Id at = level_[u] * sign<side>;
-      if (at > 0 && at < top_[side]) active_[side].add(u, at);
-    }
-    scan_.clear();
+    const auto visit = [&](Id u) { return scan<side>(u, depth); };
+    look_at<side>(active_[side], scan_, depth, [](Id u) { return u; }, visit);
     return true;
+  }
+
+  // Visits all that waits at a depth. What sank while it waited, or in its visit (then that is
+  // false), waits again; at the top it does already (T3).
+  template <Side side, class Item, class Node, class Visit>
+  void look_at(Levels<Item>& waiting, std::vector<Item>& taken, Id depth, Node&& node,
+               Visit&& visit) {
+    taken.swap(waiting.at(depth));
+    if ((scans_ += taken.size()) >= kScans) scans_ = 0, allow_interrupt();
+    for (const Item& item : taken) {
+      if (level_[node(item)] == sign<side> * depth && visit(item)) continue;
+      const Id at = level_[node(item)] * sign<side>;
+      if (at > 0 && at < top_[side]) waiting.add(item, at);
+    }
+    taken.clear();
   }
 
   // Looks along every arc of u; false if u left its depth on the way.
   template <Side side>
   bool scan(Id u, Id depth) {
     // Which directions lead out of the tree is asked without branches: mostly none does.
-    auto open = mask([&](Id d) {
+    auto open = Net::mask([&](Id d) {
       return (grow_cap<side>(u, d) > 0) & (level_[u + net_.offset[d]] * sign<side> <= 0);
     });
     for (; open; open &= open - 1)
       if (!look<side>(u, std::countr_zero(open), depth)) return false;
-    return !net_.any_arc(u, 0, [&](Id code, Id v, R& out, R& in) {
+    return !net_.any_arc(u, 0, [&](Id code, Id v, R& out, R& in, Id) {
       if ((side == S ? out : in) <= 0 || level_[v] * sign<side> > 0) return false;
       return !look<side>(u, code, depth);
     });
@@ -173,15 +187,6 @@ class Maxflow {
     return parent_[u] == static_cast<Link>(net_.reverse(v, code));
   }
 
-  // One bit for each direction of the grid where f holds.
-  template <class F>
-  static std::uint32_t mask(F&& f) {
-    std::uint32_t bits = 0;
-#pragma GCC unroll 32
-    for (Id d = 0; d < D; ++d) bits |= static_cast<std::uint32_t>(f(d)) << d;
-    return bits;
-  }
-
   // Pushes what the path root(S) .. u -> neighbour .. root(T) can carry.
   void augment(Id u, Id code) {
     const Id v = net_.neighbour(u, code);
@@ -198,8 +203,9 @@ class Maxflow {
   template <Side side>
   Id bottleneck(Id v, Cap& amount) {
     while (parent_[v] != kRoot) {
-      amount = std::min<Cap>(amount, link_cap<side>(v, parent_[v]));
-      v = net_.neighbour(v, parent_[v]);
+      const auto [above, out, in] = net_.end(v, parent_[v]);
+      amount = std::min<Cap>(amount, side == S ? in : out);
+      v = above;
     }
     amount = std::min(amount, side == S ? net_.excess[v] : -net_.excess[v]);
     return v;
@@ -208,13 +214,12 @@ class Maxflow {
   template <Side side>
   void push_up(Id v, Cap amount) {
     while (parent_[v] != kRoot) {
-      const Link link = parent_[v];
-      const Id p = net_.neighbour(v, link);
-      auto& left = link_cap<side>(v, link);
+      const auto [above, out, in] = net_.end(v, parent_[v]);
+      auto& left = side == S ? in : out;
       left -= amount;
-      grow_cap<side>(v, link) += amount;
+      (side == S ? out : in) += amount;
       if (left == 0) make_orphan<side>(v);
-      v = p;
+      v = above;
     }
   }
 
@@ -228,9 +233,9 @@ class Maxflow {
   // so a link to one of them can be trusted.
   template <Side side>
   void adopt() {
-    Levels& waiting = orphans_[side];
+    Levels<Id>& waiting = orphans_[side];
     if (waiting.lowest() < 0) return;
-    phase_ = static_cast<std::uint8_t>(phase_ + kPatience + 2);
+    patience_.next_phase();
     for (Id depth; (depth = waiting.lowest()) >= 0;) {
       for (std::size_t k = 0; k < waiting.at(depth).size(); ++k) {
         const Id v = waiting.at(depth)[k];
@@ -246,17 +251,17 @@ class Maxflow {
     if (find_parent<side>(v, depth, nearest)) return;
     // No parent at a smaller depth: sink to just below the nearest neighbour, or go free. The
     // children's depths are no longer above v's, so they look again, after v in order.
-    auto children = mask([&](Id d) { return parent_[v + net_.offset[d]] == (d ^ 1); });
+    auto children = Net::mask([&](Id d) { return parent_[v + net_.offset[d]] == (d ^ 1); });
     for (; children; children &= children - 1)
       make_orphan<side>(v + net_.offset[std::countr_zero(children)]);
-    net_.any_arc(v, 0, [&](Id code, Id u, R& out, R& in) {
+    net_.any_arc(v, 0, [&](Id, Id u, R& out, R& in, Id back) {
       const Id at = level_[u] * sign<side>;
       if (at <= 0) return false;
-      if (is_parent(v, code, u)) make_orphan<side>(u);
+      if (parent_[u] == static_cast<Link>(back)) make_orphan<side>(u);
       if (at < nearest && (side == S ? in : out) > 0) nearest = at;
       return false;
     });
-    if (nearest < top_[side] && patient(v)) {
+    if (nearest < top_[side] && patience_.lasts(v)) {
       level_[v] = sign<side> * (nearest + 1);
       orphans_[side].add(v, nearest + 1);
       if (nearest + 1 == top_[side]) active_[side].add(v, nearest + 1);
@@ -269,24 +274,17 @@ class Maxflow {
     if constexpr (Net::has_arcs) current_[v] = 0;
   }
 
-  // A set of nodes cut off from its roots would climb level by level, each one taking another for
-  // its parent, up to the top. After a few steps a node goes free instead: if it is still reached,
-  // its neighbours find it again.
-  bool patient(Id v) {
-    // sunk_[v] - phase_ counts the steps of this call of adopt. Other differences are older counts;
-    // one that looks recent because bytes wrap only makes a node impatient.
-    const auto count = static_cast<std::uint8_t>(sunk_[v] - phase_);
-    sunk_[v] = static_cast<std::uint8_t>(phase_ + (count > kPatience ? 1 : count + 1));
-    return count != kPatience;
-  }
-
   // v left its tree: nodes there that reach it must look at it again (T2).
   template <Side side>
   void wake_around(Id v) {
     net_.any_code(v, [&](Id code) {
       const Id u = net_.neighbour(v, code);
       const Id at = level_[u] * sign<side>;
-      if (at > 0 && at < top_[side] && link_cap<side>(v, code) > 0) active_[side].add(u, at);
+      if (at <= 0 || at >= top_[side] || link_cap<side>(v, code) <= 0) return false;
+      if (code < D)
+        active_[side].add(u, at);
+      else  // it may have very many arcs: it looks along this one only
+        reopened_[side].add({u, net_.reverse(v, code)}, at);
       return false;
     });
   }
@@ -295,13 +293,11 @@ class Maxflow {
   template <Side side>
   bool find_parent(Id v, Id depth, Id& nearest) {
     if constexpr (D > 0)
-      if (nearest < kDeep ? find_grid_parent<side>(v, depth, nearest)
-                          : find_deep_parent<side>(v, depth, nearest))
-        return true;
+      if (find_grid_parent<side>(v, depth, nearest)) return true;
     if constexpr (Net::has_arcs) {
       // Arcs before current_ were found useless for this depth: a node with very many arcs must
       // not look at all of them each time it loses its parent.
-      return net_.any_arc(v, current_[v], [&](Id code, Id u, R& out, R& in) {
+      return net_.any_arc(v, current_[v], [&](Id code, Id u, R& out, R& in, Id) {
         const Id at = level_[u] * sign<side>;
         if (at > 0 && at < depth && (side == S ? in : out) > 0) {
           parent_[v] = static_cast<Link>(code);
@@ -317,30 +313,17 @@ class Maxflow {
   template <Side side>
   bool find_grid_parent(Id v, Id depth, Id& nearest) {
     // Depth and direction in one number, the least of all: no branch until it is known.
-    std::uint32_t best = static_cast<std::uint32_t>(nearest) << 5;
+    std::uint64_t best = static_cast<std::uint64_t>(nearest) << 5;
 #pragma GCC unroll 32
     for (Id d = 0; d < D; ++d) {
       const Id at = level_[v + net_.offset[d]] * sign<side>;
       const bool fits = (at > 0) & (link_cap<side>(v, d) > 0);
-      const std::uint32_t key = fits ? static_cast<std::uint32_t>(at) << 5 | d : ~0u;
-      best = key < best ? key : best;
+      const auto key = static_cast<std::uint64_t>(at) << 5 | static_cast<std::uint64_t>(d);
+      best = std::min(best, fits ? key : ~std::uint64_t{0});
     }
     nearest = static_cast<Id>(best >> 5);
     if (nearest < depth) parent_[v] = static_cast<Link>(best & 31);
     return nearest < depth;
-  }
-
-  // The same where depth and direction do not fit into 32 bits: a snake of 10^8 pixels.
-  template <Side side>
-  [[gnu::noinline]] bool find_deep_parent(Id v, Id depth, Id& nearest) {
-    Id best = -1;
-    for (Id d = 0; d < D; ++d) {
-      const Id at = level_[v + net_.offset[d]] * sign<side>;
-      if (at > 0 && at < nearest && link_cap<side>(v, d) > 0) nearest = at, best = d;
-    }
-    if (best < 0 || nearest >= depth) return false;
-    parent_[v] = static_cast<Link>(best);
-    return true;
   }
 
   // --- changes from outside, between solves ---
@@ -402,16 +385,15 @@ class Maxflow {
   }
 
   Net& net_;
-  std::vector<Id> level_;     // > 0 depth in S, < 0 minus the depth in T, 0 in neither
-  std::vector<Link> parent_;  // code of the arc from the node towards its parent
-  std::vector<Id> current_;   // first arc that may still lead to a parent
-  std::array<Levels, 2> active_, orphans_;
+  PooledVector<Id> level_;     // > 0 depth in S, < 0 minus the depth in T, 0 in neither
+  PooledVector<Link> parent_;  // code of the arc from the node towards its parent
+  PooledVector<Id> current_;   // first arc that may still lead to a parent
+  std::array<Levels<Id>, 2> active_, orphans_;
+  std::array<Levels<Arc>, 2> reopened_;  // arcs outside the grid that wait, not their nodes
   std::array<Id, 2> top_{1, 1};
   std::vector<Id> scan_, touched_;
-  static constexpr std::uint8_t kPatience = 2;  // measured: 1 to 4 are alike
-  std::vector<std::uint8_t> sunk_;
-  std::uint8_t phase_ = 0;
-  static constexpr Id kDeep = Id{1} << 26;     // times 32 directions fits into 31 bits
+  std::vector<Arc> look_;
+  Patience patience_;
   static constexpr std::size_t kScans = 4096;  // between two questions whether to go on
   std::size_t scans_ = 0;
   bool track_ = false;  // the first solve touches everything: not worth listing

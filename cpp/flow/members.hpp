@@ -14,8 +14,17 @@
 #include <vector>
 
 #include "flow/ids.hpp"
+#include "run/pool.hpp"
 
 namespace cutlearn {
+
+// Where an arc leads, and its residuals there and back.
+template <class R>
+struct End {
+  Id node;
+  R& out;
+  R& in;
+};
 
 template <class R>
 class Members {
@@ -92,6 +101,16 @@ class Members {
     const Hub& h = hubs_[v - first_hub_];
     return place_[h.member + place] + h.column;
   }
+  End<R> end(Id v, Id place) {
+    if (is_hub(v)) {
+      const Hub& h = hubs_[v - first_hub_];
+      Pair& p = pairs_[h.pair + static_cast<std::size_t>(place) * h.columns];
+      return {nodes_[h.member + place], p.there, p.back};
+    }
+    const Join& j = join_at(v, place);
+    Pair& p = pairs_[j.pair + place - j.place];
+    return {j.hub + place - j.place, p.back, p.there};
+  }
   R& out(Id v, Id place) {
     Pair& p = pair(v, place);
     return is_hub(v) ? p.there : p.back;
@@ -101,8 +120,8 @@ class Members {
     return is_hub(v) ? p.back : p.there;
   }
 
-  // Calls f(place, neighbour, out, in) for the arcs of v from a place on, until a call returns
-  // true.
+  // Calls f(place, neighbour, out, in, place of the same arc there) for the arcs of v from a place
+  // on, until a call returns true.
   template <class F>
   bool any(Id v, Id from, F&& f) {
     if (empty()) return false;
@@ -110,15 +129,16 @@ class Members {
       if (v - first_hub_ >= static_cast<Id>(hubs_.size())) return false;  // padding
       const Hub& h = hubs_[v - first_hub_];
       const Id* node = nodes_.data() + h.member;
+      const Id* place = place_.data() + h.member;
       Pair* p = pairs_.data() + h.pair + static_cast<std::size_t>(from) * h.columns;
       for (Id row = from; row < h.rows; ++row, p += h.columns)
-        if (f(row, node[row], p->there, p->back)) return true;
+        if (f(row, node[row], p->there, p->back, place[row] + h.column)) return true;
       return false;
     }
     for (const Join& j : joins(v)) {
       Pair* p = pairs_.data() + j.pair;
       for (Id k = from > j.place ? from - j.place : 0; k < j.count; ++k)
-        if (f(j.place + k, j.hub + k, p[k].back, p[k].there)) return true;
+        if (f(j.place + k, j.hub + k, p[k].back, p[k].there, j.row)) return true;
     }
     return false;
   }
@@ -151,12 +171,12 @@ class Members {
   }
 
   Id first_hub_ = 0;
-  std::vector<Id> nodes_, place_;  // member by member
+  PooledVector<Id> nodes_, place_;  // member by member
   std::vector<RegionTable> tables_;
   std::vector<Hub> hubs_;
-  std::vector<Id> first_;  // of the joins of a slot
-  std::vector<Join> joins_;
-  std::vector<Pair> pairs_;
+  PooledVector<Id> first_;  // of the joins of a slot
+  PooledVector<Join> joins_;
+  PooledVector<Pair> pairs_;
 };
 
 }  // namespace cutlearn

@@ -22,34 +22,38 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <vector>
 
 #include "flow/ids.hpp"
 #include "flow/members.hpp"
+#include "run/pool.hpp"
 
 namespace cutlearn {
 
 using Cap = std::int64_t;
 
-// Memory that starts as zeros; untouched pages cost nothing.
+struct Arc {
+  Id from, code;
+};
+
+// Memory that starts as zeros.
 template <class T>
 class Zeroed {
  public:
   Zeroed() = default;
-  explicit Zeroed(std::size_t n) : data_(static_cast<T*>(std::calloc(n ? n : 1, sizeof(T)))) {
-    if (!data_) throw std::bad_alloc();
-  }
+  explicit Zeroed(std::size_t n)
+      : data_(static_cast<T*>(Pool::get().take(bytes(n), true)), Free{bytes(n)}) {}
   T& operator[](std::size_t i) { return data_.get()[i]; }
   const T& operator[](std::size_t i) const { return data_.get()[i]; }
   T* get() { return data_.get(); }
   const T* get() const { return data_.get(); }
 
  private:
+  static std::size_t bytes(std::size_t n) { return (n ? n : 1) * sizeof(T); }
   struct Free {
-    void operator()(T* p) const { std::free(p); }
+    std::size_t bytes = 0;
+    void operator()(T* p) const { Pool::get().give(p, bytes); }
   };
   std::unique_ptr<T[], Free> data_;
 };
@@ -122,26 +126,44 @@ struct Network {
     return members.in(v, code - member_code());
   }
 
+  // Where an arc leads, with r(v -> there) and r(there -> v).
+  End<R> end(Id v, Id code) {
+    if (is_direction(code)) return {v + offset[code], at(v, code), at(v + offset[code], code ^ 1)};
+    if (is_listed(code)) return {head[code - D], arc[code - D], arc[sister[code - D]]};
+    return members.end(v, code - member_code());
+  }
+
+  // One bit for each direction of the grid where f holds.
+  template <class F>
+  static std::uint32_t mask(F&& f) {
+    std::uint32_t bits = 0;
+#pragma GCC unroll 32
+    for (Id d = 0; d < D; ++d) bits |= static_cast<std::uint32_t>(f(d)) << d;
+    return bits;
+  }
+
   // Calls f(code) for every arc out of v until one call returns true.
   template <class F>
   bool any_code(Id v, F&& f) {
     for (Id d = 0; d < D; ++d)
       if (f(d)) return true;
-    return any_arc(v, 0, [&](Id code, Id, R&, R&) { return f(code); });
+    return any_arc(v, 0, [&](Id code, Id, R&, R&, Id) { return f(code); });
   }
-  // Calls f(code, neighbour, out, in) for the arcs of v outside the grid, all but the first `from`,
-  // until one call returns true.
+  // Calls f(code, neighbour, out, in, reverse) for the arcs of v outside the grid, all but the first
+  // `from`, until one call returns true.
   template <class F>
   bool any_arc(Id v, Id from, F&& f) {
     if constexpr (kListed) {
       const Id begin = first[v], listed = first[v + 1] - begin;
-      for (Id k = from; k < listed; ++k)
-        if (f(D + begin + k, head[begin + k], arc[begin + k], arc[sister[begin + k]])) return true;
+      for (Id k = from; k < listed; ++k) {
+        const Id a = begin + k, back = sister[a];
+        if (f(D + a, head[a], arc[a], arc[back], D + back)) return true;
+      }
       from = from > listed ? from - listed : 0;
     }
     if constexpr (Arcs)
-      return members.any(v, from, [&](Id place, Id w, R& out_r, R& in_r) {
-        return f(member_code() + place, w, out_r, in_r);
+      return members.any(v, from, [&](Id place, Id w, R& out_r, R& in_r, Id back) {
+        return f(member_code() + place, w, out_r, in_r, member_code() + back);
       });
     return false;
   }
@@ -153,9 +175,9 @@ struct Network {
     for (Id d = 0; d < D; ++d)
       if (f(d)) return true;
     Id left = std::max(0, from < D ? 0 : arc_number(v, from));
-    if (any_arc(v, left, [&](Id code, Id, R&, R&) { return f(code); })) return true;
+    if (any_arc(v, left, [&](Id code, Id, R&, R&, Id) { return f(code); })) return true;
     bool found = false;
-    any_arc(v, 0, [&](Id code, Id, R&, R&) { return left-- <= 0 || (found = f(code)); });
+    any_arc(v, 0, [&](Id code, Id, R&, R&, Id) { return left-- <= 0 || (found = f(code)); });
     return found;
   }
 

@@ -102,7 +102,7 @@ void push_ahead(Net& net) {
     for (Id d = 0; d < direct && net.excess[v] > 0; ++d)
       push(v, v + net.offset[d], net.at(v, d), net.at(v + net.offset[d], d ^ 1));
     if (!Net::kListed && !net.members.is_hub(v)) continue;  // a member has nothing for its hubs yet
-    net.any_arc(v, 0, [&](Id, Id w, R& out, R& in) {
+    net.any_arc(v, 0, [&](Id, Id w, R& out, R& in, Id) {
       push(v, w, out, in);
       return net.excess[v] == 0;
     });

@@ -116,3 +116,63 @@ def test_a_region_of_nothing_is_a_constant():
 def test_refusals(make, message):
     with pytest.raises(cl.InputError, match=message):
         make()
+
+
+@st.composite
+def many_regions(draw):
+    """A label map and the lines of its regions: tidy, unsorted or hidden, of any numbers."""
+    count, K = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    label_map = draw(st.lists(st.integers(-1, count - 1), min_size=1, max_size=9))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    size = draw(st.sampled_from([1.0, 0.1, 1e-200, 1e150]))
+    a, b = rng.integers(-8, 9, (2, count, K)) * size
+    if draw(st.booleans()):  # tangents of a concave function: no line is hidden
+        x = np.sort(rng.uniform(0, 9, (count, K)))
+        a, b = (9 - 2 * x) * size, x * x * size
+    return np.array(label_map), a, b, rng.normal(size=len(label_map)) * size
+
+
+@given(many_regions())
+def test_many_envelopes_at_once_are_the_same_as_a_list_of_them(case):
+    label_map, a, b, unary = case
+    at_once = cl.Envelopes(label_map, a, b)
+    single = [cl.Envelope(np.flatnonzero(label_map == c), a[c], b[c]) for c in range(len(a))]
+    cuts = [cl.Energy(unary, envelopes=given).minimize() for given in (at_once, single)]
+    assert cuts[0].labels.tolist() == cuts[1].labels.tolist()
+    assert (cuts[0].value, cuts[0].lower_bound) == (cuts[1].value, cuts[1].lower_bound)
+    for found, wanted in zip(at_once, single, strict=True):
+        assert found.members.tolist() == wanted.members.tolist()
+        assert found.slopes.tolist() == wanted.slopes.tolist()
+
+
+def test_cost_of_many_envelopes_is_that_of_each():
+    rng = np.random.default_rng(3)
+    label_map = rng.integers(-1, 5, (6, 7))
+    a, b = rng.integers(-9, 10, (2, 5, 3)).astype(float)
+    unary = rng.integers(-9, 10, (6, 7)).astype(float)
+    at_once = cl.Envelopes(label_map, a, b)
+    e, same = (cl.Energy.grid(unary, 2.0, envelopes=given) for given in (at_once, at_once[:]))
+    for _ in range(20):
+        y = rng.integers(0, 2, (6, 7))
+        assert e.value(y) == same.value(y)
+    assert e.minimize().value == e.value(e.minimize().labels)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (([0.5], [1.0], [0.0]), "whole numbers from 0 on"),
+        (([], [1.0], [0.0]), "whole numbers from 0 on"),
+        (([0, 2], [[1.0], [2.0]], [[0.0], [0.0]]), "region 2, but slopes and intercepts have 2"),
+        (([0], [1.0, 2.0], [0.0]), "shapes"),
+        (([0], [np.nan], [0.0]), "finite"),
+    ],
+)
+def test_wrong_arrays_for_many_envelopes_are_told(arguments, words):
+    with pytest.raises(cl.InputError, match=words):
+        cl.Envelopes(*arguments)
+
+
+def test_a_label_map_of_another_size_is_told():
+    with pytest.raises(cl.InputError, match="2 nodes, but the energy has 3"):
+        cl.Energy([0.0] * 3, envelopes=cl.Envelopes([0, 0], [1.0], [0.0]))

@@ -2,6 +2,7 @@
 
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.envelope import Envelope
+from cutlearn.energy.envelopes import Envelopes
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.model import Model
 from cutlearn.energy.moves import Moved, expand, swap
@@ -15,6 +16,7 @@ __all__ = [
     "Envelope",
     "EnvelopeSpec",
     "Enveloped",
+    "Envelopes",
     "Model",
     "Moved",
     "OrderedEnergy",

@@ -7,7 +7,6 @@ what was given; `minimize` goes through the core's network. They share no code, 
 the other.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any, Self, cast
 
@@ -24,10 +23,10 @@ from cutlearn.checks import (
     float_array,
     given_shape,
     label_array,
-    listed,
     shape_of,
 )
 from cutlearn.energy.envelope import Envelope
+from cutlearn.energy.envelopes import Envelopes, asked
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
@@ -36,7 +35,6 @@ from cutlearn.graph.rounding import (
     EPSILON,
     ROUNDINGS,
     adds_exactly,
-    multiplies_exactly,
     size_of,
 )
 from cutlearn.graph.solver import PAIR, SCALAR, SYMMETRIC, Solver, Terms, minimize, solved
@@ -57,7 +55,7 @@ class Energy:
     weights : scalar, (m,), (m, 2) or (m, 2, 2) array
         The cost of different labels; or p for labels (0, 1) and q for (1, 0); or the whole table
         of costs, indexed by the labels of both ends.
-    envelopes : sequence of Envelope
+    envelopes : sequence of Envelope, or Envelopes
 
     Examples
     --------
@@ -73,7 +71,7 @@ class Energy:
         unary: ArrayLike,
         edges: ArrayLike | None = None,
         weights: ArrayLike | None = None,
-        envelopes: Sequence[Envelope] = (),
+        envelopes: Sequence[Envelope] | Envelopes = (),
     ) -> None:
         u, constant, slack = _unary(unary)
         pairs = edge_array(edges, u.size)
@@ -84,9 +82,9 @@ class Energy:
             w, u, moved, rounding = _from_tables(w, pairs, u)
             constant, slack = constant + moved, slack + rounding
         flat, kind = _flat(w, (len(pairs),), "weights")
-        regions, lowest, rounding = _regions(envelopes, u.size)
+        self.envelopes = asked(envelopes)
+        regions, lowest, rounding = self.envelopes.regions(u.size)
         self.shape: tuple[int, ...] = u.shape
-        self.envelopes = tuple(envelopes)
         total = constant + lowest
         if total - constant != lowest or total - lowest != constant:
             slack += EPSILON * abs(total)
@@ -102,7 +100,7 @@ class Energy:
         unary: ArrayLike,
         weights: ArrayLike | Sequence[ArrayLike],
         connectivity: int = 4,
-        envelopes: Sequence[Envelope] = (),
+        envelopes: Sequence[Envelope] | Envelopes = (),
     ) -> Self:
         """An energy over the pixels of an image or a volume.
 
@@ -138,10 +136,10 @@ class Energy:
             f, kind = _flat(float_array(name, given), tuple(s.stop - s.start for s in tail), name)
             flat.append(f)
             kinds.append(kind)
-        regions, lowest, rounding = _regions(envelopes, u.size)
         self = cls.__new__(cls)
         self.shape = u.shape
-        self.envelopes = tuple(envelopes)
+        self.envelopes = asked(envelopes)
+        regions, lowest, rounding = self.envelopes.regions(u.size)
         self._terms = Terms(
             u.ravel(), u.shape, connectivity, np.empty(0, np.int32), tuple(flat), tuple(kinds),
             regions, lowest, rounding,
@@ -177,10 +175,7 @@ class Energy:
                 total += float(weights[0]) * np.count_nonzero(tail != head)
             else:
                 total += float(p @ (~tail & head)) + float(q @ (tail & ~head))
-        flat = y.ravel()
-        for e in self.envelopes:
-            total += e.value(float(e.weights @ flat[e.members]))
-        return total
+        return total + self.envelopes.cost(y.ravel())
 
     def minimize(self, fixed: ArrayLike | None = None) -> Cut:
         """The minimum over all labelings, or over those that agree with `fixed`.
@@ -293,41 +288,3 @@ def _from_tables(
     np.add.at(u, pairs[:, 0], t10 - t00)
     np.add.at(u, pairs[:, 1], t11 - t10)
     return np.stack([p, np.zeros_like(p)], axis=1), u, float(t00.sum()), slack
-
-
-def _regions(envelopes: Sequence[Envelope], n: int) -> tuple[_core.Regions | None, float, float]:
-    """The envelopes as the core wants them, their constant, and a bound of the rounding."""
-    envelopes = listed("envelopes", envelopes)
-    if not envelopes:
-        return None, 0.0, 0.0
-    for c, e in enumerate(envelopes):
-        if not isinstance(e, Envelope):
-            raise InputError(f"envelopes[{c}]: {type(e).__name__} found; an Envelope wanted.")
-        if e.members.size and e.members.max() >= n:
-            raise InputError(
-                f"envelopes[{c}]: member {e.members.max()} found; nodes run from 0 to {n - 1}."
-            )
-    hinges = [e.hinges() for e in envelopes]
-    members = np.concatenate([e.members for e in envelopes])
-    arcs = sum(h[2].size * e.members.size for h, e in zip(hinges, envelopes))
-    if 2 * arcs > MOST_NODES:
-        raise InputError(f"envelopes: {arcs} lines x members found; 2^30 at most.")
-    regions = _core.Regions(
-        np.cumsum([0] + [e.members.size for e in envelopes]),
-        members,
-        np.concatenate([e.weights for e in envelopes]),
-        np.array([h[0] for h in hinges]),
-        np.cumsum([0] + [h[2].size for h in hinges]),
-        np.concatenate([h[2] for h in hinges]),
-        np.concatenate([h[3] for h in hinges]),
-    )
-    slack = 0.0
-    for e, (slope, constant, alpha, beta) in zip(envelopes, hinges):
-        if not (adds_exactly(e.intercepts) and multiplies_exactly(e.slopes, e.weights)):
-            size = (abs(slope) + alpha.sum()) * e.mass + abs(constant) + beta.sum()
-            slack += 8 * (EPSILON * float(size)) * (1 + alpha.size)
-            slack += math.ulp(0.0) * e.members.size * (1 + alpha.size)  # products that vanish
-    lowest = np.array([h[1] for h in hinges])
-    if not adds_exactly(lowest):
-        slack += ROUNDINGS * EPSILON * size_of(lowest)
-    return regions, float(lowest.sum()), slack
