@@ -96,7 +96,7 @@ def test_fit_of_shapes(folders, tmp_path, monkeypatch):
         small.get(name, one.default)
         for name, one in inspect.signature(cl.BoltzmannSegmenter).parameters.items()
     ))  # fmt: skip
-    asked = ["fit", *folders, "-o", tmp_path / "m", "--model", "shape", "--json"]
+    asked = ["fit", *folders, "-o", tmp_path / "m", "--model", "shape", "--json", "--force"]
     said = run(*asked, "--groups", "^(fish[0-9]+)_")
     assert said.exit_code == 0, said.output
     told = json.loads(said.stdout)
