@@ -20,6 +20,7 @@ from cutlearn.app.inputs import open_folder
 from cutlearn.app.options import (
     FILE,
     FOLDER,
+    budget_option,
     jobs_option,
     mask_options,
     min_side_option,
@@ -106,13 +107,15 @@ class LearnerName(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option(
     "--features",
-    type=click.Choice(["auto", *SOURCES, "linear"]),
+    type=click.Choice(["auto", *SOURCES, "linear", "given"]),
     default="auto",
     show_default=True,
-    help="What is learned of every pixel before the cut. auto: trees; "
+    help="Where the logits of pixels come from. "
     + "; ".join(f"{name}: {one.summary}" for name, one in SOURCES.items())
-    + "; linear: filters only, done in seconds.",
+    + "; auto: chosen among the first three by held-out images; linear: filters only, done in "
+    "seconds; given: only those of --logits.",
 )
+@budget_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random choices.")
 @jobs_option
 @mask_options
@@ -134,6 +137,7 @@ def fit(
     C: float | str,
     tol: float,
     features: str,
+    budget: float | str,
     seed: int,
     jobs: int | None,
     object_value: Any,
@@ -159,7 +163,7 @@ def fit(
     folder = open_folder(images, masks, object_value=object_value, void_value=void_value,
                          n_labels=2 if labels == "binary" else None)  # fmt: skip
     estimator = Segmenter(labels=labels, loss=loss, learner=learner, C=C, tol=tol,
-                          features=features, min_side=min_side, n_jobs=jobs,
+                          features=features, budget=budget, min_side=min_side, n_jobs=jobs,
                           random_state=seed)  # fmt: skip
     check_parameters(estimator)
     part = target.with_name(f"{target.name}.part")
@@ -185,6 +189,8 @@ def fit(
         "weights": len(estimator.w_),
         "loss": loss,
         "learner": learner,
+        "features": estimator.featurizer_.chosen_,
+        "why": estimator.featurizer_.why_,
         "C": plain_C(estimator.C_),
         "steps": estimator.n_steps_,
         "gap": None if math.isnan(estimator.gap_) else estimator.gap_,
@@ -254,6 +260,6 @@ def _summary(said: dict[str, Any], estimator: Any) -> str:
 
     return (
         f"{said['model']}: learned from {said['images']} images, {said['weights']} weights, "
-        f"C = {estimator.C_:g}, {ending_of(estimator)} after {said['steps']} steps, "
-        f"{clock(said['seconds'])}"
+        f"features {said['features']}, C = {estimator.C_:g}, {ending_of(estimator)} after "
+        f"{said['steps']} steps, {clock(said['seconds'])}"
     )

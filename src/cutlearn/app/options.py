@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from cutlearn.app.exits import debug_option
+from cutlearn.features.auto import BUDGETS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -36,6 +37,27 @@ def _object_value(_: click.Context, param: click.Parameter, value: str | None) -
         ) from None
 
 
+def _budget(_: click.Context, param: click.Parameter, value: str) -> float | str:
+    """Read a name, or seconds."""
+    if value in BUDGETS:
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} is neither one of {', '.join(BUDGETS)} nor a number of seconds.",
+            param=param,
+        ) from None
+
+
+budget_option = click.option(
+    "--budget",
+    callback=_budget,
+    metavar="NAME|SECONDS",
+    default="normal",
+    show_default=True,
+    help=f"What --features auto may cost: {', '.join(BUDGETS)}, or seconds of one core.",
+)
 output_options = together(
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout."),
     debug_option,

@@ -177,7 +177,7 @@ class BothLogits(Source):
     @classmethod
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
         net, first = NetLogits.fit(task)
-        trees, second = TreeLogits.fit(task.after(_told(task, net)))
+        trees, second = TreeLogits.fit(task.after(steps_of_nets(task, net)))
         joined = [[b + a for a, b in zip(*pair)] for pair in zip(first, second)]
         return cls(trees, net), joined
 
@@ -208,7 +208,7 @@ class StackedLogits(BothLogits):
     @classmethod
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
         net, first = NetLogits.fit(task)
-        return cls.over(task.after(_told(task, net)), net, first)
+        return cls.over(task.after(steps_of_nets(task, net)), net, first)
 
     @classmethod
     def over(
@@ -256,6 +256,6 @@ def _guesses(maps: Sequence[Answers]) -> list[Float32]:
     return [np.stack([logits[-1] for logits in answers], axis=-1) for answers in maps]
 
 
-def _told(task: Task, net: NetLogits) -> int:
+def steps_of_nets(task: Task, net: NetLogits) -> int:
     """Steps that the nets' progress has told."""
     return task.net.told(len(net.nets.weights), len(task.images))

@@ -12,7 +12,9 @@ from sklearn.base import clone
 
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.featurizer import MODES, Featurizer
+from cutlearn.features.auto import BUDGETS
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.settings import MODES
 from cutlearn.images.resize import MOST_SIDE
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.learners import LEARNERS, is_margin
@@ -54,6 +56,8 @@ def check_parameters(model: Any) -> None:
     _need(model, "tol", _positive(model.tol), "a finite number > 0")
     features = isinstance(model.features, Featurizer) or _is(model.features, *FEATURES)
     _need(model, "features", features, f"one of {FEATURES} or a Featurizer")
+    budget = _is(model.budget, *BUDGETS) or _positive(model.budget)
+    _need(model, "budget", budget, f"one of {tuple(BUDGETS)} or a number of seconds > 0")
     _check_labels(model)
     joined = _whole(model.connectivity) and model.connectivity in (4, 8)
     _need(model, "connectivity", joined, "4 or 8")
@@ -139,8 +143,9 @@ def fresh_featurizer(model: Any, threads: int) -> Featurizer:
     seed = seed_of(model.random_state)
     if not isinstance(model.features, Featurizer):
         return Featurizer(
-            model.features, connectivity=model.connectivity, random_state=seed, n_jobs=threads
-        )
+            model.features, budget=model.budget, connectivity=model.connectivity,
+            random_state=seed, n_jobs=threads,
+        )  # fmt: skip
     made: Featurizer = clone(model.features).set_params(n_jobs=threads)
     return made if made.random_state is not None else made.set_params(random_state=seed)
 
