@@ -67,7 +67,7 @@ def test_the_better_one_is_chosen(color, net, trees, chosen):
 def test_equal_ones_leave_the_favourite_of_the_kind(color):
     task = task_of(4, color=color)
     same = logits(task, 2.0)
-    mode, why = judge(task, same, same)
+    mode, _ = judge(task, same, same)
     assert mode == ("stacked" if color else "net")
 
 
@@ -100,7 +100,10 @@ def test_a_comparison_ends_in_the_source_that_it_chose(mode, monkeypatch):
     kinds = {"net": NetLogits, "trees": TreeLogits, "stacked": StackedLogits}
     assert (choice.mode, type(source)) == (mode, kinds[mode])
     assert any(what == f"chose {mode}" for _, _, what in told)
-    alone, wanted = kinds[mode].fit(task_of(3, net=task.net))
+    counted = [done for done, _, what in told if "chose" not in what]
+    assert counted == list(range(1, told[-1][0] + 1))
+    assert told[-1][0] == told[-1][1]
+    _, wanted = kinds[mode].fit(task_of(3, net=task.net))
     for found, other in zip(maps, wanted):
         assert all(np.array_equal(a, b) for a, b in zip(found[0], other[0], strict=True))
 
@@ -134,7 +137,7 @@ def test_seconds_grow_with_the_budget_and_with_work():
     [(False, 1e-6, "linear"), (True, 1e-6, "linear"), (False, "fast", "trees")],
 )
 def test_what_the_budget_leaves(color, budget, mode):
-    choice, source, maps = fit_auto(task_of(2, color=color), budget)
+    choice, _, maps = fit_auto(task_of(2, color=color), budget)
     assert choice.mode == mode
     assert len(maps) == 2
 
@@ -164,7 +167,7 @@ def test_steps_fit_the_seconds():
 
 @pytest.mark.parametrize("wrong", ["slow", 0, -1.0, True, None, float("nan"), float("inf")])
 def test_a_wrong_budget_is_refused(wrong):
-    with pytest.raises(InputError, match="budget: .* is neither one of fast, normal, best nor"):
+    with pytest.raises(InputError, match=r"budget: .* is neither one of fast, normal, best nor"):
         checked_budget(wrong)
     images, masks = world(2)
     with pytest.raises(InputError, match="The 'budget' parameter of Segmenter must be one of"):

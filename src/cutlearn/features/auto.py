@@ -27,7 +27,6 @@ from cutlearn.features.sources import (
     StackedLogits,
     Task,
     TreeLogits,
-    steps_of_nets,
 )
 from cutlearn.metrics import Figure, confusions, iou_of, left_out, stack_tables
 
@@ -82,20 +81,18 @@ def fit_auto(task: Task, budget: str | float) -> tuple[Choice, Source, list[Answ
         choice = _unseen(task, seconds, budget)
         source, maps = SIMPLE[choice.mode].fit(choice.task)
         return choice, source, maps
-    net, first = NetLogits.fit(plan)
-    told = steps_of_nets(plan, net)
-    pilot = replace(plan.after(told), recipe=_pilot(plan.recipe))
-    _, second = TreeLogits.fit(pilot)
-    told += len(task.images) * 3 + 4 * task.labels[0].shape[2]
+    parts = plan.parts()
+    net, first = NetLogits.fit(parts.next())
+    _, second = TreeLogits.fit(replace(parts.next(), recipe=_pilot(plan.recipe)))
     mode, why = judge(plan, first, second)
     if plan.progress is not None:
-        plan.progress(told, told, f"chose {mode}")
-    choice, rest = Choice(mode, why, plan), plan.after(told)
+        plan.progress(parts.done, parts.done, f"chose {mode}")
+    choice = Choice(mode, why, plan)
     if mode == "net":
         return choice, net, first
     if mode == "trees":
-        return choice, *TreeLogits.fit(rest)
-    return choice, *StackedLogits.over(rest, net, first)
+        return choice, *TreeLogits.fit(parts.next())
+    return choice, *StackedLogits.over(parts.next(), net, first)
 
 
 # What can be fitted without a comparison.

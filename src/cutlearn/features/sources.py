@@ -41,12 +41,27 @@ class Task:
     threads: int = 1
     progress: Progress | None = None
 
-    def after(self, done: int) -> "Task":
-        """The same task, whose progress is told as a second part behind `done` steps."""
-        told = self.progress
-        if told is None:
-            return self
-        return replace(self, progress=lambda k, n, what: told(done + k, done + n, what))
+    def parts(self) -> "Parts":
+        """Tasks like this one, for sources that are fitted one after the other."""
+        return Parts(self)
+
+
+class Parts:
+    """Gives the same task again and again; the progress of each goes on where the last ended."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.done = task, 0
+
+    def next(self) -> Task:
+        """Give the task of the next part."""
+        before, told = self.done, self.task.progress
+
+        def progress(done: int, total: int, what: str) -> None:
+            self.done = before + done
+            if told is not None:
+                told(self.done, before + total, what)
+
+        return replace(self.task, progress=progress)
 
 
 class Source(ABC):
@@ -176,8 +191,9 @@ class BothLogits(Source):
 
     @classmethod
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
-        net, first = NetLogits.fit(task)
-        trees, second = TreeLogits.fit(task.after(steps_of_nets(task, net)))
+        parts = task.parts()
+        net, first = NetLogits.fit(parts.next())
+        trees, second = TreeLogits.fit(parts.next())
         joined = [[b + a for a, b in zip(*pair)] for pair in zip(first, second)]
         return cls(trees, net), joined
 
@@ -207,8 +223,9 @@ class StackedLogits(BothLogits):
 
     @classmethod
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
-        net, first = NetLogits.fit(task)
-        return cls.over(task.after(steps_of_nets(task, net)), net, first)
+        parts = task.parts()
+        net, first = NetLogits.fit(parts.next())
+        return cls.over(parts.next(), net, first)
 
     @classmethod
     def over(
@@ -254,8 +271,3 @@ def _grown(
 def _guesses(maps: Sequence[Answers]) -> list[Float32]:
     """The last logits of every question, an (h, w, T) array an image."""
     return [np.stack([logits[-1] for logits in answers], axis=-1) for answers in maps]
-
-
-def steps_of_nets(task: Task, net: NetLogits) -> int:
-    """Steps that the nets' progress has told."""
-    return task.net.told(len(net.nets.weights), len(task.images))
