@@ -7,7 +7,6 @@ import cutlearn as cl
 from cutlearn.errors import InputError
 from cutlearn.features import auto
 from cutlearn.features.auto import (
-    BUDGETS,
     best_threshold,
     checked_budget,
     fit_auto,
@@ -19,6 +18,7 @@ from cutlearn.features.auto import (
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.describe import Bank
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.modes import BUDGETS
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.sources import NetLogits, StackedLogits, Task, TreeLogits
 from cutlearn.model.files import load

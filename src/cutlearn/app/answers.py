@@ -36,4 +36,5 @@ def answers(
             parts = estimator.answer(images, level)
         else:
             parts = [(mask,) for mask in estimator.predict(images)]
-        yield from (Answer(image, *part) for image, part in zip(images, parts))
+        seen = (getattr(image, "image", image) for image in images)  # of a sample its image
+        yield from (Answer(image, *part) for image, part in zip(seen, parts))

@@ -16,6 +16,7 @@ from cutlearn.app.options import (
     FILE,
     FOLDER,
     jobs_option,
+    logits_option,
     mask_options,
     min_side_option,
     output_options,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 @click.argument("model", type=FILE)
 @click.argument("images", type=FOLDER)
 @click.argument("masks", type=FOLDER)
+@logits_option
 @jobs_option
 @mask_options
 @min_side_option
@@ -55,6 +57,7 @@ def evaluate(
     model: str,
     images: str,
     masks: str,
+    logits: str | None,
     jobs: int | None,
     object_value: Any,
     void_value: int | None,
@@ -75,7 +78,7 @@ def evaluate(
     n_labels = len(estimator.classes_)
     _check_label(label, n_labels)
     folder = open_folder(images, masks, object_value=object_value, void_value=void_value,
-                         n_labels=n_labels)  # fmt: skip
+                         n_labels=n_labels, logits=logits)  # fmt: skip
     # Models of old files have no probabilities; their masks are compared all the same.
     tables, believed, gallery = [], [], Gallery()
     with Progress() as shown:

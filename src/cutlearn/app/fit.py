@@ -22,13 +22,14 @@ from cutlearn.app.options import (
     FOLDER,
     budget_option,
     jobs_option,
+    logits_option,
     mask_options,
     min_side_option,
     output_options,
 )
 from cutlearn.app.registry import register
 from cutlearn.errors import ConvergenceWarning, InputError, quoted
-from cutlearn.features.sources import SOURCES
+from cutlearn.features.modes import SUMMARIES
 from cutlearn.learn.learners import LEARNERS
 from cutlearn.run.progress import Progress, clock
 
@@ -107,15 +108,15 @@ class LearnerName(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option(
     "--features",
-    type=click.Choice(["auto", *SOURCES, "linear", "given"]),
+    type=click.Choice(list(SUMMARIES)),
     default="auto",
     show_default=True,
     help="Where the logits of pixels come from. "
-    + "; ".join(f"{name}: {one.summary}" for name, one in SOURCES.items())
-    + "; auto: chosen among the first three by held-out images; linear: filters only, done in "
-    "seconds; given: only those of --logits.",
+    + "; ".join(f"{name}: {summary}" for name, summary in SUMMARIES.items())
+    + ".",
 )
 @budget_option
+@logits_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random choices.")
 @jobs_option
 @mask_options
@@ -138,6 +139,7 @@ def fit(
     tol: float,
     features: str,
     budget: float | str,
+    logits: str | None,
     seed: int,
     jobs: int | None,
     object_value: Any,
@@ -161,7 +163,9 @@ def fit(
     target = _target(model)
     # That a third label is refused here, if two are wanted, spares the time of the features.
     folder = open_folder(images, masks, object_value=object_value, void_value=void_value,
-                         n_labels=2 if labels == "binary" else None)  # fmt: skip
+                         n_labels=2 if labels == "binary" else None, logits=logits)  # fmt: skip
+    if logits is not None and features == "auto":
+        features = "given"
     estimator = Segmenter(labels=labels, loss=loss, learner=learner, C=C, tol=tol,
                           features=features, budget=budget, min_side=min_side, n_jobs=jobs,
                           random_state=seed)  # fmt: skip

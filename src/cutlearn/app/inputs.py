@@ -1,11 +1,8 @@
 """What commands read: model files and folders, with what there is to say about them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cutlearn.app.exits import say
-
-if TYPE_CHECKING:
-    from cutlearn.images.folder import Folder
 
 
 def load_model(model: str, jobs: int | None, min_side: int | None) -> Any:
@@ -21,11 +18,19 @@ def load_model(model: str, jobs: int | None, min_side: int | None) -> Any:
     return estimator
 
 
-def open_folder(images: str, masks: str | None = None, **reading: Any) -> "Folder":
-    """Check a folder of images, with their masks if given; say on stderr what was passed over."""
+def open_folder(
+    images: str, masks: str | None = None, logits: str | None = None, **reading: Any
+) -> Any:
+    """Check a folder of images, with masks and logits if given; say on stderr what is passed over.
+
+    Returns
+    -------
+    Folder, or GivenFolder with logits
+    """
+    from cutlearn.features.given import with_logits
     from cutlearn.images.folder import read_folder
 
     folder = read_folder(images, masks, **reading)
     for note in folder.notes:
         say(f"note: {note}", err=True)
-    return folder
+    return folder if logits is None else with_logits(folder, logits)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from cutlearn.app.exits import debug_option
-from cutlearn.features.auto import BUDGETS
+from cutlearn.features.modes import BUDGETS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -57,6 +57,13 @@ budget_option = click.option(
     default="normal",
     show_default=True,
     help=f"What --features auto may cost: {', '.join(BUDGETS)}, or seconds of one core.",
+)
+logits_option = click.option(
+    "--logits",
+    type=FOLDER,
+    metavar="DIR",
+    help="Logits of your own network for each image, by name: .npy, .npz, or probabilities as PNG "
+    "or TIFF, at the image's size or a whole fraction of it.",
 )
 output_options = together(
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout."),

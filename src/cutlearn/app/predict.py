@@ -13,7 +13,14 @@ import click
 from cutlearn.app.answers import answers
 from cutlearn.app.exits import say
 from cutlearn.app.inputs import load_model, open_folder
-from cutlearn.app.options import FILE, FOLDER, jobs_option, min_side_option, output_options
+from cutlearn.app.options import (
+    FILE,
+    FOLDER,
+    jobs_option,
+    logits_option,
+    min_side_option,
+    output_options,
+)
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, text_cell
 from cutlearn.errors import InputError
@@ -54,6 +61,7 @@ AREA_LEVEL = 0.95
     help="Value of the object in the masks that are written. Masks of several labels hold the "
     "label ids.",
 )
+@logits_option
 @jobs_option
 @min_side_option
 @output_options
@@ -64,6 +72,7 @@ def predict(
     probability: bool,
     areas: str | None,
     object_value: int,
+    logits: str | None,
     jobs: int | None,
     min_side: int | None,
     as_json: bool,
@@ -76,7 +85,7 @@ def predict(
     out = Path(output)
     _check_output(out, images)
     _check_areas(areas, estimator, model)
-    folder = open_folder(images)
+    folder = open_folder(images, logits=logits)
     out.mkdir(parents=True, exist_ok=True)
     several = len(estimator.classes_) > 2
     shares, rows = [], []

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.boosted import Answers, Recipe
 from cutlearn.features.filters import Float32
+from cutlearn.features.modes import BUDGETS
 from cutlearn.features.net.crops import CANVAS, SIDE, SQUARE
 from cutlearn.features.sources import (
     NetLogits,
@@ -30,8 +31,6 @@ from cutlearn.features.sources import (
 )
 from cutlearn.metrics import Figure, confusions, iou_of, left_out, stack_tables
 
-# Seconds for all that learns logits, for up to 20 images of 300 x 400 pixels.
-BUDGETS = {"fast": 40.0, "normal": 120.0, "best": 360.0}
 FULL, SMALL = 2.4e6, 0.5e6  # pixels: more get more time, fewer get less
 # Fewest steps of nets that are compared with trees, and that are worth having at all.
 FEWEST, LEAST = 100, 50

@@ -3,7 +3,8 @@
 A source is fitted on images and masks, gives every training image the logits of models that never
 saw it, answers for new images, and is stored as plain arrays. Trees, nets, a net as the first stage
 of trees, and both side by side are sources; `SOURCES` names them, and a name from there is what
-`Featurizer(features=...)` takes. Adding one means one class and one entry.
+`Featurizer(features=...)` takes. Adding one means one class and one entry (and a line of help in
+`modes`).
 """
 
 from abc import ABC, abstractmethod
@@ -67,9 +68,6 @@ class Parts:
 class Source(ABC):
     """A fitted source of logits. A value: nothing changes it."""
 
-    # What it is, in a few words for help.
-    summary: ClassVar[str]
-
     @classmethod
     @abstractmethod
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
@@ -98,7 +96,6 @@ class Source(ABC):
 class NoLogits(Source):
     """No logits at all: raw channels, or arrays that the user brings, speak for themselves."""
 
-    summary: ClassVar[str] = "no logits"
     stages: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
@@ -122,7 +119,6 @@ class NoLogits(Source):
 class TreeLogits(Source):
     """Boosted trees on a bank of channels, the second stage on the first one's context."""
 
-    summary: ClassVar[str] = "boosted trees, good on photographs"
     models: tuple[Boosted, ...]  # one for each question
 
     @classmethod
@@ -156,7 +152,6 @@ class TreeLogits(Source):
 class NetLogits(Source):
     """The mean of small nets, one for each fold."""
 
-    summary: ClassVar[str] = "a very small net, good on micrographs"
     stages: ClassVar[tuple[str, ...]] = ("net",)
     nets: Nets
 
@@ -183,8 +178,6 @@ class NetLogits(Source):
 @dataclass(frozen=True)
 class BothLogits(Source):
     """Trees and nets side by side; the cut learns how to weigh them."""
-
-    summary: ClassVar[str] = "trees and net side by side"
 
     trees: TreeLogits
     net: NetLogits
@@ -218,8 +211,6 @@ class BothLogits(Source):
 @dataclass(frozen=True)
 class StackedLogits(BothLogits):
     """Nets as the first stage: one stage of trees sees the context of their logits."""
-
-    summary: ClassVar[str] = "trees that see what the net says around a pixel, best on photographs"
 
     @classmethod
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:

@@ -12,8 +12,8 @@ from sklearn.base import clone
 
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.auto import BUDGETS
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.modes import BUDGETS
 from cutlearn.features.settings import MODES
 from cutlearn.images.resize import MOST_SIDE
 from cutlearn.learn.image_loss import Loss
