@@ -150,8 +150,11 @@ def test_steps_fit_the_seconds():
         plan = auto._compared(task, seconds)
         if plan is not None:
             seen.add(plan.net.steps)
-            rest = tree_seconds(task, auto._pilot(task.recipe)) + tree_seconds(task, task.recipe)
-            assert net_seconds(plan, plan.net.steps) + rest <= seconds
+            for trees in (auto._one_stage(task.recipe), auto._with_stages(plan, seconds).recipe):
+                rest = tree_seconds(task, auto.small_recipe(task.recipe)) + tree_seconds(
+                    task, trees
+                )
+                assert net_seconds(plan, plan.net.steps) + rest <= seconds
             assert auto.FEWEST <= plan.net.steps <= 150
         else:
             choice = auto._unseen(task, seconds, float(seconds))

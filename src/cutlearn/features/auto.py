@@ -37,8 +37,9 @@ FEWEST, LEAST = 100, 50
 # The small trees of the comparison.
 PILOT = {"stages": 1, "rows": 20_000, "copies": 0, "folds": 3}
 # Seconds of a step for each pixel of its crops; of a look at a pixel; of reading it; of trees on
-# 60,000 rows; of the columns of a pixel by kind. Measured where other work ran beside, rounded up.
-STEP, LOOK, READ, GROW = 1.1e-6, 0.25e-6, 1e-6, 3.2
+# 60,000 rows; of the columns of a pixel. Measured where other work ran beside, rounded up.
+STEP = {"photograph": 1.0e-6, "microscopy": 0.9e-6}
+LOOK, READ, GROW = 0.25e-6, 1e-6, 3.2
 DESCRIBE = {"photograph": 7e-6, "microscopy": 2.5e-6}
 
 
@@ -82,7 +83,7 @@ def fit_auto(task: Task, budget: str | float) -> tuple[Choice, Source, list[Answ
         return choice, source, maps
     parts = plan.parts()
     net, first = NetLogits.fit(parts.next())
-    _, second = TreeLogits.fit(replace(parts.next(), recipe=_pilot(plan.recipe)))
+    _, second = TreeLogits.fit(replace(parts.next(), recipe=small_recipe(plan.recipe)))
     mode, why = judge(plan, first, second)
     if plan.progress is not None:
         plan.progress(parts.done, parts.done, f"chose {mode}")
@@ -90,7 +91,7 @@ def fit_auto(task: Task, budget: str | float) -> tuple[Choice, Source, list[Answ
     if mode == "net":
         return choice, net, first
     if mode == "trees":
-        return choice, *TreeLogits.fit(parts.next())
+        return choice, *TreeLogits.fit(_with_stages(parts.next(), seconds))
     return choice, *StackedLogits.over(parts.next(), net, first)
 
 
@@ -176,17 +177,24 @@ def best_threshold(logits: Sequence[Float32], truth: Sequence[npt.NDArray[np.uin
 
 def _compared(task: Task, seconds: float) -> Task | None:
     """The task with nets of as many steps as a comparison leaves time for; None: too few."""
-    dearest = max(
-        tree_seconds(task, replace(task.recipe, stages=1)), tree_seconds(task, task.recipe)
+    both = tree_seconds(task, small_recipe(task.recipe)) + tree_seconds(
+        task, _one_stage(task.recipe)
     )
-    rest = seconds - tree_seconds(task, _pilot(task.recipe)) - dearest
-    return _with_steps(task, rest, FEWEST)
+    return _with_steps(task, seconds - both, FEWEST)
+
+
+def _with_stages(task: Task, seconds: float) -> Task:
+    """The task with one stage of trees if the comparison left no time for all of them."""
+    spent = net_seconds(task, task.net.steps) + tree_seconds(task, small_recipe(task.recipe))
+    if spent + tree_seconds(task, task.recipe) <= seconds:
+        return task
+    return replace(task, recipe=_one_stage(task.recipe))
 
 
 def _unseen(task: Task, seconds: float, budget: str | float) -> Choice:
     """What is usual for the kind, without a comparison, as far as the budget allows."""
     no_time = f"the budget of {seconds:.0f} s leaves no time for a comparison"
-    one = replace(task, recipe=replace(task.recipe, stages=1))
+    one = replace(task, recipe=_one_stage(task.recipe))
     if task.bank.kind == "microscopy":
         nets = _with_steps(task, seconds, LEAST)
         if nets is not None:
@@ -220,7 +228,7 @@ def net_seconds(task: Task, steps: int) -> float:
     rows, columns = CANVAS if photograph else SQUARE
     sides = np.max([image.shape[:2] for image in task.images], axis=0) / task.bank.scale
     area = min(rows * columns, (float(sides.max()) + 32) ** 2)  # a crop is no larger than needed
-    learn = nets * (steps + 4) * task.net.crops * area * STEP
+    learn = nets * (steps + 4) * task.net.crops * area * STEP[task.bank.kind]
     seen = [min(1.0, (SIDE / min(image.shape[:2])) ** 2) if photograph else 1.0
             for image in task.images]  # fmt: skip
     looks = sum(s * image.shape[0] * image.shape[1] for s, image in zip(seen, task.images))
@@ -237,7 +245,11 @@ def tree_seconds(task: Task, recipe: Recipe) -> float:
     return float(recipe.stages * one * task.labels[0].shape[2])
 
 
-def _pilot(recipe: Recipe) -> Recipe:
+def _one_stage(recipe: Recipe) -> Recipe:
+    return replace(recipe, stages=1)
+
+
+def small_recipe(recipe: Recipe) -> Recipe:
     """The small trees: no larger in anything than those of the recipe."""
     return replace(recipe, **{k: min(v, getattr(recipe, k)) for k, v in PILOT.items()})
 
