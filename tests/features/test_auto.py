@@ -151,10 +151,9 @@ def test_steps_fit_the_seconds():
         if plan is not None:
             seen.add(plan.net.steps)
             for trees in (auto._one_stage(task.recipe), auto._with_stages(plan, seconds).recipe):
-                rest = tree_seconds(task, auto.small_recipe(task.recipe)) + tree_seconds(
-                    task, trees
-                )
-                assert net_seconds(plan, plan.net.steps) + rest <= seconds
+                pilot = tree_seconds(task, auto.small_recipe(task.recipe))
+                nets = net_seconds(plan, plan.net.steps)
+                assert nets + pilot + tree_seconds(task, trees) <= seconds
             assert auto.FEWEST <= plan.net.steps <= 150
         else:
             choice = auto._unseen(task, seconds, float(seconds))

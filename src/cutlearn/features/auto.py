@@ -177,10 +177,9 @@ def best_threshold(logits: Sequence[Float32], truth: Sequence[npt.NDArray[np.uin
 
 def _compared(task: Task, seconds: float) -> Task | None:
     """The task with nets of as many steps as a comparison leaves time for; None: too few."""
-    both = tree_seconds(task, small_recipe(task.recipe)) + tree_seconds(
-        task, _one_stage(task.recipe)
-    )
-    return _with_steps(task, seconds - both, FEWEST)
+    pilot = tree_seconds(task, small_recipe(task.recipe))
+    rest = seconds - pilot - tree_seconds(task, _one_stage(task.recipe))
+    return _with_steps(task, rest, FEWEST)
 
 
 def _with_stages(task: Task, seconds: float) -> Task:
@@ -203,11 +202,13 @@ def _unseen(task: Task, seconds: float, budget: str | float) -> Choice:
         nets = _with_steps(task, seconds - tree_seconds(task, one.recipe), FEWEST)
         if nets is not None:
             return Choice("stacked", f"stacked: usual for photographs; {no_time}", nets)
-    # The trees are the least that a named budget has.
-    if isinstance(budget, str) or tree_seconds(task, task.recipe) <= seconds:
+    if tree_seconds(task, task.recipe) <= seconds:
         return Choice("trees", f"trees: {no_time}, or for nets", task)
-    if tree_seconds(task, one.recipe) <= seconds:
+    named = isinstance(budget, str)
+    if tree_seconds(task, one.recipe) <= seconds and not (named and _pixels(task) < SMALL):
         return Choice("trees", f"trees of one stage: {no_time}, or for nets", one)
+    if named:  # the least that it has; a few small images cost little in any case
+        return Choice("trees", f"trees: {no_time}, or for nets", task)
     return Choice("linear", f"linear: the budget of {seconds:.0f} s leaves no time for trees", task)
 
 
