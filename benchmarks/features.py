@@ -16,12 +16,14 @@ import resource
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from segmentation import SETS, best_threshold, split
 
 import cutlearn as cl
+from cutlearn.features.auto import judge, small_recipe
 from cutlearn.features.boosted import default_recipe
 from cutlearn.features.describe import Bank, Picture
 from cutlearn.features.featurizer import Featurizer
@@ -61,6 +63,8 @@ def sources(task):
     clock()
     stacked, maps = StackedLogits.over(task, net, net_maps)
     yield "stacked", stacked, maps, net_s + clock()
+    _, pilot = TreeLogits.fit(replace(task, recipe=small_recipe(task.recipe)))
+    print(task.bank.kind, *judge(task, net_maps, pilot), f"{clock():.0f} s", flush=True)
     joined = [[b + a for a, b in zip(*pair)] for pair in zip(net_maps, tree_maps)]
     yield "both", BothLogits(trees, net), joined, net_s + trees_s
 

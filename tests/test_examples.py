@@ -62,6 +62,8 @@ def test_example_runs_and_is_short(path, tmp_path):
         timeout=250,
     )
     assert done.returncode == 0, done.stderr
+    if done.stdout.startswith("skipped"):
+        pytest.skip(done.stdout)
     pictures = re.findall(r"wrote (\S+\.png)", done.stdout)
     assert pictures
     for name in pictures:

@@ -9,7 +9,9 @@ import cutlearn as cl
 from cutlearn.errors import InputError
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.modes import SUMMARIES
 from cutlearn.features.net.learn import NetRecipe
+from cutlearn.features.settings import MODES
 from cutlearn.features.sources import SOURCES
 from cutlearn.model.files import load
 from features.worlds import world
@@ -28,8 +30,9 @@ def featurizer(features, **options):
     return Featurizer(features, recipe=RECIPE, net=NET, n_jobs=1, **options)
 
 
-def test_every_source_is_tried_here():
+def test_every_source_is_tried_here_and_has_a_line_of_help():
     assert NAMES.keys() == SOURCES.keys()
+    assert set(SUMMARIES) == {"auto", *MODES}
 
 
 @pytest.mark.parametrize("features", SOURCES)

@@ -44,4 +44,5 @@ def answers(
                 parts = estimator.segment(images, level, decision)
             else:
                 parts = [(mask,) for mask in estimator.predict(images, decision)]
-        yield from (Answer(image, *part) for image, part in zip(images, parts))
+        seen = (getattr(image, "image", image) for image in images)  # of a sample its image
+        yield from (Answer(image, *part) for image, part in zip(seen, parts))

@@ -23,6 +23,7 @@ from cutlearn.app.options import (
     FILE,
     IMAGES,
     jobs_option,
+    logits_option,
     mask_options,
     min_side_option,
     output_options,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 @click.argument("model", type=FILE)
 @click.argument("images", type=IMAGES)
 @click.argument("masks", type=IMAGES)
+@logits_option
 @jobs_option
 @mask_options
 @strict_reading
@@ -68,6 +70,7 @@ def evaluate(
     model: str,
     images: str,
     masks: str,
+    logits: str | None,
     jobs: int | None,
     min_side: int | None,
     label: int,
@@ -90,8 +93,8 @@ def evaluate(
     estimator = load_model(model, jobs, min_side)
     n_labels = len(estimator.classes_)
     _check_label(label, n_labels)
-    folder = open_folder(images, masks, n_labels=n_labels, values=known_values(estimator),
-                         **reading)  # fmt: skip
+    folder = open_folder(images, masks, logits, n_labels=n_labels,
+                         values=known_values(estimator), **reading)  # fmt: skip
     seen = _tell_seen(compare(estimator, folder), len(folder))
     at_once = fit_memory(estimator, folder)
     # Models of old files have no probabilities; their masks are compared all the same.

@@ -22,8 +22,9 @@ from cutlearn.app.options import (
     FILE,
     IMAGES,
     NameIn,
-    ToldOption,
+    budget_option,
     jobs_option,
+    logits_option,
     mask_options,
     min_side_option,
     output_options,
@@ -32,6 +33,7 @@ from cutlearn.app.options import (
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent
 from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.features.modes import SUMMARIES
 from cutlearn.learn.learners import LEARNERS
 from cutlearn.run.progress import Progress, clock
 
@@ -61,16 +63,9 @@ def _names() -> list[str]:
 
 
 def _features() -> tuple[str, ...]:
-    from cutlearn.model.fitting.parameters import FEATURES
+    from cutlearn.features.settings import modes
 
-    return FEATURES
-
-
-def _features_told() -> str:
-    from cutlearn.features.sources import SOURCES
-
-    rows = [f"{name}: {one.summary}" for name, one in SOURCES.items()]
-    return f"auto: trees; {'; '.join(rows)}; linear: filters only, done in seconds."
+    return modes()
 
 
 @register
@@ -138,12 +133,12 @@ def _features_told() -> str:
 )
 @click.option(
     "--features",
-    cls=ToldOption,
     type=NameIn(_features),
-    told=_features_told,
     default="auto",
     show_default=True,
-    help="What is learned of every pixel before the cut.",
+    help="Where the logits of pixels come from. "
+    + "; ".join(f"{name}: {summary}" for name, summary in SUMMARIES.items())
+    + ".",
 )
 @click.option(
     "--names", metavar="WORD,...", help="What the labels are called, label 0 first: grass,cow,sky."
@@ -152,6 +147,8 @@ def _features_told() -> str:
 @click.option(
     "--restart", is_flag=True, help="Begin anew instead of going on with an interrupted run."
 )
+@budget_option
+@logits_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random choices.")
 @jobs_option
 @mask_options
@@ -178,6 +175,8 @@ def fit(
     names: str | None,
     force: bool,
     restart: bool,
+    budget: float | str,
+    logits: str | None,
     seed: int,
     jobs: int | None,
     min_side: int | None,
@@ -201,14 +200,18 @@ def fit(
     target = _target(model, force)
     # That a third label is refused here, if two are wanted, spares the time of the features.
     two = labels == "binary" or command != "cut"
-    folder = open_folder(images, masks, strict=strict, **reading, n_labels=2 if two else None)
+    folder = open_folder(
+        images, masks, logits, strict=strict, **reading, n_labels=2 if two else None
+    )
     coding = folder.coding
     assert coding is not None
     words = _words(names, coding.n_labels)
     if labels == "auto":
         labels = "binary" if coding.n_labels == 2 else "unordered"
+    if logits is not None and features == "auto":
+        features = "given"
     settings = {"labels": labels, "loss": loss, "learner": learner, "C": C, "tol": tol,
-                "features": features}  # fmt: skip
+                "features": features, "budget": budget}  # fmt: skip
     estimator = _estimator(command, settings)
     estimator.set_params(min_side=min_side, n_jobs=jobs, random_state=seed)
     check_parameters(estimator)

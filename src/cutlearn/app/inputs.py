@@ -1,11 +1,8 @@
 """What commands read: model files and folders, with what there is to say about them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cutlearn.app.exits import in_options, say
-
-if TYPE_CHECKING:
-    from cutlearn.images.folder import Folder
 
 
 def load_model(model: str, jobs: int | None, min_side: int | None) -> Any:
@@ -21,17 +18,25 @@ def load_model(model: str, jobs: int | None, min_side: int | None) -> Any:
     return estimator
 
 
-def open_folder(images: str, masks: str | None = None, **reading: Any) -> "Folder":
-    """Check a folder of images, with their masks if given; say what a person must know."""
+def open_folder(
+    images: str, masks: str | None = None, logits: str | None = None, **reading: Any
+) -> Any:
+    """Check a folder of images, with masks and logits if given; say what a person must know.
+
+    Returns
+    -------
+    Folder, or GivenFolder with logits
+    """
+    from cutlearn.features.given import with_logits
     from cutlearn.images.folder import read_folder
 
     folder = read_folder(images, masks, **reading)
     for note in folder.notes:
         remark(note)
-    return folder
+    return folder if logits is None else with_logits(folder, logits)
 
 
-def compare(estimator: Any, folder: "Folder") -> list[int]:
+def compare(estimator: Any, folder: Any) -> list[int]:
     """Say in which ways images differ from those of the fit; give the places of the latter."""
     training = getattr(estimator, "training_", None)
     if training is None:
@@ -61,7 +66,7 @@ def label_names(estimator: Any) -> list[str]:
     return [str(value) for value in written_values(estimator)]
 
 
-def fit_memory(estimator: Any, folder: "Folder", keeps: bool = False) -> int:
+def fit_memory(estimator: Any, folder: Any, keeps: bool = False) -> int:
     """Give how many images may be worked at once; say which are worked at a smaller size.
 
     Refuses, before any work, what the free memory cannot hold.

@@ -8,6 +8,7 @@ import click
 
 from cutlearn.app.exits import debug_option
 from cutlearn.errors import quoted
+from cutlearn.features.modes import BUDGETS
 from cutlearn.run.job import Job
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -35,25 +36,6 @@ class NameIn(click.ParamType):  # type: ignore[type-arg]
         if value not in known:
             self.fail(f"{quoted(value)} is not one of {', '.join(known)}.", param, ctx)
         return value
-
-
-class ToldOption(click.Option):
-    """An option whose help ends with what a registry says, read when the help is shown.
-
-    Parameters
-    ----------
-    told : callable
-        Gives the end of the help.
-    """
-
-    def __init__(self, *names: Any, told: Callable[[], str], **options: Any) -> None:
-        super().__init__(*names, **options)
-        self.told = told
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Give the option and its help."""
-        record = super().get_help_record(ctx)
-        return None if record is None else (record[0], f"{record[1]} {self.told()}")
 
 
 FOLDER = click.Path(file_okay=False)
@@ -114,6 +96,36 @@ verbosity_options = together(
         help="Show every step of the training.",
     ),
 )  # fmt: skip
+
+
+def _budget(_: click.Context, param: click.Parameter, value: str) -> float | str:
+    """Read a name, or seconds."""
+    if value in BUDGETS:
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} is neither one of {', '.join(BUDGETS)} nor a number of seconds.",
+            param=param,
+        ) from None
+
+
+budget_option = click.option(
+    "--budget",
+    callback=_budget,
+    metavar="NAME|SECONDS",
+    default="normal",
+    show_default=True,
+    help=f"What --features auto may cost: {', '.join(BUDGETS)}, or seconds of one core.",
+)
+logits_option = click.option(
+    "--logits",
+    type=FOLDER,
+    metavar="DIR",
+    help="Logits of your own network for each image, by name: .npy, .npz, or probabilities as PNG "
+    "or TIFF, at the image's size or a whole fraction of it.",
+)
 output_options = together(
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout."),
     verbosity_options,

@@ -25,6 +25,7 @@ from cutlearn.app.options import (
     NameIn,
     image_options,
     jobs_option,
+    logits_option,
     min_side_option,
     output_options,
     shown_progress,
@@ -105,6 +106,7 @@ AREA_LEVEL = 0.95
 )
 @image_options
 @strict_reading
+@logits_option
 @jobs_option
 @min_side_option
 @output_options
@@ -121,6 +123,7 @@ def predict(
     overlay: bool,
     object_value: int,
     decision: str,
+    logits: str | None,
     jobs: int | None,
     min_side: int | None,
     as_json: bool,
@@ -142,7 +145,7 @@ def predict(
         numbered = Objects(out, label_names(estimator), not no_split, min_area, outlines)
         products.append(numbered)
     products += [Overlays(out)] if overlay else []
-    folder = open_folder(images, leave=out, **reading)
+    folder = open_folder(images, logits=logits, leave=out, **reading)
     compare(estimator, folder)
     at_once = fit_memory(estimator, folder)
     out.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ its settings, for files and for checkpoints, is `settings()`.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -17,10 +17,11 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from cutlearn.checks import instance, listed, one_of, whole_number
+from cutlearn.checks import listed
 from cutlearn.errors import InputError, quoted
+from cutlearn.features.auto import checked_budget, fit_auto
 from cutlearn.features.boosted import Recipe, default_recipe
-from cutlearn.features.describe import KINDS, Bank, Picture, is_grey
+from cutlearn.features.describe import Bank, Picture, is_grey
 from cutlearn.features.edges import edge_features, edge_names
 from cutlearn.features.filters import Float32
 from cutlearn.features.folds import find_groups
@@ -28,68 +29,21 @@ from cutlearn.features.inputs import Pair, read_image, read_training
 from cutlearn.features.kept import load_features, mark_of, memory_file, save_features
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.nodes import (
-    OWN,
     Fitted,
     bank_from_plain,
-    checked_channels,
     columns,
     moments,
     standardise,
 )
 from cutlearn.features.problem import Problem
 from cutlearn.features.regions import SIZE, checked_families, superpixels
-from cutlearn.features.sources import SOURCES, Progress, Task, source_of
+from cutlearn.features.settings import CHECKS, FREE, OLDER_NAMES, checked_seed
+from cutlearn.features.sources import Progress, Task, source_of
 from cutlearn.features.windows import window_means
 from cutlearn.images.sample import Sample, as_sample
 from cutlearn.run.workers import thread_count
 
-MODES = (*SOURCES, *OWN)
 FORMAT = 1
-
-
-def _choice(name: str, *choices: Any) -> Callable[[Any], Any]:
-    def checked(value: Any) -> Any:
-        one_of(name, value, choices)
-        return choices[choices.index(value)]  # Python's own number for numpy's
-
-    return checked
-
-
-def _checked_recipe(value: Any) -> dict[str, Any] | None:
-    if value is None:
-        return None
-    instance("recipe", value, Recipe)
-    return asdict(value)
-
-
-def _checked_net(value: Any) -> dict[str, Any] | None:
-    if value is None:
-        return None
-    instance("net", value, NetRecipe)
-    return asdict(value)
-
-
-def _checked_seed(value: Any) -> int | None:
-    return None if value is None else whole_number("random_state", value, 0, 2**64 - 1)
-
-
-# How each parameter is checked and becomes what JSON can hold.
-CHECKS: dict[str, Callable[[Any], Any]] = {
-    "features": _choice("features", "auto", *MODES),
-    "kind": _choice("kind", "auto", *KINDS),
-    "position": _choice("position", "auto", True, False),
-    "recipe": _checked_recipe,
-    "net": _checked_net,
-    "connectivity": _choice("connectivity", 4, 8),
-    "per_direction": _choice("per_direction", True, False),
-    "random_state": _checked_seed,
-    "superpixels": lambda value: [list(family) for family in checked_families(value)],
-    "channels": checked_channels,
-}
-# What files of before call them.
-OLDER_NAMES = {"boosted": "trees"}
-# Parameters that change no feature.
-FREE = ("n_jobs", "memory")
 
 
 class Featurizer(BaseEstimator):  # type: ignore[misc]
@@ -100,8 +54,9 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     features : {"auto", "trees", "net", "stacked", "both", "linear", "given"}
         Out-of-fold logits beside raw channels: "trees", boosted ones on a bank of channels;
         "net", a very small net; "stacked", trees that see what the net says around a pixel;
-        "both", side by side. "auto" is "trees". "linear": a hand-made filter bank. "given": only
-        arrays that the user brings (`extra`), such as logits of a network.
+        "both", side by side. "auto" chooses among the first three within a budget. "linear": a
+        hand-made filter bank. "given": only arrays that the user brings (`extra`), such as logits
+        of a network.
     kind : {"auto", "photograph", "microscopy"}
         Recipe of the bank; "auto": microscopy if every training image is grey.
     position : {"auto", True, False}
@@ -110,6 +65,9 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         How trees are grown; None: the measured default of the kind.
     net : NetRecipe, optional
         How nets are trained; None: the measured default.
+    budget : {"fast", "normal", "best"} or float
+        What "auto" may cost: "normal" is about two minutes of one core for up to twenty images of
+        300 x 400 pixels, less for fewer than five, more for more. Or seconds.
     connectivity : {4, 8}
     per_direction : bool
         One set of edge features for each direction, or one for all.
@@ -132,6 +90,8 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         All that was learned.
     bank_ : Bank
         The chosen recipe of the bank.
+    chosen_, why_ : str
+        The features that "auto" chose, and why; or those that were asked for.
     node_names_, edge_names_, region_names_ : list of str
     centers_ : (k, F) array, the mean node features of all windows of the training images
     """
@@ -143,6 +103,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         position: bool | str = "auto",
         recipe: Recipe | None = None,
         net: NetRecipe | None = None,
+        budget: str | float = "normal",
         connectivity: int = 8,
         per_direction: bool = False,
         random_state: int | None = None,
@@ -156,6 +117,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         self.position = position
         self.recipe = recipe
         self.net = net
+        self.budget = budget
         self.connectivity = connectivity
         self.per_direction = per_direction
         self.random_state = random_state
@@ -231,7 +193,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         progress: Progress | None,
     ) -> list[Float32]:
         """Fit on checked images; give their out-of-fold node features."""
-        mode, threads = self._mode(), _threads(self.n_jobs)
+        threads = _threads(self.n_jobs)
         pictures = [image for image, _ in pairs]
         bank = Bank.choose(pictures, self.kind, self.position)
         task = Task(
@@ -239,7 +201,12 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             self.recipe or default_recipe(bank), self.net or NetRecipe(), self._seed(), threads,
             progress,
         )  # fmt: skip
-        source, maps = source_of(mode).fit(task)
+        mode, why = self._asked(), "asked for by name"
+        if mode == "auto":
+            choice, source, maps = fit_auto(task, checked_budget(self.budget))
+            mode, why = choice.mode, choice.why
+        else:
+            source, maps = source_of(mode).fit(task)
         n_extra = 0 if pairs[0][1] is None else pairs[0][1].shape[2]
 
         def described(i: int) -> tuple[Float32, list[str]]:
@@ -253,7 +220,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         mean, scale = moments(rows, [label[..., 0] for label in labels])
         rows = [standardise(r, mean, scale) for r in rows]
         centers = np.concatenate([window_means(r, y.shape[:2]) for r, y in zip(rows, labels)])
-        self.fitted_ = Fitted(bank, source, n_extra, names, mean, scale, centers)
+        self.fitted_ = Fitted(bank, mode, why, source, n_extra, names, mean, scale, centers)
         return rows
 
     # -- using -----------------------------------------------------------------------------
@@ -266,7 +233,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         """Node features of a new image, (h * w, F) float32."""
         fitted = self._need()
         picture, given = read_image(image, extra, "image")
-        return fitted.node_features(self._mode(), self.channels, picture, given)
+        return fitted.node_features(self.channels, picture, given)
 
     def problem(
         self,
@@ -330,6 +297,14 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         return self._need().bank
 
     @property
+    def chosen_(self) -> str:
+        return self._need().mode
+
+    @property
+    def why_(self) -> str:
+        return self._need().why
+
+    @property
     def node_names_(self) -> list[str]:
         return list(self._need().names)
 
@@ -358,7 +333,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         arrays, described = fitted.to_arrays()
         # What was "auto" or None is told as what it came to.
         came_to = {
-            "features": self._mode(),
+            "features": fitted.mode,
             "kind": fitted.bank.kind,
             "position": fitted.bank.position,
             "recipe": asdict(self.recipe or default_recipe(fitted.bank)),
@@ -387,23 +362,24 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             older = {"kind": bank.kind, "position": bank.position, "superpixels": [("slic", SIZE)]}
             told: dict[str, Any] = {"channels": []} | older | described | {"recipe": recipe}
             told["net"] = NetRecipe(**described.get("net", {}))
+            told["budget"] = described.get("budget", "normal")
             told["features"] = OLDER_NAMES.get(described["features"], described["features"])
             made = cls(**{name: told[name] for name in CHECKS}, n_jobs=n_jobs)
             made.settings()
-            made.fitted_ = Fitted.of_arrays(made._mode(), arrays, described, bank, recipe.step)
-            made.fitted_.probe(made._mode(), made.channels)
+            made.fitted_ = Fitted.of_arrays(made._asked(), arrays, described, bank, recipe.step)
+            made.fitted_.probe(made.channels)
         except InputError:
             raise
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise InputError(f"features: a damaged description found ({error}). Refit.") from error
         return made
 
-    def _mode(self) -> str:
+    def _asked(self) -> str:
         mode: str = CHECKS["features"](self.features)
-        return "trees" if mode == "auto" else mode
+        return mode
 
     def _seed(self) -> int:
-        return _checked_seed(self.random_state) or 0
+        return checked_seed(self.random_state) or 0
 
     def _need(self) -> Fitted:
         if not hasattr(self, "fitted_"):

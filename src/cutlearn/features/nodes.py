@@ -26,8 +26,9 @@ CHANNELS: dict[str, Channel] = {"raw": Bank.raw, "linear": Bank.linear}
 # Those of the features without logits; beside logits there are raw ones.
 OWN = {"linear": ("linear",), "given": ()}
 BESIDE = ("raw",)
-# A scale of 154 serves the largest image that can be solved. Names are short words.
-MOST_SCALE, MOST_NAME = 256, 200
+# A scale of 154 serves the largest image that can be solved. Names are short words, reasons short
+# sentences.
+MOST_SCALE, MOST_NAME, MOST_WHY = 256, 200, 1000
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class Fitted:
     """All that fit learns, put in place at once so an interrupt leaves the old or the new."""
 
     bank: Bank
+    mode: str  # the features that were asked for, or that "auto" chose
+    why: str  # what it chose them for
     source: Source
     n_extra: int
     names: list[str]
@@ -43,7 +46,7 @@ class Fitted:
     centers: npt.NDArray[np.float64]
 
     def node_features(
-        self, mode: str, channels: Sequence[str], image: Image, extra: Float32 | None
+        self, channels: Sequence[str], image: Image, extra: Float32 | None
     ) -> Float32:
         """Standardised node features of a new image, (h * w, F) float32."""
         found = 0 if extra is None else extra.shape[2]
@@ -55,7 +58,7 @@ class Fitted:
         picture = Picture(image)
         maps = self.source.answers(picture, extra)
         stages = self.source.stages
-        rows, _ = columns(mode, channels, self.bank, maps, stages, picture, extra)
+        rows, _ = columns(self.mode, channels, self.bank, maps, stages, picture, extra)
         return standardise(rows, self.mean, self.scale)
 
     def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
@@ -67,6 +70,7 @@ class Fitted:
         described = {
             "bank": asdict(self.bank),
             **told,
+            "why": self.why,
             "n_extra": self.n_extra,
             "names": list(self.names),
         }
@@ -85,8 +89,13 @@ class Fitted:
         # Older files tell no centers.
         centers = arrays.get("centers", np.empty((0, mean.size)))
         _check_moments(mean, scale, centers)
+        why = described.get("why", "")
+        if not isinstance(why, str) or len(why) > MOST_WHY:
+            raise InputError("features: a damaged reason of the choice was found. Refit.")
         return Fitted(
             bank,
+            mode,
+            why,
             source_of(mode).read(arrays, described, bank, step),
             # No more than the features themselves, so that no file asks for more than it holds.
             whole_number("features: n_extra", described["n_extra"], 0, mean.size - 1),
@@ -96,11 +105,11 @@ class Fitted:
             centers,
         )
 
-    def probe(self, mode: str, channels: Sequence[str]) -> None:
+    def probe(self, channels: Sequence[str]) -> None:
         """Run on one pixel: every array's shape and every index is used, so damage shows."""
         pixel = np.zeros((1, 1, 3), np.float32)
         extra = np.zeros((1, 1, self.n_extra), np.float32) if self.n_extra else None
-        if self.node_features(mode, channels, pixel, extra).shape[1] != len(self.names):
+        if self.node_features(channels, pixel, extra).shape[1] != len(self.names):
             raise InputError("features: a damaged list of names found. Refit.")
 
 

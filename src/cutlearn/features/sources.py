@@ -3,7 +3,8 @@
 A source is fitted on images and masks, gives every training image the logits of models that never
 saw it, answers for new images, and is stored as plain arrays. Trees, nets, a net as the first stage
 of trees, and both side by side are sources; `SOURCES` names them, and a name from there is what
-`Featurizer(features=...)` takes. Adding one means one class and one entry.
+`Featurizer(features=...)` takes. Adding one means one class and one entry (and a line of help in
+`modes`).
 """
 
 from abc import ABC, abstractmethod
@@ -41,19 +42,31 @@ class Task:
     threads: int = 1
     progress: Progress | None = None
 
-    def after(self, done: int) -> "Task":
-        """The same task, whose progress is told as a second part behind `done` steps."""
-        told = self.progress
-        if told is None:
-            return self
-        return replace(self, progress=lambda k, n, what: told(done + k, done + n, what))
+    def parts(self) -> "Parts":
+        """Tasks like this one, for sources that are fitted one after the other."""
+        return Parts(self)
+
+
+class Parts:
+    """Gives the same task again and again; the progress of each goes on where the last ended."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.done = task, 0
+
+    def next(self) -> Task:
+        """Give the task of the next part."""
+        before, told = self.done, self.task.progress
+
+        def progress(done: int, total: int, what: str) -> None:
+            self.done = before + done
+            if told is not None:
+                told(self.done, before + total, what)
+
+        return replace(self.task, progress=progress)
 
 
 class Source(ABC):
     """A fitted source of logits. A value: nothing changes it."""
-
-    # What it is, in a few words for help.
-    summary: ClassVar[str]
 
     @classmethod
     @abstractmethod
@@ -83,7 +96,6 @@ class Source(ABC):
 class NoLogits(Source):
     """No logits at all: raw channels, or arrays that the user brings, speak for themselves."""
 
-    summary: ClassVar[str] = "no logits"
     stages: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
@@ -107,7 +119,6 @@ class NoLogits(Source):
 class TreeLogits(Source):
     """Boosted trees on a bank of channels, the second stage on the first one's context."""
 
-    summary: ClassVar[str] = "boosted trees, good on photographs"
     models: tuple[Boosted, ...]  # one for each question
 
     @classmethod
@@ -141,7 +152,6 @@ class TreeLogits(Source):
 class NetLogits(Source):
     """The mean of small nets, one for each fold."""
 
-    summary: ClassVar[str] = "a very small net, good on micrographs"
     stages: ClassVar[tuple[str, ...]] = ("net",)
     nets: Nets
 
@@ -169,15 +179,14 @@ class NetLogits(Source):
 class BothLogits(Source):
     """Trees and nets side by side; the cut learns how to weigh them."""
 
-    summary: ClassVar[str] = "trees and net side by side"
-
     trees: TreeLogits
     net: NetLogits
 
     @classmethod
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
-        net, first = NetLogits.fit(task)
-        trees, second = TreeLogits.fit(task.after(_told(task, net)))
+        parts = task.parts()
+        net, first = NetLogits.fit(parts.next())
+        trees, second = TreeLogits.fit(parts.next())
         joined = [[b + a for a, b in zip(*pair)] for pair in zip(first, second)]
         return cls(trees, net), joined
 
@@ -203,12 +212,11 @@ class BothLogits(Source):
 class StackedLogits(BothLogits):
     """Nets as the first stage: one stage of trees sees the context of their logits."""
 
-    summary: ClassVar[str] = "trees that see what the net says around a pixel, best on photographs"
-
     @classmethod
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
-        net, first = NetLogits.fit(task)
-        return cls.over(task.after(_told(task, net)), net, first)
+        parts = task.parts()
+        net, first = NetLogits.fit(parts.next())
+        return cls.over(parts.next(), net, first)
 
     @classmethod
     def over(
@@ -254,8 +262,3 @@ def _grown(
 def _guesses(maps: Sequence[Answers]) -> list[Float32]:
     """The last logits of every question, an (h, w, T) array an image."""
     return [np.stack([logits[-1] for logits in answers], axis=-1) for answers in maps]
-
-
-def _told(task: Task, net: NetLogits) -> int:
-    """Steps that the nets' progress has told."""
-    return task.net.told(len(net.nets.weights), len(task.images))

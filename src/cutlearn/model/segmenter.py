@@ -79,10 +79,14 @@ class Segmenter(Estimator):
     tol : float > 0
         The relative gap to certify; of a likelihood, the share of the objective that 30 steps must
         win to go on.
-    features : "auto", "linear" or Featurizer
-        Boosted logits (of several labels one for each, or for each threshold of ordered ones, at
-        the cost of as many fits), a linear filter bank, or your own settings. A Featurizer is
-        copied, fitted anew, and brings its own connectivity.
+    features : "auto", "trees", "net", "stacked", "both", "linear", "given" or Featurizer
+        Where the logits of pixels come from (of several labels one for each, or for each threshold
+        of ordered ones): boosted trees, a very small net, trees over what the net says, both side
+        by side; "auto" chooses among the first three by held-out images. Or a linear filter bank,
+        or only the arrays that samples bring as `extra`. A Featurizer has your own settings; it is
+        copied, fitted anew, and brings its own connectivity and budget.
+    budget : "fast", "normal", "best" or float
+        What features="auto" may cost; see `Featurizer`.
     connectivity : 4 or 8
     calibration : "temperature", "isotonic" or None
         How min-marginals become probabilities, fitted on held-out images inside of fit; None: a
@@ -146,6 +150,7 @@ class Segmenter(Estimator):
         C: float | str = "auto",
         tol: float = 0.01,
         features: str | Featurizer = "auto",
+        budget: str | float = "normal",
         connectivity: int = 8,
         calibration: str | None = "temperature",
         min_side: int | None = None,
@@ -160,6 +165,7 @@ class Segmenter(Estimator):
         self.C = C
         self.tol = tol
         self.features = features
+        self.budget = budget
         self.connectivity = connectivity
         self.calibration = calibration
         self.min_side = min_side

@@ -17,7 +17,9 @@ from cutlearn.energy.named import NAMED as POTENTIALS
 from cutlearn.energy.named import potentials_of, uses_regions
 from cutlearn.energy.potentials import FeatureNames, Potential
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.featurizer import MODES, Featurizer
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.modes import BUDGETS
+from cutlearn.features.settings import modes
 from cutlearn.images.resize import MOST_SIDE
 from cutlearn.learn.learners import LEARNERS, is_margin, learners_of
 from cutlearn.learn.loss import Loss
@@ -26,7 +28,6 @@ from cutlearn.model.probability.calibrations import CALIBRATIONS
 from cutlearn.run.workers import MOST_THREADS
 from cutlearn.shape.cccp import MARGINS
 
-FEATURES = ("auto", *MODES)
 # The most that a Boltzmann machine may ask for; its masks have at most so many labels.
 MOST = {"shape": 16_384, "hidden": 10**6, "words": 10**5, "epochs": 10**7, "cycles": 10**6,
         "starts": 256}  # fmt: skip
@@ -176,10 +177,15 @@ SEGMENTER = (
         ),
     ),
     rule("tol", _positive, "a finite number > 0"),
-    rule(
+    Rule(
         "features",
-        lambda given: isinstance(given, Featurizer) or _is(given, FEATURES),
-        f"one of {FEATURES} or a Featurizer",
+        lambda m: isinstance(m.features, Featurizer) or _is(m.features, modes()),
+        lambda m: f"one of {modes()} or a Featurizer",
+    ),
+    rule(
+        "budget",
+        lambda given: _is(given, BUDGETS) or _positive(given),
+        f"one of {tuple(BUDGETS)} or a number of seconds > 0",
     ),
     Rule(
         "potentials",
@@ -251,8 +257,9 @@ def fresh_featurizer(model: Any, threads: int) -> Featurizer:
     seed = seed_of(model.random_state)
     if not isinstance(model.features, Featurizer):
         return Featurizer(
-            model.features, connectivity=model.connectivity, random_state=seed, n_jobs=threads
-        )
+            model.features, budget=model.budget, connectivity=model.connectivity,
+            random_state=seed, n_jobs=threads,
+        )  # fmt: skip
     made: Featurizer = clone(model.features).set_params(n_jobs=threads)
     return made if made.random_state is not None else made.set_params(random_state=seed)
 

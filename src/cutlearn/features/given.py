@@ -1,0 +1,166 @@
+"""Your own logits: files of any network's output, matched to images by name.
+
+In: a folder with one file an image: `.npy` or `.npz` with numbers of any kind (logits, embeddings),
+or a PNG or TIFF of a probability, which becomes its log-odds. Out: samples with these arrays as
+`extra`, at the size of their image. Nothing is clipped on the way: logits have no bounds.
+"""
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cutlearn.checks import path_of
+from cutlearn.errors import InputError, clean, shown
+from cutlearn.features.filters import Float32
+from cutlearn.images.folder import Folder
+from cutlearn.images.read import MAX_BYTES, read_image
+from cutlearn.images.resize import Shape, resize_channels
+from cutlearn.images.sample import Sample
+
+ARRAYS, PICTURES = (".npy", ".npz"), (".png", ".tif", ".tiff")
+# A probability of a picture is kept this far away from 0 and 1: half a step of 16 bits.
+LEAST = 0.5 / 65535
+
+
+@dataclass(frozen=True)
+class GivenFolder:
+    """A folder of images, each with the logits of its file; used as the folder itself is."""
+
+    folder: Folder
+    files: tuple[Path, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Stems of the images."""
+        return self.folder.names
+
+    def __len__(self) -> int:
+        return len(self.folder)
+
+    def image(self, index: int) -> Sample:
+        """The image at an index with its logits."""
+        image = self.folder.image(index)
+        return Sample(image, extra=read_logits(self.files[index], (image.shape[0], image.shape[1])))
+
+    def labels(self, index: int) -> npt.NDArray[np.uint8]:
+        """The labels at an index."""
+        return self.folder.labels(index)
+
+
+def with_logits(folder: Folder, logits: Any) -> GivenFolder:
+    """Match the files of a folder of logits to images; all that are missing are told at once."""
+    place = path_of("logits", logits)
+    if not place.is_dir():
+        raise InputError(f"{shown(place)}: there is no such folder of logits. Check the path.")
+    known: dict[str, list[Path]] = {}
+    for path in sorted(place.iterdir()):
+        if path.suffix.lower() in ARRAYS + PICTURES:
+            known.setdefault(path.stem, []).append(path)
+    wrong = []
+    for name in folder.names:
+        found = known.get(name, [])
+        if not found:
+            endings = ", ".join(ARRAYS + PICTURES)
+            wrong.append(f"{shown(place / name)}: the image has no logits. Add a file ({endings}).")
+        elif len(found) > 1:
+            names = " and ".join(shown(path.name) for path in found)
+            wrong.append(f"{shown(place)}: {names} are both for one image. Remove one of them.")
+    if wrong:
+        raise InputError("\n".join(wrong))
+    return GivenFolder(folder, tuple(known[name][0] for name in folder.names))
+
+
+def read_logits(path: Path, shape: Shape) -> Float32:
+    """Read the logits of an image of a shape, (h, w, k) float32, at the size of the image.
+
+    Parameters
+    ----------
+    path : path of a .npy, .npz, PNG or TIFF file
+        An array of (h, w), (h, w, k) or (k, h, w) numbers, or a picture of a probability. Rows and
+        columns are those of the image, or these divided by a whole number.
+    shape : (int, int)
+        Rows and columns of the image.
+    """
+    if path.suffix.lower() in PICTURES:
+        picture = read_image(path)
+        if picture.ndim != 2:
+            raise InputError(
+                f"{shown(path)}: this picture is coloured, but a probability is grey. Save several "
+                "channels as a .npy file."
+            )
+        p = np.clip(picture.astype(np.float64), LEAST, 1 - LEAST)
+        array: npt.NDArray[Any] = np.log(p / (1 - p))
+    else:
+        array = _array(path)
+    planes = _channels_last(array, shape, path).astype(np.float32)
+    if not np.isfinite(planes).all():
+        raise InputError(
+            f"{shown(path)}: it holds NaN or infinite numbers. Replace them; logits of a certain "
+            "label may be 20 or -20."
+        )
+    return resize_channels(np.ascontiguousarray(planes), shape)
+
+
+def _array(path: Path) -> npt.NDArray[Any]:
+    """The array of a file; of several in a .npz that with the name logits."""
+    try:
+        size = path.stat().st_size
+        if path.suffix.lower() == ".npz":
+            with zipfile.ZipFile(path) as parts:
+                size = sum(part.file_size for part in parts.infolist())
+        if size > MAX_BYTES:
+            raise InputError(f"{shown(path)}: it is larger than {MAX_BYTES} bytes. Use float16.")
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return found
+        with found:
+            names: Sequence[str] = found.files
+            name = names[0] if len(names) == 1 else "logits"
+            if name not in names:
+                raise InputError(
+                    f"{shown(path)}: it holds several arrays, and none is called logits. Save one."
+                )
+            return np.asarray(found[name])
+    except InputError:
+        raise
+    except Exception as error:  # numpy and zipfile raise many kinds on damaged files
+        raise InputError(
+            f"{shown(path)}: it could not be read as an array ({clean(str(error), 120)}). "
+            "Save it again with numpy.save."
+        ) from error
+
+
+def _channels_last(array: npt.NDArray[Any], shape: Shape, path: Path) -> npt.NDArray[Any]:
+    """The array as (h, w, k); refused unless rows and columns are the image's, or a divisor."""
+    if array.dtype.kind in "fiub" and array.size:
+        if array.ndim == 2:
+            array = array[..., None]
+        if array.ndim == 3 and _divides(array.shape[:2], shape):
+            return array
+        if array.ndim == 3 and _divides(array.shape[1:], shape):
+            return np.moveaxis(array, 0, -1)
+    raise InputError(
+        f"{shown(path)}: it has shape {array.shape} and type {array.dtype}, but its image has "
+        f"{shape[0]} rows and {shape[1]} columns. Give numbers of (rows, columns), with channels "
+        "last or first, at this size or at this size divided by a whole number."
+    )
+
+
+def _divides(small: tuple[int, ...], shape: Shape) -> bool:
+    """Whether both sides are those of the shape divided by one whole number, rounded either way.
+
+    Examples
+    --------
+    >>> _divides((5, 7), (20, 27)), _divides((5, 8), (20, 27))
+    (True, False)
+    """
+    h, w = small
+    tried = {max(1, round(shape[0] / h)), max(1, round(shape[1] / w))}
+    return any(
+        all(s in (size // d, -(-size // d)) for s, size in zip((h, w), shape)) for d in tried
+    )

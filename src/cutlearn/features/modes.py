@@ -1,0 +1,13 @@
+"""What `features=` and `budget=` may be, in a few words for help; imports nothing heavy."""
+
+SUMMARIES = {
+    "trees": "boosted trees, good on photographs",
+    "net": "a very small net, good on micrographs",
+    "stacked": "trees that see what the net says around a pixel, best on photographs",
+    "both": "trees and net side by side",
+    "auto": "chosen among the first three by held-out images, within --budget",
+    "linear": "filters only, done in seconds",
+    "given": "only those of --logits, which is what auto means with them",
+}
+# Seconds for all that learns logits, for up to 20 images of 300 x 400 pixels.
+BUDGETS = {"fast": 40.0, "normal": 120.0, "best": 360.0}

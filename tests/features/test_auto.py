@@ -1,0 +1,186 @@
+"""features="auto": the choice by held-out images, what it may cost, and what it says."""
+
+import numpy as np
+import pytest
+
+import cutlearn as cl
+from cutlearn.errors import InputError
+from cutlearn.features import auto
+from cutlearn.features.auto import (
+    best_threshold,
+    checked_budget,
+    fit_auto,
+    judge,
+    net_seconds,
+    seconds_of,
+    tree_seconds,
+)
+from cutlearn.features.boosted import Recipe
+from cutlearn.features.describe import Bank
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.modes import BUDGETS
+from cutlearn.features.net.learn import NetRecipe
+from cutlearn.features.sources import NetLogits, StackedLogits, Task, TreeLogits
+from cutlearn.model.files import load
+from features.worlds import world
+
+RECIPE = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)
+NET = NetRecipe(steps=6, crops=2, folds=2)
+
+
+def task_of(n=4, shape=(24, 30), color=False, **options):
+    images, masks = world(n, shape=shape, color=color)
+    given = {"recipe": RECIPE, "net": NET} | options
+    return Task(images, [m[..., None] for m in masks], [None] * n, list(range(n)),
+                Bank.choose(images), given["recipe"], given["net"])  # fmt: skip
+
+
+def logits(task, noise, seed=0):
+    """Logits that know the truth up to noise: more noise, worse masks."""
+    rng = np.random.default_rng(seed)
+    return [
+        [[((y[..., 0] == 1) * 4 - 2 + rng.normal(0, noise, y.shape[:2])).astype(np.float32)]]
+        for y in task.labels
+    ]
+
+
+@pytest.mark.parametrize(
+    ("color", "net", "trees", "chosen"),
+    [
+        (False, 1.0, 3.0, "net"),
+        (False, 3.0, 0.5, "trees"),
+        (False, 2.0, 2.0, "stacked"),  # errors of their own: the mean is clearly better
+        (True, 2.0, 2.0, "stacked"),
+        (True, 0.3, 9.0, "net"),
+        (True, 9.0, 0.3, "trees"),
+    ],
+)
+def test_the_better_one_is_chosen(color, net, trees, chosen):
+    task = task_of(6, color=color)
+    mode, why = judge(task, logits(task, net, 1), logits(task, trees, 2))
+    assert mode == chosen
+    assert why.startswith(f"{chosen}: ")
+    assert "pooled IoU of held-out images" in why
+
+
+@pytest.mark.parametrize("color", [True, False])
+def test_equal_ones_leave_the_favourite_of_the_kind(color):
+    task = task_of(4, color=color)
+    same = logits(task, 2.0)
+    mode, _ = judge(task, same, same)
+    assert mode == ("stacked" if color else "net")
+
+
+def test_the_best_threshold_is_the_best_of_all():
+    rng = np.random.default_rng(0)
+    z = rng.integers(-5, 6, 60).astype(np.float32)
+    y = rng.integers(0, 2, 60).astype(np.uint8)
+    y[:5] = 255
+
+    def iou(threshold):
+        found, known = z >= threshold, y != 255
+        both = (found & (y == 1)).sum()
+        return both / ((found & known) | (y == 1)).sum()
+
+    assert iou(best_threshold([z], [y])) == max(iou(t) for t in np.unique(z))
+
+
+def told_by(task):
+    told = []
+    return told, task.__class__(**vars(task) | {"progress": lambda *given: told.append(given)})
+
+
+@pytest.mark.parametrize("mode", ["net", "trees", "stacked"])
+def test_a_comparison_ends_in_the_source_that_it_chose(mode, monkeypatch):
+    task = task_of(3, net=NetRecipe(steps=auto.LEAST, crops=1, folds=2))
+    monkeypatch.setattr(auto, "FEWEST", auto.LEAST)
+    monkeypatch.setattr(auto, "judge", lambda *given: (mode, f"{mode}: as asked"))
+    told, task = told_by(task)
+    choice, source, maps = fit_auto(task, 1e6)
+    kinds = {"net": NetLogits, "trees": TreeLogits, "stacked": StackedLogits}
+    assert (choice.mode, type(source)) == (mode, kinds[mode])
+    assert any(what == f"chose {mode}" for _, _, what in told)
+    counted = [done for done, _, what in told if "chose" not in what]
+    assert counted == list(range(1, told[-1][0] + 1))
+    assert told[-1][0] == told[-1][1]
+    _, wanted = kinds[mode].fit(task_of(3, net=task.net))
+    for found, other in zip(maps, wanted):
+        assert all(np.array_equal(a, b) for a, b in zip(found[0], other[0], strict=True))
+
+
+def test_tiny_worlds_get_the_trees_that_they_had():
+    images, masks = world(3)
+    auto_, trees = (Featurizer(f, recipe=RECIPE, n_jobs=1) for f in ("auto", "trees"))
+    a, b = auto_.fit_transform(images, masks), trees.fit_transform(images, masks)
+    assert all(np.array_equal(x, y) for x, y in zip(a, b))
+    assert (auto_.chosen_, trees.chosen_) == ("trees", "trees")
+    assert "leaves no time for a comparison" in auto_.why_
+    assert trees.why_ == "asked for by name"
+
+
+def test_seconds_grow_with_the_budget_and_with_work():
+    small, large = task_of(4), task_of(4, (240, 300))
+    for cost in (
+        lambda t: net_seconds(t, 100), lambda t: tree_seconds(t, Recipe()),
+        lambda t: seconds_of("normal", t),
+    ):  # fmt: skip
+        assert 0 < cost(small) < cost(large)
+    assert net_seconds(large, 50) < net_seconds(large, 150)
+    assert seconds_of(7, small) == 7
+    assert [seconds_of(name, large) for name in BUDGETS] == sorted(
+        seconds_of(name, large) for name in BUDGETS
+    )
+
+
+@pytest.mark.parametrize(
+    ("color", "budget", "mode"),
+    [(False, 1e-6, "linear"), (True, 1e-6, "linear"), (False, "fast", "trees")],
+)
+def test_what_the_budget_leaves(color, budget, mode):
+    choice, _, maps = fit_auto(task_of(2, color=color), budget)
+    assert choice.mode == mode
+    assert len(maps) == 2
+
+
+def test_steps_fit_the_seconds():
+    """Whatever the seconds, what is planned costs no more, by its own reckoning."""
+    task = task_of(3, (200, 260), recipe=Recipe(), net=NetRecipe())
+    seen = set()
+    for seconds in (5, 20, 40, 80, 160, 320, 640):
+        plan = auto._compared(task, seconds)
+        if plan is not None:
+            seen.add(plan.net.steps)
+            for trees in (auto._one_stage(task.recipe), auto._with_stages(plan, seconds).recipe):
+                pilot = tree_seconds(task, auto.small_recipe(task.recipe))
+                nets = net_seconds(plan, plan.net.steps)
+                assert nets + pilot + tree_seconds(task, trees) <= seconds
+            assert auto.FEWEST <= plan.net.steps <= 150
+        else:
+            choice = auto._unseen(task, seconds, float(seconds))
+            spent = {
+                "net": lambda c: net_seconds(c.task, c.task.net.steps),
+                "trees": lambda c: tree_seconds(c.task, c.task.recipe),
+                "linear": lambda c: 0,
+            }[choice.mode](choice)
+            assert spent <= seconds
+            seen.add(choice.mode)
+    assert {"net", 150} <= seen
+
+
+@pytest.mark.parametrize("wrong", ["slow", 0, -1.0, True, None, float("nan"), float("inf")])
+def test_a_wrong_budget_is_refused(wrong):
+    with pytest.raises(InputError, match=r"budget: .* is neither one of fast, normal, best nor"):
+        checked_budget(wrong)
+    images, masks = world(2)
+    with pytest.raises(InputError, match="The 'budget' parameter of Segmenter must be one of"):
+        cl.Segmenter(budget=wrong).fit(images, masks)
+
+
+def test_a_model_file_remembers_what_was_chosen_and_why(tmp_path):
+    images, masks = world(3, color=False)
+    features = Featurizer("auto", budget=1e-6, n_jobs=1)
+    model = cl.Segmenter(features=features, C=1.0, n_jobs=1).fit(images, masks)
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m").featurizer_
+    assert (again.chosen_, again.why_) == ("linear", model.featurizer_.why_)
+    assert "no time for trees" in again.why_
