@@ -14,7 +14,7 @@ from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.modes import BUDGETS
-from cutlearn.features.settings import MODES
+from cutlearn.features.settings import modes
 from cutlearn.images.resize import MOST_SIDE
 from cutlearn.learn.image_loss import Loss
 from cutlearn.learn.learners import LEARNERS, is_margin
@@ -32,7 +32,6 @@ POTENTIALS = (
 )
 # A region weighs as much as its pixels do, so that envelopes and unaries are regularised alike.
 ENVELOPE = EnvelopeSpec(lines=10, form="curvatures", per="node")
-FEATURES = ("auto", *MODES)
 # The most that a Boltzmann machine may ask for; its masks have at most so many labels.
 MOST = {"shape": 16_384, "hidden": 10**6, "words": 10**5, "epochs": 10**7, "cycles": 10**6,
         "starts": 256}  # fmt: skip
@@ -54,8 +53,8 @@ def check_parameters(model: Any) -> None:
     C = endless or _is(model.C, "auto") or _positive(model.C)
     _need(model, "C", C, f"'auto', a finite number > 0, or infinity with a learner of {able}")
     _need(model, "tol", _positive(model.tol), "a finite number > 0")
-    features = isinstance(model.features, Featurizer) or _is(model.features, *FEATURES)
-    _need(model, "features", features, f"one of {FEATURES} or a Featurizer")
+    features = isinstance(model.features, Featurizer) or _is(model.features, *modes())
+    _need(model, "features", features, f"one of {modes()} or a Featurizer")
     budget = _is(model.budget, *BUDGETS) or _positive(model.budget)
     _need(model, "budget", budget, f"one of {tuple(BUDGETS)} or a number of seconds > 0")
     _check_labels(model)
