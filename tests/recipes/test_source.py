@@ -1,4 +1,4 @@
-"""A source of logits from outside: one class with a name, and models are fitted and filed with it."""
+"""A source of logits from outside: one class with a name; models are fitted and filed with it."""
 
 from dataclasses import dataclass
 from typing import ClassVar
