@@ -257,8 +257,10 @@ def _pairs(folder: Any, side: int | None, shown: Progress) -> list[tuple[Any, An
 def _line(said: dict[str, Any], estimator: Any) -> str:
     """What a fit has found, for a person."""
     summary = estimator.summary()
+    features = f"features {said['features']}, " if "features" in said else ""
     return (
-        f"{said['model']}: learned from {said['images']} images, {summary.n_weights} weights, "
+        f"{said['model']}: learned from {said['images']} images, {features}"
+        f"{summary.n_weights} weights, "
         f"{summary.ending}{_held_out(estimator)}, {clock(said['seconds'])}"
     )
 
@@ -266,10 +268,12 @@ def _line(said: dict[str, Any], estimator: Any) -> str:
 def _figures(estimator: Any) -> dict[str, Any]:
     """What a fit has found, as JSON can hold it."""
     summary, given = estimator.summary(), estimator.get_params(deep=False)
+    found = getattr(estimator, "featurizer_", None)
     return {
         "labels": len(estimator.classes_),
         "weights": summary.n_weights,
         **{name: given[name] for name in ("loss", "learner") if name in given},
+        **({"features": found.chosen_, "why": found.why_} if found is not None else {}),
         **summary.fitted,
         "held_out": estimator.judged_.get("held_out"),
     }

@@ -13,7 +13,15 @@ from cutlearn.features.nodes import OWN, checked_channels
 from cutlearn.features.regions import checked_families
 from cutlearn.features.sources import SOURCES
 
-MODES = (*SOURCES, *OWN)
+
+def modes() -> tuple[str, ...]:
+    """What `features` may name, asked of the sources each time: one from outside counts."""
+    return ("auto", *SOURCES, *OWN)
+
+
+def _checked_features(value: Any) -> str:
+    one_of("features", value, modes())
+    return str(value)
 
 
 def _choice(name: str, *choices: Any) -> Callable[[Any], Any]:
@@ -45,7 +53,7 @@ def checked_seed(value: Any) -> int | None:
 
 # How each parameter is checked and becomes what JSON can hold.
 CHECKS: dict[str, Callable[[Any], Any]] = {
-    "features": _choice("features", "auto", *MODES),
+    "features": _checked_features,
     "kind": _choice("kind", "auto", *KINDS),
     "position": _choice("position", "auto", True, False),
     "recipe": _checked_recipe,
