@@ -80,7 +80,7 @@ def demo(output: str, seed: int, jobs: int | None, as_json: bool) -> int:
     train, test = worlds(seed, N_TRAIN, SHAPE), worlds(seed, N_TEST, SHAPE, N_TRAIN)
     if not as_json:
         click.echo(
-            f"a world of cells: {len(train)} images of {SHAPE[0]} x {SHAPE[1]} to learn from, "
+            f"a world of cells: {len(train)} images of {SHAPE[1]} x {SHAPE[0]} to learn from, "
             f"{len(test)} others to predict\n"
             "(few trees, for speed; `cutlearn fit` grows more by default: slower and better)"
         )

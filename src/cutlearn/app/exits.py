@@ -135,7 +135,10 @@ def in_options(message: str) -> str:
     message = message.replace("turned=False", "--no-turn")
 
     def option(found: re.Match[str]) -> str:
-        value = "" if found[2] is None else f" {found[2]}"
+        word = (found[2] or "").strip("'")
+        # What a shell would take apart keeps its quotes.
+        plain = re.fullmatch(r"[\w.+-]*", word) is not None
+        value = "" if found[2] is None else f" {word if plain else found[2]}"
         return f"--{found[1].replace('_', '-')}{value}"
 
     return re.sub(rf"(?<![\w-])({NAMES})(?:=('[^']*'|[\w.]+))?(?![\w])", option, message)

@@ -358,6 +358,9 @@ def _train(
         except KeyboardInterrupt:
             shown.close()
             raise Interrupted(_farewell(part)) from None
+        except InputError as error:
+            said = str(error).replace("Remove it to start anew", "Begin anew with --restart")
+            raise InputError(said) from error
     gaps = [w.message for w in caught if issubclass(w.category, ConvergenceWarning)]
     for warning in caught:
         if warning.message not in gaps:

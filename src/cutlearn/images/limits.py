@@ -24,7 +24,7 @@ END_OF_IMAGE, START_OF_SCAN = 0xD9, 0xDA
 def check_size(name: str, height: int, width: int, max_pixels: int) -> None:
     """Refuse too many pixels."""
     if height * width > max_pixels:
-        raise too_many(name, f"{height} x {width} pixels", max_pixels)
+        raise too_many(name, f"{width} x {height} pixels (width x height)", max_pixels)
 
 
 def too_many(name: str, found: str, max_pixels: int) -> InputError:
@@ -70,7 +70,7 @@ def check_inflated(name: str, data: bytes, page: Any) -> None:
                 if total > most:
                     raise InputError(
                         f"{name}: more compressed pixels than the header says found; "
-                        f"{page.imagelength} x {page.imagewidth} were wanted. Open it in an image "
+                        f"{page.imagewidth} x {page.imagelength} were wanted. Open it in an image "
                         "viewer, and export it again."
                     )
 

@@ -44,8 +44,8 @@ def side_shape(shape: Shape, min_side: int) -> Shape:
     rows, columns = max(1, round(shape[0] * factor)), max(1, round(shape[1] * factor))
     if rows * columns > max(MOST_MADE, shape[0] * shape[1]):
         raise InputError(
-            f"min_side: {min_side} found for an image of {shape[0]} x {shape[1]} pixels, which "
-            f"would become {rows} x {columns}; at most {MOST_MADE} pixels were wanted. "
+            f"min_side: {min_side} found for an image of {shape[1]} x {shape[0]} pixels, which "
+            f"would become {columns} x {rows}; at most {MOST_MADE} pixels were wanted. "
             "Use a smaller number."
         )
     return rows, columns

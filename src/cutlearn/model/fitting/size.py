@@ -20,7 +20,7 @@ from cutlearn.images.sample import FREE, Sample
 
 # Without a size of the user's own an image of more pixels is worked at about so many: features
 # take about a gigabyte a million.
-MOST_WORKED = 3_000_000
+MOST_WORKED = 2_000_000
 
 
 def worked_shape(shape: Shape, min_side: int | None) -> Shape:
