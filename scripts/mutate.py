@@ -1,0 +1,105 @@
+"""Does any test notice? Changes one place of the code at random, runs tests until one fails, undoes it.
+
+    python scripts/mutate.py [--count 10] [--seed 0] [--only learn] [--tests tests/learn tests/twins]
+
+A change is one token for another of its kind (< for <=, + for -, min for max, 0 for 1, and the
+like) in the core or in graph/, energy/ and learn/. A core that is changed is built again. Run it in a
+checkout of its own: files are changed in place and put back.
+"""
+
+import argparse
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+ROOMS = {
+    "flow": ("cpp/flow", ["tests/graph", "tests/energy", "tests/laws", "tests/twins"]),
+    "energy": ("cpp/energy", ["tests/graph", "tests/energy", "tests/laws", "tests/twins"]),
+    "ordered": ("cpp/ordered", ["tests/energy", "tests/learn", "tests/twins"]),
+    "oracle": ("cpp/learn", ["tests/learn", "tests/twins"]),
+    "model": ("src/cutlearn/energy", ["tests/energy", "tests/learn", "tests/laws", "tests/model"]),
+    "learn": ("src/cutlearn/learn", ["tests/learn", "tests/laws", "tests/twins", "tests/faults"]),
+}
+SWAPS = [
+    (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "),
+    (r" \+ ", " - "), (r" - ", " + "), (r" \* ", " + "), (r"\bmin\b", "max"), (r"\bmax\b", "min"),
+    (r"\b0\b", "1"), (r"\b1\b", "0"), (r" \+= ", " -= "), (r" -= ", " += "), (r"\btrue\b", "false"),
+    (r"\bTrue\b", "False"), (r"\band\b", "or"), (r" && ", " || "), (r"\bbreak\b", "continue"),
+]  # fmt: skip
+
+
+def places(folder: Path) -> list[tuple[Path, int, int, int, str]]:
+    """Every place that can be changed: file, line, begin, end, what it becomes."""
+    found = []
+    for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.cpp"), *folder.rglob("*.hpp")]):
+        words = False  # inside of a docstring
+        for number, line in enumerate(path.read_text().splitlines()):
+            quotes = line.count('"""')
+            plain = line.strip()
+            if quotes == 1:
+                words = not words
+            if words or quotes or plain.startswith(("#", "//", '"', 'f"', "import", "from")):
+                continue
+            if "raise" in plain or "Error" in plain or "kChecks" in plain or "demand(" in plain:
+                continue
+            code = re.split(r"  #|//", line)[0]
+            for pattern, other in SWAPS:
+                for hit in re.finditer(pattern, code):
+                    found.append((path, number, hit.start(), hit.end(), other))
+    return found
+
+
+def noticed(place: tuple[Path, int, int, int, str], tests: list[str]) -> str:
+    """Make the change, run the tests, undo it; give the first test that failed."""
+    path, number, begin, end, other = place
+    before = path.read_text()
+    lines = before.splitlines(keepends=True)
+    lines[number] = lines[number][:begin] + other + lines[number][end:]
+    path.write_text("".join(lines))
+    try:
+        if path.suffix != ".py" and subprocess.run(["make", "setup"], cwd=ROOT, check=False,
+                                                   capture_output=True).returncode:  # fmt: skip
+            return "does not compile"
+        asked = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+        try:
+            done = subprocess.run(asked, cwd=ROOT, check=False, capture_output=True, text=True,
+                                  timeout=900)  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return "the tests never end"
+        failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
+        return failed[0] if failed else "" if done.returncode == 0 else "the run breaks off"
+    finally:
+        path.write_text(before)
+
+
+def main() -> int:
+    """Draw the places and tell what noticed each change."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--count", type=int, default=10)
+    asked.add_argument("--seed", type=int, default=0)
+    asked.add_argument("--only", choices=ROOMS, action="append")
+    asked.add_argument("--tests", nargs="+")
+    given = asked.parse_args()
+    rng = random.Random(given.seed)
+    rooms = given.only or list(ROOMS)
+    missed = 0
+    for k in range(given.count):
+        folder, tests = ROOMS[rooms[k % len(rooms)]]
+        place = rng.choice(places(ROOT / folder))
+        path, number, begin, end, other = place
+        line = path.read_text().splitlines()[number]
+        found = noticed(place, given.tests or tests)
+        missed += not found
+        print(f"{path.relative_to(ROOT)}:{number + 1} `{line.strip()}`: "
+              f"`{line[begin:end].strip()}` -> `{other.strip()}`: {found or 'NOT NOTICED'}",
+              flush=True)  # fmt: skip
+    if any("cpp" in ROOMS[room][0] for room in rooms):
+        subprocess.run(["make", "setup"], cwd=ROOT, check=True, capture_output=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
