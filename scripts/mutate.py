@@ -1,10 +1,10 @@
-"""Does any test notice? Changes one place of the code at random, runs tests until one fails, undoes it.
+"""Does any test notice? Changes a place of the code, runs tests until one fails, undoes it.
 
-    python scripts/mutate.py [--count 10] [--seed 0] [--only learn] [--tests tests/learn tests/twins]
+    python scripts/mutate.py [--count 10] [--seed 0] [--only learn] [--tests tests/learn]
 
 A change is one token for another of its kind (< for <=, + for -, min for max, 0 for 1, and the
-like) in the core or in graph/, energy/ and learn/. A core that is changed is built again. Run it in a
-checkout of its own: files are changed in place and put back.
+like) at a random place of the core, or of energy/ and learn/. A core that is changed is built
+again. Run it in a checkout of its own: files are changed in place and put back.
 """
 
 import argparse
