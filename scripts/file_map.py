@@ -10,12 +10,12 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "map.md"
 HEAD = """# Every file, in its own words
 
-Written by `python scripts/file_map.py` from the first sentence of each file. The path of the data is from top to bottom:
-a folder imports only folders above it, `run/` and the files at the root. The map with fewer words is in the
-[README](../README.md#the-map).
+Written by `python scripts/file_map.py` from the first sentence of each file. The path of the data
+is from top to bottom: a folder imports only folders above it, `run/` and the files at the root.
+The map with fewer words is in the [README](../README.md#the-map).
 """
-ORDER = ("", "metrics", "images", "features", "graph", "energy", "run", "learn", "shape", "model", "report",
-         "experiments", "app")  # fmt: skip
+ORDER = ("", "metrics", "images", "features", "graph", "energy", "run", "learn", "shape", "model",
+         "report", "experiments", "app")  # fmt: skip
 
 
 def first_sentence(path: Path) -> str:
