@@ -12,12 +12,12 @@ import click
 from cutlearn.app.answers import answers
 from cutlearn.app.exits import say
 from cutlearn.app.inputs import (
-    compare,
     fit_memory,
     label_names,
     load_model,
     open_folder,
     remark,
+    tell_differences,
 )
 from cutlearn.app.options import (
     FILE,
@@ -95,7 +95,7 @@ def evaluate(
     _check_label(label, n_labels)
     folder = open_folder(images, masks, logits, n_labels=n_labels,
                          values=known_values(estimator), **reading)  # fmt: skip
-    seen = _tell_seen(compare(estimator, folder), len(folder))
+    seen = _tell_seen(tell_differences(estimator, folder), len(folder))
     at_once = fit_memory(estimator, folder)
     # Models of old files have no probabilities; their masks are compared all the same.
     tables, believed, gallery = [], [], Gallery()

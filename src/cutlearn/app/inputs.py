@@ -36,7 +36,7 @@ def open_folder(
     return folder if logits is None else with_logits(folder, logits)
 
 
-def compare(estimator: Any, folder: Any) -> list[int]:
+def tell_differences(estimator: Any, folder: Any) -> list[int]:
     """Say in which ways images differ from those of the fit; give the places of the latter."""
     training = getattr(estimator, "training_", None)
     if training is None:

@@ -11,11 +11,11 @@ import click
 from cutlearn.app.answers import answers
 from cutlearn.app.exits import say
 from cutlearn.app.inputs import (
-    compare,
     fit_memory,
     label_names,
     load_model,
     open_folder,
+    tell_differences,
     written_values,
 )
 from cutlearn.app.options import (
@@ -146,7 +146,7 @@ def predict(
         products.append(numbered)
     products += [Overlays(out)] if overlay else []
     folder = open_folder(images, logits=logits, leave=out, **reading)
-    compare(estimator, folder)
+    tell_differences(estimator, folder)
     at_once = fit_memory(estimator, folder)
     out.mkdir(parents=True, exist_ok=True)
     shares, level = [], None if areas is None else AREA_LEVEL

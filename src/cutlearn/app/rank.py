@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cutlearn.app.exits import say
-from cutlearn.app.inputs import compare, fit_memory, load_model, open_folder
+from cutlearn.app.inputs import fit_memory, load_model, open_folder, tell_differences
 from cutlearn.app.options import (
     FILE,
     IMAGES,
@@ -61,7 +61,7 @@ def rank(
             "features of what it has learned from. Fit one with `cutlearn fit`."
         )
     folder = open_folder(images, **reading)
-    compare(estimator, folder)
+    tell_differences(estimator, folder)
     estimator.n_jobs = fit_memory(estimator, folder)
     # All images are ranked together, so what is kept of them is as small as the model wants it.
     pictures, shapes = [], []

@@ -1,4 +1,6 @@
-"""Potentials of several labels, y_i in 0 .. L - 1, in the places of those of two.
+"""Potentials of several labels, `PerLabel` and `Tables`, in the places of those of two.
+
+With y_i in 0 .. L - 1:
 
     PerLabel(p)   psi = psi_p(y == 0), psi_p(y == 1), ..    a slice v for each label
     Tables        psi_gab = sum_e g_e [y_i = a, y_j = b]    a table T_g (L, L) for each edge feature
