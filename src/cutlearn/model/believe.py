@@ -29,7 +29,7 @@ from cutlearn.model.parameters import check_side
 from cutlearn.model.prepare import known_values, read_samples, read_training
 from cutlearn.model.rank import Described, Ranked, describe, rank
 from cutlearn.model.size import at_side, mask_at_side, painted, painted_beliefs
-from cutlearn.model.training_images import warn_of_differences
+from cutlearn.model.training_images import warn_of_differences, warn_of_size
 from cutlearn.run.workers import Workers, thread_count
 
 T = TypeVar("T")
@@ -114,6 +114,7 @@ class Believing:
         """
         given, truth = read_training(images, masks, most_labels, values)
         self._check_samples(given)
+        warn_of_size(self, given)
         side = self.min_side
         samples = [at_side(sample, side) for sample in given]
         together = find_groups([sample.image for sample in samples], groups)
@@ -321,6 +322,7 @@ class Ranking(Believing):
     """A model that knows the node features of the images it was fitted on ranks others by them."""
 
     featurizer_: Featurizer
+    w_: Floats
     _kind: Kind
 
     def _problem(self, sample: Sample) -> Problem:
@@ -330,9 +332,9 @@ class Ranking(Believing):
     def rank(self, images: Sequence[Any]) -> list[Ranked]:
         """Order images that have no masks by what annotating them would tell of all of them.
 
-        The most telling image is like many others, and unlike the images that the model was fitted
-        on and those before it in the order (`cutlearn.model.rank` has the formula). Annotate a few
-        from the start, fit again with them, and rank the rest.
+        The most telling image is like many doubtful parts of others, and unlike the images that the
+        model was fitted on and those before it in the order (`cutlearn.model.rank` has the
+        formula). Annotate a few from the start, fit again with them, and rank the rest.
 
         Parameters
         ----------
@@ -346,7 +348,11 @@ class Ranking(Believing):
         samples = self._read(images)
 
         def one(small: Sample, full: Sample) -> Described:
-            return describe(self._problem(small).node_features, small.shape)
+            problem = self._problem(small)
+            q = None
+            if self.believes:
+                q = self.calibration_.probabilities(self._kind.least(problem, self.w_))
+            return describe(problem.node_features, small.shape, q)
 
         seen = self._each(samples, one)
         return [
