@@ -9,7 +9,16 @@ import pytest
 import cutlearn as cl
 from cutlearn.features.windows import windows
 from cutlearn.images import cells
-from cutlearn.model.rank import REACH, Described, areas, describe, likeness, median_square, rank
+from cutlearn.model.rank import (
+    DOUBTLESS,
+    REACH,
+    Described,
+    areas,
+    describe,
+    likeness,
+    median_square,
+    rank,
+)
 
 STEPS = 200
 NONE = np.empty((0, 2))
@@ -105,8 +114,8 @@ def test_what_the_model_is_sure_of_is_worth_little():
     found = rank([*sure, *open_], NONE)
     assert found[0].image >= 4
     assert sum(one.score for one in found) == pytest.approx(1.0)
-    # 4 x 0.2 against 2 x 1.2, brought to sum 1.
-    assert found[0].score == pytest.approx(2.4 / 3.2)
+    open_part, sure_part = 2 * (DOUBTLESS + 1), 4 * DOUBTLESS
+    assert found[0].score == pytest.approx(open_part / (open_part + sure_part))
 
 
 def test_doubts_are_the_mean_entropies_of_the_windows():

@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 # How far labels reach, in units of the median distance.
 REACH = 0.3
 # What is open in a window that the model has no doubt of, in bits: it may be wrong all the same.
-DOUBTLESS = 0.2
+DOUBTLESS = 0.02
 # Windows, evenly drawn, that tell the median distance.
 MOST_WINDOWS = 1000
 
