@@ -82,7 +82,7 @@ def test_an_unfinished_run_of_other_images_is_not_mixed_in(world, tmp_path):
     images, masks = make_folders(tmp_path, 3, seed=50)
     done = run(PLAIN, "fit", images, masks, *args[3:], model)
     assert done.returncode == 2
-    assert "Remove" in done.stderr.splitlines()[-1]
+    assert "--restart" in done.stderr.splitlines()[-1]
     assert (root / "mixed.model.part").is_dir()
 
 
@@ -116,6 +116,6 @@ def test_a_terminal_sees_a_bar_and_stdout_only_the_summary(world):
     process.stdout.close()
     assert process.wait() == 0
     assert b"\x1b[" in seen
-    assert b"training" in seen
+    assert b"training, run" in seen
     assert len(said.splitlines()) == 1
     assert "\x1b" not in said

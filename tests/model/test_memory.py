@@ -24,9 +24,11 @@ def test_masks_of_large_images_have_their_size(monkeypatch):
     worlds = [cells(seed, (40, 60)) for seed in range(3)]
     monkeypatch.setattr(size, "MOST_WORKED", 600)
     model = cl.Segmenter(features="linear", C=10.0, tol=0.05, n_jobs=1)
-    model.fit([w.image for w in worlds[:2]], [w.labels for w in worlds[:2]])
+    with pytest.warns(cl.errors.InputWarning, match="60 x 40 pixels .* worked at 30 x 20"):
+        model.fit([w.image for w in worlds[:2]], [w.labels for w in worlds[:2]])
     assert model.card_["data"]["largest"] == [20, 30]
-    (mask,) = model.predict([worlds[2].image])
+    with pytest.warns(cl.errors.InputWarning, match="worked at 30 x 20.*min_side"):
+        (mask,) = model.predict([worlds[2].image])
     assert mask.shape == (40, 60)
     assert np.array_equal(mask, np.kron(mask[::2, ::2], np.ones((2, 2), np.uint8)))
 

@@ -38,7 +38,7 @@ from cutlearn.model.prepare import (
 from cutlearn.model.probabilities import Probabilities
 from cutlearn.model.probability.calibrate import Calibration
 from cutlearn.model.probability.decisions import Decision, decision_of
-from cutlearn.model.training_images import remembered, warn_of_differences
+from cutlearn.model.training_images import remembered, warn_of_differences, warn_of_size
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.run.progress import Progress
 from cutlearn.run.workers import Workers, thread_count
@@ -205,6 +205,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         """
         given, truth = read_training(images, masks, most_labels, values)
         self._check_samples(given)
+        warn_of_size(self, given)
         side = self.min_side
         samples = [at_side(sample, side) for sample in given]
         resized = [mask_at_side(mask, side) for mask in truth]

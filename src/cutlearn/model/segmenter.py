@@ -260,8 +260,8 @@ class Segmenter(Estimator):
     def rank(self, images: Sequence[Any]) -> list[Ranked]:
         """Order images that have no masks by what annotating them would tell of all of them.
 
-        The most telling image is like many others, and unlike the images that the model was fitted
-        on and those before it in the order (`cutlearn.model.probability.ranking` has the formula).
+        The most telling image is like many doubtful parts of others, and unlike the images that the
+        model was fitted on and those before it (`cutlearn.model.probability.ranking` has the formula).
         Annotate a few from the start, fit again with them, and rank the rest.
 
         Parameters
@@ -276,7 +276,10 @@ class Segmenter(Estimator):
         samples = self._read(images)
 
         def one(small: Sample, full: Sample) -> Windows:
-            return describe(self._problem(small).node_features, small.shape)
+            problem, q = self._problem(small), None
+            if self.believes:
+                q = self.calibration_.probabilities(self.model_.min_marginals(problem, self.w_))
+            return describe(problem.node_features, small.shape, q)
 
         seen = self._each(samples, one)
         return [

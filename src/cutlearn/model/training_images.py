@@ -17,6 +17,7 @@ from cutlearn.images.facts import Facts, facts_of
 from cutlearn.images.listing import some
 from cutlearn.images.sample import Sample
 from cutlearn.model.prepare import read_samples, values_of
+from cutlearn.model.size import worked_shape
 
 # How many times larger or smaller, brighter or darker than any training image is another world.
 FAR_SIZE, FAR_LIGHT = 2.0, 4.0
@@ -140,8 +141,22 @@ class TrainingImages:
         return cls(sides, bool(plain["color"]), bool(plain["grey"]), bright, digests, values, names)
 
 
+def warn_of_size(model: Any, samples: Sequence[Sample]) -> None:
+    """Warn of images that are worked at a smaller size because nobody has named one."""
+    large = [s.shape for s in samples if worked_shape(s.shape, None) != s.shape]
+    if model.min_side is None and large and not hasattr(model, "shape"):
+        (high, wide), (rows, columns) = large[0], worked_shape(large[0], None)
+        warnings.warn(
+            f"images: {wide} x {high} pixels (width x height) are worked at {columns} x {rows}, to "
+            "spare memory; masks have full size. Another size: min_side.",
+            InputWarning,
+            stacklevel=4,
+        )
+
+
 def warn_of_differences(model: Any, samples: Sequence[Sample]) -> None:
     """Warn of images that differ from those of a model's fit."""
+    warn_of_size(model, samples)
     training = getattr(model, "training_", None)
     if training is None:
         return

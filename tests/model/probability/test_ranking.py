@@ -10,6 +10,7 @@ import cutlearn as cl
 from cutlearn.features.windows import windows
 from cutlearn.images import cells
 from cutlearn.model.probability.ranking import (
+    DOUBTLESS,
     REACH,
     Described,
     areas,
@@ -102,6 +103,30 @@ def test_what_is_like_annotated_windows_comes_late():
     images = [image(c) for c in ([0, 0], [0, 0.1], [4, 0])]
     assert rank(images, NONE)[0].image in (0, 1)
     assert rank(images, np.array([[0.1, 0.0]]))[0].image == 2
+
+
+def test_what_the_model_is_sure_of_is_worth_little():
+    """Much clear sky, little doubtful ground: without doubts the sky would come first."""
+    sky, ground = [image([0, 0]) for _ in range(4)], [image([9, 9]) for _ in range(2)]
+    assert rank([*sky, *ground], NONE)[0].image < 4
+    sure = [Described(one.shape, one.centers, np.zeros(len(one.centers))) for one in sky]
+    open_ = [Described(one.shape, one.centers, np.ones(len(one.centers))) for one in ground]
+    found = rank([*sure, *open_], NONE)
+    assert found[0].image >= 4
+    assert sum(one.score for one in found) == pytest.approx(1.0)
+    open_part, sure_part = 2 * (DOUBTLESS + 1), 4 * DOUBTLESS
+    assert found[0].score == pytest.approx(open_part / (open_part + sure_part))
+
+
+def test_doubts_are_the_mean_entropies_of_the_windows():
+    q = np.zeros((8, 8, 2))
+    q[..., 0] = 1
+    q[:2, :2] = 0.5
+    q[:2, 2:4] = [0.25, 0.75]
+    doubts = describe(np.zeros((64, 1)), (8, 8), q).doubts
+    wanted = -(0.25 * np.log2(0.25) + 0.75 * np.log2(0.75))
+    assert doubts[:2] == pytest.approx([1.0, wanted])
+    assert (doubts[2:] == 0).all()
 
 
 def test_size_does_not_matter():

@@ -1,10 +1,10 @@
 """What to annotate next: images, and windows in them, by the information of their labels.
 
-The doubt of the model is no guide while few images are annotated: it is largest where nothing can
-be learned, and an odd image teaches little about the others (docs/results/probabilities.md). What
-counts is what labels tell of all images. Let the labels of window u tell those of window v if the
-two are alike enough, K_uv > t_v, and else nothing, where nobody knows t_v: any value from 0 to 1 is
-as likely as any other. With
+The doubt of the model alone is no guide while few images are annotated: it is largest where nothing
+can be learned, and an odd image teaches little about the others (docs/results/probabilities.md).
+What counts is what labels tell of all images. Let the labels of window u tell those of window v if the two
+are alike enough, K_uv > t_v, and else tell nothing of it, where nobody knows t_v: any value from 0
+to 1 is as likely as any other. With
 
     K_uv = exp(-|c_u - c_v|^2 / (2 (R m)^2)),
 
@@ -14,10 +14,12 @@ the labels of a set A of windows have with those of all windows the mutual infor
     I(A) = sum_v b_v max over u in A of K_uv,
 
 for the nearest window of A passes t_v with just that probability. b_v is what there is to learn
-about window v; since nobody knows, it is its part of its image, and all images have the same: I is
-the expected part of the images whose labels are told. A begins with the images that the model was
-fitted on; then comes always the image whose windows add most. What an image adds never grows while
-A does (I is submodular), so k images in this order add at least 1 - 1/e of what the best k could.
+about window v: its part of its image times DOUBTLESS + H_v, with H_v the mean entropy of its pixels
+in bits, all of them brought to sum 1, so that clear sky is worth little however much there is of
+it; a model without probabilities has its part of its image alone. I is the expected part of what is
+open that is told. A begins with the images that the model was fitted on; then comes always the
+image whose windows add most. What an image adds never grows while A does (I is submodular), so k
+images in this order add at least 1 - 1/e of what the best k could.
 """
 
 import heapq
@@ -29,11 +31,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.features.windows import window_means, windows
+from cutlearn.metrics import entropy
 
 Floats = NDArray[np.float64]
 
 # How far labels reach, in units of the median distance.
 REACH = 0.3
+# What is open in a window that the model has no doubt of, in bits: it may be wrong all the same.
+DOUBTLESS = 0.02
 # Windows, evenly drawn, that tell the median distance.
 MOST_WINDOWS = 1000
 
@@ -81,15 +86,29 @@ class Ranked:
 
 @dataclass(frozen=True, eq=False)
 class Described:
-    """An image as it is ranked: its shape (h, w) and c of all its windows, (windows, F)."""
+    """An image as it is ranked: its shape (h, w), c of its windows, (windows, F), and H of them."""
 
     shape: tuple[int, int]
     centers: Floats
+    doubts: Floats | None = None
 
 
-def describe(node_features: NDArray[np.floating], shape: tuple[int, int]) -> Described:
-    """Give the windows of an image from its node features (h * w, F)."""
-    return Described(shape, window_means(node_features, shape))
+def describe(
+    node_features: NDArray[np.floating],
+    shape: tuple[int, int],
+    probabilities: NDArray[np.floating] | None = None,
+) -> Described:
+    """Give the windows of an image from node features (h * w, F) and probabilities (h, w, L)."""
+    doubts = None
+    if probabilities is not None:
+        doubts = window_means(entropy(probabilities).reshape(-1, 1), shape)[:, 0]
+    return Described(shape, window_means(node_features, shape), doubts)
+
+
+def worth(image: Described) -> Floats:
+    """Give what there is to learn about every window of an image, b before it is brought to sum."""
+    part = areas(image.shape)
+    return part if image.doubts is None else part * (DOUBTLESS + image.doubts)
 
 
 def rank(images: Sequence[Described], annotated: NDArray[np.floating]) -> list[Ranked]:
@@ -104,7 +123,8 @@ def rank(images: Sequence[Described], annotated: NDArray[np.floating]) -> list[R
     n = len(images)
     centers = np.concatenate([image.centers for image in images])
     unit = REACH**2 * median_square(np.concatenate([annotated, centers]))
-    weight = np.concatenate([areas(image.shape) / n for image in images])
+    weight = np.concatenate([worth(image) for image in images])
+    weight /= weight.sum()
     # near[i, v] is the largest K of the windows of image i with v.
     near = np.stack([likeness(image.centers, centers, unit).max(axis=0) for image in images])
     covered = np.zeros(len(centers))
