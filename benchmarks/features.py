@@ -121,9 +121,7 @@ def measure(name, data, seed, save):
 def table(folder):
     """All sets that were measured, as markdown."""
     print("# Sources of logits, measured\n")
-    print(
-        "Pooled IoU in % with its bootstrap deviation; CPU seconds of one thread on a machine that"
-    )
+    print("Pooled IoU in % with its bootstrap deviation; CPU seconds of one thread on a machine")
     print("that others used at the same time; made by `benchmarks/features.py`, which says how.")
     for file in sorted(folder.glob("*.json")):
         result = json.loads(file.read_text())

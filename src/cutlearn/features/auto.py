@@ -39,8 +39,8 @@ PILOT = {"stages": 1, "rows": 20_000, "copies": 0, "folds": 3}
 # Seconds of a step for each pixel of its crops; of a look at a pixel; of reading it; of trees on
 # 60,000 rows; of the columns of a pixel. Measured where other work ran beside, rounded up.
 STEP = {"photograph": 1.0e-6, "microscopy": 0.9e-6}
-LOOK, READ, GROW = 0.25e-6, 1e-6, 3.2
-DESCRIBE = {"photograph": 7e-6, "microscopy": 2.5e-6}
+LOOK, READ, GROW = 0.25e-6, 1e-6, 3.6
+DESCRIBE = {"photograph": 8e-6, "microscopy": 2.5e-6}
 
 
 @dataclass(frozen=True)
@@ -202,13 +202,14 @@ def _unseen(task: Task, seconds: float, budget: str | float) -> Choice:
         nets = _with_steps(task, seconds - tree_seconds(task, one.recipe), FEWEST)
         if nets is not None:
             return Choice("stacked", f"stacked: usual for photographs; {no_time}", nets)
-    if tree_seconds(task, task.recipe) <= seconds:
-        return Choice("trees", f"trees: {no_time}, or for nets", task)
+    # A named budget has at least the trees, "fast" those of one stage; seconds are kept to.
     named = isinstance(budget, str)
-    if tree_seconds(task, one.recipe) <= seconds and not (named and _pixels(task) < SMALL):
-        return Choice("trees", f"trees of one stage: {no_time}, or for nets", one)
-    if named:  # the least that it has; a few small images cost little in any case
-        return Choice("trees", f"trees: {no_time}, or for nets", task)
+    for trees, least in ((task, named and budget != "fast"), (one, named)):
+        cost = tree_seconds(trees, trees.recipe)
+        if cost <= seconds or least:
+            stages = "trees" if trees.recipe.stages > 1 else "trees of one stage"
+            why = f"{stages}, about {cost:.0f} s: {no_time}, or for nets"
+            return Choice("trees", why, trees)
     return Choice("linear", f"linear: the budget of {seconds:.0f} s leaves no time for trees", task)
 
 
