@@ -1,7 +1,7 @@
 """One table: our cuts beside those of other packages, on the energies that segmentation makes.
 
-    make bench, or python benchmarks/cuts.py [--quick] [--only 2d4-512] [--rounds 5] [--no-peers]
-    [--data DIR] [--again]
+    make bench, or python benchmarks/cuts.py [--quick] [--only 2d4-512] [--rounds 5]
+    [--peers PyMaxflow ...] [--data DIR] [--again]
 
 Every figure is CPU milliseconds from numpy arrays to labels, measured in two ways. Fresh: the
 median over rounds of processes of their own, the solvers taking turns within a round. Again: the
@@ -261,7 +261,7 @@ def main():
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--only", default="*", help="pattern of rows, or a part of their instances")
     parser.add_argument("--quick", action="store_true", help="a few small rows, 3 rounds, limit 9")
-    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--peers", nargs="*", default=[REFERENCE, *OTHERS], help="by default all")
     parser.add_argument("--data", type=Path, help="folder of data sets, for rows of real images")
     parser.add_argument("--again", action="store_true", help="one round of fresh processes")
     parser.add_argument("--parts", action="store_true", help="where our own time goes instead")
@@ -284,7 +284,7 @@ def told_load(options):
 
 def table(rows, options):
     """Measure and print; 1 if values differ."""
-    asked = [OURS] if options.no_peers else PEERS
+    asked = [OURS, *options.peers]
     solvers = [s for s in asked if importlib.util.find_spec(MODULES[s])]
     missing = [s for s in asked if s not in solvers]
     print(f"CPU ms, {told_load(options)}; not installed: {', '.join(missing) or 'none'}")

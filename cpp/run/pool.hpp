@@ -3,24 +3,17 @@
 //
 // What     Blocks of kLarge bytes and more are kept when they are given back, up to kKept bytes in
 //          all, the latest ones; smaller ones are the allocator's.
-// Pages    The system is asked for large pages, which a network is read through faster: its
-//          searches jump about.
 // Threads  One pool for all, behind a lock. Whoever finds it locked does without: nobody waits, not
 //          even in a process that was forked from one whose other thread held it.
 #pragma once
 
 #include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <new>
 #include <vector>
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
 
 namespace cutlearn {
 
@@ -55,7 +48,7 @@ class Pool {
   // asked: as it was when the block was taken
   void give(void* block, std::size_t asked) noexcept {
     const std::size_t bytes = rounded(asked);
-    if (bytes < kLarge || !keep(block, bytes)) release(block, bytes);
+    if (bytes < kLarge || !keep(block, bytes)) std::free(block);
   }
 
  private:
@@ -72,39 +65,8 @@ class Pool {
   }
 
   static void* make(std::size_t bytes, bool zeroed) {
-    if (bytes >= kHuge && bytes >= kLarge) return map(bytes);
     return zeroed ? std::calloc(bytes, 1) : std::malloc(bytes);
   }
-
-#if defined(__linux__)
-  static constexpr std::size_t kPage = std::size_t{1} << 21;  // a large one
-  static constexpr std::size_t kHuge = 2 * kPage;
-
-  static std::size_t pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
-
-  // Zeros at the beginning of a large page.
-  static void* map(std::size_t bytes) {
-    const std::size_t wanted = pages(bytes), room = wanted + kPage;
-    void* made = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (made == MAP_FAILED) return nullptr;
-    auto* start = static_cast<std::byte*>(made);
-    const std::size_t before = (kPage - reinterpret_cast<std::uintptr_t>(made) % kPage) % kPage;
-    if (before) munmap(start, before);
-    munmap(start + before + wanted, kPage - before);
-    madvise(start + before, wanted, MADV_HUGEPAGE);  // where there are none, small ones do
-    return start + before;
-  }
-  static void release(void* block, std::size_t bytes) noexcept {
-    if (bytes >= kHuge && bytes >= kLarge)
-      munmap(block, pages(bytes));
-    else
-      std::free(block);
-  }
-#else
-  static constexpr std::size_t kHuge = ~std::size_t{0};
-  static void* map(std::size_t) { return nullptr; }
-  static void release(void* block, std::size_t) noexcept { std::free(block); }
-#endif
 
   void* find(std::size_t bytes) {
     const std::unique_lock lock(busy_, std::try_to_lock);
@@ -138,7 +100,7 @@ class Pool {
     const std::unique_lock lock(busy_, std::try_to_lock);
     if (!lock) return;
     while (total_ > most) {
-      release(kept_.front().start, kept_.front().bytes);
+      std::free(kept_.front().start);
       total_ -= kept_.front().bytes;
       kept_.erase(kept_.begin());
     }

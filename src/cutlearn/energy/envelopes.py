@@ -124,11 +124,11 @@ class Envelopes(Sequence[Envelope]):
         mass = np.ones(self._members.size)
         hinges = self._hinges()
         rounded: list[int] = []
-        if not (adds_exactly(self.intercepts) and multiplies_exactly(self.slopes, mass)):
+        if not (adds_exactly(self.intercepts) and multiplies_exactly(self.slopes, _ones(nodes))):
             rounded = [
                 c
                 for c, (a, b) in enumerate(zip(self.slopes, self.intercepts))
-                if not (adds_exactly(b) and multiplies_exactly(a, mass[: self.sizes[c]]))
+                if not (adds_exactly(b) and multiplies_exactly(a, _ones(int(self.sizes[c]))))
             ]
         return core_regions(self._first, self._members, mass, hinges, self.sizes, rounded)
 
@@ -162,6 +162,11 @@ class Envelopes(Sequence[Envelope]):
                 sure &= np.maximum(np.abs(left), np.abs(right)) < math.inf
                 whole &= np.all(sure & (left > right), axis=1)
         return whole
+
+
+def _ones(count: int) -> Floats:
+    """Two numbers with the sum and the lowest bit of so many ones."""
+    return np.array([count - 1.0, 1.0]) if count else np.empty(0)
 
 
 class Listed(tuple[Envelope, ...]):
