@@ -261,8 +261,8 @@ class Segmenter(Estimator):
         """Order images that have no masks by what annotating them would tell of all of them.
 
         The most telling image is like many doubtful parts of others, and unlike the images that the
-        model was fitted on and those before it (`cutlearn.model.probability.ranking` has the formula).
-        Annotate a few from the start, fit again with them, and rank the rest.
+        model was fitted on and those before it (`cutlearn.model.probability.ranking` has the
+        formula). Annotate a few from the start, fit again with them, and rank the rest.
 
         Parameters
         ----------

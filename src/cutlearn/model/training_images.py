@@ -16,8 +16,8 @@ from cutlearn.errors import InputWarning
 from cutlearn.images.facts import Facts, facts_of
 from cutlearn.images.listing import some
 from cutlearn.images.sample import Sample
+from cutlearn.model.fitting.size import worked_shape
 from cutlearn.model.prepare import read_samples, values_of
-from cutlearn.model.size import worked_shape
 
 # How many times larger or smaller, brighter or darker than any training image is another world.
 FAR_SIZE, FAR_LIGHT = 2.0, 4.0

@@ -2,9 +2,9 @@
 
 The doubt of the model alone is no guide while few images are annotated: it is largest where nothing
 can be learned, and an odd image teaches little about the others (docs/results/probabilities.md).
-What counts is what labels tell of all images. Let the labels of window u tell those of window v if the two
-are alike enough, K_uv > t_v, and else tell nothing of it, where nobody knows t_v: any value from 0
-to 1 is as likely as any other. With
+What counts is what labels tell of all images. Let the labels of window u tell those of window v if
+the two are alike enough, K_uv > t_v, and else nothing, where nobody knows t_v: any value from 0 to
+1 is as likely as any other. With
 
     K_uv = exp(-|c_u - c_v|^2 / (2 (R m)^2)),
 
