@@ -66,8 +66,8 @@ class Model:
         names = [p.name for p in self.potentials]
         if len(set(names)) != len(names) or not any(isinstance(p, Unary) for p in self.potentials):
             raise InputError(
-                f"potentials: {quoted(names)} given; different names, and a Unary among them, are "
-                "needed. Give each potential a name of its own."
+                f"potentials are named {quoted(names)}, but a model needs different names, and a "
+                "Unary among them. Give each potential a name of its own."
             )
         self.labels = labels_of(labels, n_labels)
 
@@ -98,8 +98,8 @@ class Model:
                 return model
         one, two = (self.for_labels(L).layout(problem).size for L in (2, 3))
         raise InputError(
-            f"w: {size} weights, but {self.labels.name} labels of this problem have {one} for two "
-            f"labels, {two} for three, and so on. Use weights learned from such features."
+            f"w has {size} weights, but {self.labels.name} labels need {one} for two labels, {two} "
+            "for three, and so on. Use the weights learned from problems with these features."
         )
 
     @property
@@ -151,8 +151,8 @@ class Model:
         y = np.asarray(labels).reshape(-1)
         if y.size != problem.n_nodes:
             raise InputError(
-                f"labels: {y.size} found for {problem.n_nodes} nodes; one a node wanted. "
-                "Use the labelling of this problem."
+                f"labels has {y.size} values, but this problem has {problem.n_nodes} nodes. Give "
+                "one label for each node."
             )
         return self.labels.psi(self.potentials, problem, y)
 

@@ -86,7 +86,7 @@ class Fitted:
     ) -> "Fitted":
         """The inverse of `to_arrays`; damage is an `InputError` or what Python raises."""
         mean, scale = arrays["mean"], arrays["scale"]
-        # Older files tell no centers.
+        # Older files have no centres.
         centers = arrays.get("centers", np.empty((0, mean.size)))
         _check_moments(mean, scale, centers)
         why = described.get("why", "")
@@ -185,7 +185,7 @@ def _checked_names(names: Any, count: int) -> list[str]:
 
 
 def _check_moments(*arrays: npt.NDArray[Any]) -> None:
-    """Refuse means, scales and centers that cannot be those of node features."""
+    """Refuse means, scales and centres that cannot be those of node features."""
     mean, scale, centers = arrays
     good = mean.ndim == 1 and scale.shape == mean.shape and centers.shape[1:] == mean.shape
     good &= all(a.dtype == np.float64 and bool(np.isfinite(a).all()) for a in arrays)

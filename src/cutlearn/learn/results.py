@@ -137,8 +137,8 @@ def settings_of(
     if math.isinf(C) and not learner.endless:
         able = next(name for name, one in LEARNERS.items() if one.endless and one.margin)
         raise InputError(
-            f"C: infinity (no regulariser) found with learner={learner.name!r}; a finite number "
-            f"wanted there. Choose learner={able!r}, which needs no regulariser."
+            f"C is infinite (no regulariser), but learner={learner.name!r} needs a finite number. "
+            f"Choose learner={able!r}, which needs no regulariser."
         )
     if not tol > 0:
         raise InputError(f"The 'tol' parameter must be a number > 0. Got {tol!r} instead.")

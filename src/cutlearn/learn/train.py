@@ -107,12 +107,12 @@ def train(
         checkpoint = check_place(checkpoint)
     if model is not None and envelope is not None:
         raise InputError(
-            "model, envelope: both given; one of them is needed. Put an Enveloped among the "
-            "model's potentials."
+            "model and envelope are both given, but only one of them can be. Put an Enveloped "
+            "among the model's potentials instead of the envelope."
         )
     given: ModelLike = envelope if model is None else model
     if callback is not None and not callable(callback):
-        raise InputError(f"callback: {quoted(callback)} found; a function of a step wanted.")
+        raise InputError(f"callback must be a function of a step, not {quoted(callback)}.")
     chosen = learner_of(learner)
     run: Run
     if not chosen.margin:
@@ -167,11 +167,11 @@ def _refuse_margin(
         "constraints": constraints is not None, "groups": groups is not None,
         "pool": pool is not None,
     }  # fmt: skip
-    for name, found in given.items():
-        if found:
+    for name, changed in given.items():
+        if changed:
             raise InputError(
-                f"{name}: found with a likelihood learner; the default wanted, a likelihood has "
-                f"none. Leave out {name}, or choose learner='bundle'."
+                f"{name} has no meaning for a likelihood learner. Leave out {name}, or choose "
+                "learner='bundle'."
             )
 
 
@@ -181,7 +181,9 @@ def _constraints(pool: Pool, given: tuple[ArrayLike, ArrayLike] | None) -> tuple
         return rows, least
     pair = listed("constraints", given)
     if len(pair) != 2:
-        raise InputError(f"constraints: {len(pair)} arrays found; G and h wanted, for G w >= h.")
+        raise InputError(
+            f"constraints must be a pair of arrays, G and h, for G w >= h, not {len(pair)} arrays."
+        )
     more = np.atleast_2d(float_array("constraints: G", pair[0]))
     bound = np.atleast_1d(float_array("constraints: h", pair[1]))
     if (
@@ -190,7 +192,7 @@ def _constraints(pool: Pool, given: tuple[ArrayLike, ArrayLike] | None) -> tuple
         or not (np.isfinite(more).all() and np.isfinite(bound).all())
     ):
         raise InputError(
-            f"constraints: G of shape {more.shape} and h of {bound.shape} found; finite (r, "
-            f"{pool.n_weights}) and (r,) wanted, for G w >= h. Correct the pair."
+            f"constraints has G of shape {more.shape} and h of shape {bound.shape}, but G w >= h "
+            f"needs finite numbers in the shapes (r, {pool.n_weights}) and (r,). Correct the pair."
         )
     return np.concatenate([rows, more]), np.concatenate([least, bound])
