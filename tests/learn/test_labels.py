@@ -157,7 +157,7 @@ SQUARE, LOOSE = cl.CountFunction(np.square), cl.Count(tolerance=0.5)
     [
         (lambda: {"model": cl.Model(labels="several")}, [0, 1], "'labels' parameter must be one"),
         (lambda: {"model": cl.Model(n_labels=3)}, [0, 1], "'n_labels' parameter of binary labels"),
-        (lambda: {"model": ordered(2)}, [0, 2], "image 0: labels: values 2 found; 0, 1"),
+        (lambda: {"model": ordered(2)}, [0, 2], "image 0: labels has values 2, but only 0, 1"),
         (lambda: {"model": ordered(1)}, [0, 1], "'n_labels' parameter"),
         (
             lambda: {"model": cl.Model([cl.Unary(), cl.Enveloped()], "ordered")},

@@ -154,7 +154,7 @@ def test_refusals(case):
     with pytest.raises(InputError) as caught:
         REFUSED[case]()
     if "image" in case:
-        assert str(caught.value).startswith("image 1: labels: values 2, 3 found")
+        assert str(caught.value).startswith("image 1: labels has values 2, 3, but")
 
 
 def test_no_regulariser_is_refused_with_the_learner_that_can():
