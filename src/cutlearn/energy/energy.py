@@ -44,18 +44,22 @@ Floats = NDArray[np.float64]
 
 
 class Energy:
-    """A binary energy over a list of edges; `Energy.grid` makes one over an image.
+    """The cost of every labelling of n nodes with 0 and 1; `minimize` finds the cheapest exactly.
+
+    `Energy.grid` makes one over the pixels of an image.
 
     Parameters
     ----------
     unary : (n,) or (n, 2) array
-        u = u1 - u0, or both.
+        For each node, what label 1 costs more than label 0 (negative if less); or the costs of
+        both labels.
     edges : (m, 2) int array, optional
-        Pairs of nodes; parallel edges are fine.
+        Pairs of nodes; the same pair may appear several times.
     weights : scalar, (m,), (m, 2) or (m, 2, 2) array
-        The cost of different labels; or p for labels (0, 1) and q for (1, 0); or the whole table
-        of costs, indexed by the labels of both ends.
+        What it costs if the two nodes of an edge have different labels: one number; or p for the
+        labels (0, 1) and q for (1, 0); or the whole table of costs, indexed by both labels.
     envelopes : sequence of Envelope, or Envelopes
+        Concave costs of how many nodes of a region have label 1.
 
     Examples
     --------

@@ -32,18 +32,24 @@ Mask = NDArray[np.uint8]
 
 
 class Model:
-    """Potentials that make an energy, and what its labels are.
+    """Potentials that add up to an energy, and what its labels are.
+
+    It has no weights of its own: `train` learns them, and `energy`, `mask` and the other methods
+    take them.
 
     Parameters
     ----------
     potentials : sequence of Potential
-        `Unary` among them; any others, from outside too.
+        The summands of the energy, each with a name of its own: `Unary`, and any others, also
+        classes of yours.
     labels : "binary", "ordered", "unordered", "surrogate" or Labels
-        Two labels and an exact cut; several with an order (one table of costs for each edge
-        feature, an exact cut); several without (tables and expansion moves, so that nothing is
-        certified); or one binary field for each label, for likelihoods.
+        "binary": two labels, solved by an exact cut. "ordered": several labels with an order, such
+        as layers, also solved by an exact cut; each edge feature has a table of costs. "unordered":
+        several labels without an order, solved by expansion moves, so that nothing is certified.
+        "surrogate": one binary energy for each label, for likelihoods.
     n_labels : int, optional
-        Their number. By default as many as the training labels, or the length of w, tell.
+        The number of labels. By default it follows from the training labels, or from the length
+        of w.
 
     Examples
     --------

@@ -65,11 +65,12 @@ class TrainResult:
     Attributes
     ----------
     w : (d,) float64
-        The best weights found.
+        The best weights.
     objective, lower_bound, gap, relative_gap : float
-        lambda/2 |w|^2 + R(w) at w; no weights do better than the bound; their difference; the
-        difference over max(objective, largest possible loss / 1000). Of likelihood learners:
-        lambda/2 |w|^2 - L(w); 0; what the last 30 steps won, as a share of it.
+        lambda/2 |w|^2 + R(w) at w; a number that no weights can go below; the difference of the
+        two; this difference over max(objective, largest possible loss / 1000). For likelihood
+        learners: lambda/2 |w|^2 - L(w); 0, which bounds it; their difference; by what share of it
+        the last 30 steps lowered it.
     steps : tuple of Step
     certified : bool
         Whether the gap is proved (exact cuts in every oracle call).
