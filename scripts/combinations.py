@@ -35,7 +35,7 @@ ENVELOPES = {"no": None, "yes": cl.EnvelopeSpec(lines=2)}
 HEAD = """# What combines with what
 
 Written by `python scripts/combinations.py`, which tries every row; `tests/test_combinations.py`
-tries them again and compares the certified ones with the optimum over all labelings.
+tries them again and compares the certified ones with the optimum over all labellings.
 
 *certified*: every oracle call is exact, so the gap between objective and lower bound is proved
 (`TrainResult.certified`). *not certified*: the lower bound holds, but expansion moves may miss the

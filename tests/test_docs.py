@@ -26,6 +26,12 @@ def test_examples_in_docstrings(name):
     assert failed == 0
 
 
+def test_the_example_of_the_glossary():
+    failed, tried = doctest.testfile(str(ROOT / "docs" / "glossary.md"), module_relative=False)
+    assert failed == 0
+    assert tried >= 6
+
+
 def test_some_examples_were_found():
     finder = doctest.DocTestFinder()
     found = [t for t in finder.find(cutlearn.Energy) if t.examples]

@@ -47,7 +47,7 @@ def test_a_link_stays_a_link(tmp_path):
 def test_refuses_a_missing_folder_and_a_folder_as_target(tmp_path):
     with pytest.raises(InputError, match=r"nowhere.*folder does not exist"):
         atomic_write(tmp_path / "nowhere" / "a.txt", b"")
-    with pytest.raises(InputError, match="a folder found"):
+    with pytest.raises(InputError, match="is a folder"):
         atomic_write(tmp_path, b"")
 
 

@@ -1,4 +1,4 @@
-"""The wording and the work of checking arrays at the door.
+"""Checks of what callers give, and the wording of their errors.
 
 Every public function passes what it is given through here once, so that the rest of the library
 works on contiguous arrays of a known type. Inputs are never modified, and never kept: what comes
@@ -27,10 +27,13 @@ def float_array(name: str, values: ArrayLike) -> NDArray[np.float64]:
     array = as_array(name, values)
     if array.dtype.kind not in "fiub":
         raise InputError(
-            f"{name}: dtype {array.dtype} found; real numbers are needed. Convert it to float."
+            f"{name} must hold real numbers, not dtype {array.dtype}. Convert it to float."
         )
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-        raise InputError(f"{name}: dtype {array.dtype} found; float64 is the widest accepted.")
+        raise InputError(
+            f"{name} has dtype {array.dtype}, but float64 is the widest that is possible. Convert "
+            "it to float64."
+        )
     return _owned(array, np.float64, values)
 
 
@@ -44,8 +47,8 @@ def few_enough(name: str, values: ArrayLike, most: int, what: str) -> None:
     shape = given_shape(name, values)
     if shape and shape[0] > most:
         raise InputError(
-            f"{name}: {shape[0]} {what} given; {most} are the most that one graph can have. Split "
-            "it into parts."
+            f"{name} has {shape[0]} {what}, but one graph can have at most {most}. Split it into "
+            "parts."
         )
 
 
@@ -55,11 +58,11 @@ def index_array(name: str, values: ArrayLike, below: int) -> NDArray[np.int64]:
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise InputError(f"{name}: dtype {array.dtype} found; integer indices are needed.")
+        raise InputError(f"{name} must hold integer indices, not dtype {array.dtype}.")
     index = _owned(array, np.int64, values)
     if index.size and (index.min() < 0 or index.max() >= below):
         wrong = int(index.max()) if index.max() >= below else int(index.min())
-        raise InputError(f"{name}: index {wrong} found; indices run from 0 to {below - 1}.")
+        raise InputError(f"{name} has index {wrong}, but indices run from 0 to {below - 1}.")
     return index
 
 
@@ -69,14 +72,14 @@ def finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
         where = np.argwhere(~np.isfinite(array))[0]
         place = ", ".join(map(str, where))
         value = array[tuple(where)]
-        raise InputError(f"{name}[{place}]: {value} found; every number must be finite.")
+        raise InputError(f"{name}[{place}] is {value}, but every number must be finite.")
     return array
 
 
 def shape_of(name: str, array: NDArray[Any], wanted: tuple[int, ...], why: str) -> None:
     """Refuses an array of another shape, saying where the wanted one comes from."""
     if array.shape != wanted:
-        raise InputError(f"{name}: shape {array.shape} found; {wanted} wanted, {why}.")
+        raise InputError(f"{name} has shape {array.shape}, but must have shape {wanted}: {why}.")
 
 
 def spread(name: str, array: NDArray[Scalar], shape: tuple[int, ...]) -> NDArray[Scalar]:
@@ -85,7 +88,8 @@ def spread(name: str, array: NDArray[Scalar], shape: tuple[int, ...]) -> NDArray
         return np.ascontiguousarray(np.broadcast_to(array, shape))
     except ValueError:
         raise InputError(
-            f"{name}: shape {array.shape} found; {shape} wanted, one an index, or one for all."
+            f"{name} has shape {array.shape}, but must have shape {shape}, one for each index, or "
+            "be one for all."
         ) from None
 
 
@@ -117,12 +121,14 @@ def edge_array(edges: ArrayLike | None, n: int) -> NDArray[np.int64]:
     if pairs.size == 0:
         pairs = pairs.reshape(0, 2)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise InputError(f"edges: shape {pairs.shape} found; (m, 2) wanted, two nodes an edge.")
+        raise InputError(
+            f"edges has shape {pairs.shape}, but must have shape (m, 2): two nodes for each edge."
+        )
     loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
     if loops.size:
         raise InputError(
-            f"edges[{loops[0]}]: joins node {pairs[loops[0], 0]} to itself; two nodes are needed. "
-            "Add its cost to the unary."
+            f"edges[{loops[0]}] joins node {pairs[loops[0], 0]} to itself, but an edge needs two "
+            "different nodes. Add its cost to the unary instead."
         )
     return pairs
 
@@ -132,7 +138,9 @@ def as_array(name: str, values: ArrayLike) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except (ValueError, TypeError) as error:
-        raise InputError(f"{name}: not an array of numbers ({clean(str(error), 200)}).") from error
+        raise InputError(
+            f"{name} must be an array of numbers, and is not ({clean(str(error), 200)})."
+        ) from error
 
 
 def is_one_of(value: object, choices: Iterable[Any]) -> bool:
@@ -144,31 +152,31 @@ def one_of(name: str, value: Any, choices: Iterable[Any], advice: str = "") -> N
     """Refuse a value that is none of these."""
     known = list(choices)
     if not is_one_of(value, known):
-        wanted = " or ".join(map(repr, known))
-        raise InputError(f"{name}: {quoted(value)} found; {wanted} wanted.{advice}")
+        allowed = " or ".join(map(repr, known))
+        raise InputError(f"{name} must be {allowed}, not {quoted(value)}.{advice}")
 
 
 def listed(name: str, values: Any) -> list[Any]:
     """The values as a list; refuses text, tables and what has no parts."""
     sized = hasattr(values, "__len__") and np.iterable(values)
     if not sized or isinstance(values, str | bytes | dict | set):
-        raise InputError(f"{name}: {quoted(values)} found; a list wanted.")
+        raise InputError(f"{name} must be a list, not {quoted(values)}.")
     return list(values)
 
 
 def instance(name: str, value: Any, wanted: type) -> None:
     """Refuse what is no object of a class."""
     if not isinstance(value, wanted):
-        raise InputError(f"{name}: {quoted(value)} found; a {wanted.__name__} wanted.")
+        raise InputError(f"{name} must be a {wanted.__name__}, not {quoted(value)}.")
 
 
 def path_of(name: str, value: Any) -> Path:
     """The path of a file or folder."""
     if not isinstance(value, str | bytes | os.PathLike):
-        raise InputError(f"{name}: {quoted(value)} found; the name of a file or folder wanted.")
+        raise InputError(f"{name} must be the name of a file or folder, not {quoted(value)}.")
     told = os.fsdecode(value)
     if "\0" in told:
-        raise InputError(f"{name}: {quoted(told)} found; a name without zero bytes wanted.")
+        raise InputError(f"{name} is {quoted(told)}, but a name cannot have zero bytes in it.")
     return Path(told)
 
 
@@ -182,7 +190,7 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int:
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or not low <= value <= high:
         raise InputError(
-            f"{name}: {quoted(value)} found; a whole number from {low} to {high} wanted."
+            f"{name} must be a whole number from {low} to {high}, not {quoted(value)}."
         )
     return int(value)
 
@@ -190,21 +198,19 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int:
 def real_number(name: str, value: Any, low: float, high: float) -> float:
     """The value as a float, low <= value <= high."""
     if not is_number(value) or not low <= value <= high:
-        raise InputError(
-            f"{name}: {quoted(value)} found; a number from {low:g} to {high:g} wanted."
-        )
+        raise InputError(f"{name} must be a number from {low:g} to {high:g}, not {quoted(value)}.")
     return float(value)
 
 
 def _ranged(name: str, labels: ArrayLike, lowest: int, highest: int) -> NDArray[Any]:
     array = as_array(name, labels)
     if array.dtype.kind not in "iub":
-        raise InputError(f"{name}: dtype {array.dtype} found; integer labels are needed.")
+        raise InputError(f"{name} must hold integer labels, not dtype {array.dtype}.")
     if array.size and (array.min() < lowest or array.max() > highest):
         wrong = array.max() if array.max() > highest else array.min()
         allowed = "0 or 1" if highest == 1 else f"0 to {highest}"
         free = "-1 (free), " if lowest < 0 else ""
-        raise InputError(f"{name}: {int(wrong)} found; {free}{allowed} wanted.")
+        raise InputError(f"{name} must be {free}{allowed}, not {int(wrong)}.")
     return array
 
 

@@ -1,6 +1,6 @@
 """What the library says when it cannot just go on, and how it quotes what others wrote.
 
-`InputError` is the user's: it tells what is wrong, where, what was wanted and what to do.
+`InputError` is for the user: it says what is wrong, where, what is needed and what to do.
 Anything else that escapes is a bug of the library's and keeps its traceback. What a message quotes
 may come from a hostile file or file name: it is cut to a readable length, and nothing of it can
 move the cursor of a terminal.
@@ -18,7 +18,7 @@ MOST_LINES = 2000
 
 
 class InputError(ValueError):
-    """An input that cannot be used: what, where, what was wanted and what to do."""
+    """An input that cannot be used: what is wrong, where, what is needed and what to do."""
 
     def __init__(self, message: str = "") -> None:
         lines = str(message).split("\n")

@@ -19,12 +19,12 @@ CONNECTIVITY = {2: (4, 8), 3: (6, 18, 26)}
 def grid_offsets(ndim: int, connectivity: int) -> list[tuple[int, ...]]:
     """The forward directions, nearest first: (0, 1), (1, 0), (1, 1), (1, -1) for 8 neighbours."""
     if ndim not in CONNECTIVITY:
-        raise InputError(f"shape: {ndim} dimensions found; 2 or 3 wanted for a grid.")
+        raise InputError(f"shape has {ndim} dimensions, but a grid must have 2 or 3.")
     allowed = CONNECTIVITY[ndim]
     if not is_one_of(connectivity, allowed):
         raise InputError(
-            f"connectivity: {quoted(connectivity)} found; {' or '.join(map(str, allowed))} wanted "
-            f"on a grid of {ndim} dimensions."
+            f"connectivity must be {' or '.join(map(str, allowed))} on a grid of {ndim} "
+            f"dimensions, not {quoted(connectivity)}."
         )
     return [tuple(o[3 - ndim :]) for o in _core.forward_offsets(connectivity)]
 
@@ -62,7 +62,7 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
     """The shape of a grid, whole numbers, with no more nodes than can be counted."""
     sides = listed("shape", shape)
     if not 2 <= len(sides) <= 3:
-        raise InputError(f"shape: {len(sides)} dimensions found; 2 or 3 wanted for a grid.")
+        raise InputError(f"shape has {len(sides)} dimensions, but a grid must have 2 or 3.")
     sizes = tuple(whole_number("shape", side, 0, MOST_NODES) for side in sides)
     whole_number("shape: number of nodes", math.prod(sizes), 0, MOST_NODES)
     return sizes

@@ -52,9 +52,11 @@ def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
     """
     target = Path(os.path.realpath(path_of("path", path)))
     if not target.parent.is_dir():
-        raise InputError(f"{path}: its folder does not exist; an existing one was wanted. Make it.")
+        raise InputError(
+            f"{path} cannot be written: its folder does not exist. Make the folder first."
+        )
     if target.is_dir():
-        raise InputError(f"{path}: a folder found; the name of a file was wanted. Add a file name.")
+        raise InputError(f"{path} is a folder, but a file is to be written. Add a file name.")
     # Hidden, and named by chance: two writers of one path do not meet in the temporary file.
     temporary = target.with_name(f"{_start(target)}{secrets.token_hex(8)}.tmp")
     try:

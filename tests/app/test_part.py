@@ -145,7 +145,7 @@ def test_the_lock_is_for_one_and_leaves_nothing(tmp_path):
     with only_one(folder):
         pass
     assert listed(folder) == ["kept"]
-    with pytest.raises(InputError, match="a file found"), only_one(folder / "kept"):
+    with pytest.raises(InputError, match="is a file"), only_one(folder / "kept"):
         pass
 
 

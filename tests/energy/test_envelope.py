@@ -104,11 +104,11 @@ def test_a_region_of_nothing_is_a_constant():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: cl.EnvelopeSpec(0), "lines: 0 found"),
-        (lambda: cl.EnvelopeSpec(3, "lines"), "form: 'lines' found"),
+        (lambda: cl.EnvelopeSpec(0), "lines must be .*, not 0"),
+        (lambda: cl.EnvelopeSpec(3, "lines"), "form must be .*, not 'lines'"),
         (
             lambda: cl.EnvelopeSpec(3).convert([1.0], "samples"),
-            r"vector: shape \(1,\) found; \(4,\)",
+            r"vector has shape \(1,\), but must have shape \(4,\)",
         ),
         (lambda: cl.EnvelopeSpec(3).envelope([0] * 4, []), "add up to 0"),
     ],

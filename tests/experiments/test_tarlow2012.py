@@ -74,8 +74,8 @@ def test_all_papers_without_data_leave_out_those_that_need_them(tmp_path, monkey
     assert done.exit_code == 0, done.output
     assert ran == ["gould2011", "antoniuk2012"]
     assert sorted(json.loads(done.stdout)) == ["antoniuk2012", "gould2011", "seconds"]
-    assert "tarlow2012 is left out: data: none found" in done.stderr
-    assert "yang2014 is left out: data: none given" in done.stderr
+    assert "tarlow2012 is left out: data is missing" in done.stderr
+    assert "yang2014 is left out: data is missing" in done.stderr
 
 
 def test_area_counts_pairs():

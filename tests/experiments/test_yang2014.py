@@ -77,7 +77,7 @@ def test_a_split_gives_figures_of_every_model_and_is_not_run_again(data, tmp_pat
 
 
 def test_missing_data_are_named(tmp_path):
-    with pytest.raises(cl.InputError, match="data: none given"):
+    with pytest.raises(cl.InputError, match="data is missing"):
         yang2014.run(tmp_path, None, lambda _: None)
-    with pytest.raises(cl.InputError, match="weizmann_horses wanted"):
+    with pytest.raises(cl.InputError, match="holds weizmann_horses"):
         horses(tmp_path)

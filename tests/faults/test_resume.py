@@ -131,7 +131,7 @@ def test_a_path_is_resumed_within_its_c(tiny, tmp_path):
 def test_a_place_without_a_folder_is_refused_before_work(tiny, tmp_path):
     asked = []
     for place in (tmp_path / "missing" / "run", tmp_path):
-        with pytest.raises(InputError, match="Make the folder first"):
+        with pytest.raises(InputError, match="make its folder first"):
             train(*tiny, **SETTINGS, checkpoint=place, callback=asked.append)
     assert not asked
 

@@ -17,5 +17,5 @@ def test_the_problem_has_a_feature_for_each_direction():
     p = color_problem(np.zeros((3, 4, 3)))
     assert (p.n_nodes, p.n_node_features, p.n_edges) == (12, 10, 9 + 8)
     assert p.edge_features.sum(axis=0).tolist() == [9, 8]
-    with pytest.raises(InputError, match="three colours"):
+    with pytest.raises(InputError, match="must be a colour image"):
         quadratic_colors(np.zeros((3, 4)))

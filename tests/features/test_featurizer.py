@@ -126,9 +126,11 @@ def test_extra_arrays_and_samples():
     nodes = f.fit_transform([Sample(i, e) for i, e in zip(images, extra)], masks)
     assert f.node_names_ == ["bias", "extra0"]
     np.testing.assert_array_equal(nodes[0], f.node_features(images[0], extra[0]))
-    with pytest.raises(InputError, match="0 extra channels found; the 1 of"):
+    with pytest.raises(
+        InputError, match="image has 0 extra channels, but the training images had 1"
+    ):
         f.transform(images)
-    with pytest.raises(InputError, match="'given' without extra"):
+    with pytest.raises(InputError, match="'given' needs an extra array"):
         Featurizer("given", n_jobs=1).fit(images, masks)
     g = Featurizer(recipe=SMALL, n_jobs=1)
     g.fit([Sample(i, e) for i, e in zip(images, extra)], masks)
@@ -141,15 +143,15 @@ def test_wrong_inputs_are_told_together():
     with pytest.raises(InputError, match="one label only"):
         f.fit(images, [0 * m for m in masks])
     bad = [images[0] * np.nan, images[1] * 3, images[2]]
-    with pytest.raises(InputError, match=r"(?s)image 0.*image 1.*mask 2: shape"):
+    with pytest.raises(InputError, match=r"(?s)image 0.*image 1.*mask 2 has shape"):
         f.fit(bad, [masks[0], masks[1], masks[2][1:]])
-    with pytest.raises(InputError, match="mask 1: values 0, 2 found"):
+    with pytest.raises(InputError, match="mask 1 has values 0, 2"):
         f.fit(images, [masks[0], 2 * masks[1], masks[2]])
-    with pytest.raises(InputError, match="images: none found"):
+    with pytest.raises(InputError, match="images is empty"):
         f.fit([], [])
-    with pytest.raises(InputError, match="masks: 2 found"):
+    with pytest.raises(InputError, match="masks has 2 masks"):
         f.fit(images, masks[:2])
-    with pytest.raises(InputError, match="features: 'magic' found"):
+    with pytest.raises(InputError, match=r"features must be .*, not 'magic'"):
         Featurizer("magic").fit(images, masks)
     with pytest.raises(NotFittedError):
         f.transform(images)
@@ -216,7 +218,7 @@ def test_a_memory_gives_back_what_was_learned(tmp_path, monkeypatch):
     twin.fit(images, [mask.T.reshape(mask.shape) for mask in masks])
     assert len(grown) == 4 * once
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="a folder was wanted"):
+    with pytest.raises(InputError, match="memory must be a folder"):
         f.set_params(memory=tmp_path / "file").fit(images, masks)
 
 
@@ -264,5 +266,5 @@ def test_damaged_files_get_one_sentence(damage, fitted):
         arrays["centers"] = arrays["centers"][:, 1:]
     else:
         arrays["scale"] = arrays["scale"] * 0
-    with pytest.raises(InputError, match="found"):
+    with pytest.raises(InputError, match=r"^(features|bank)"):
         Featurizer.from_arrays(arrays, described)

@@ -58,5 +58,5 @@ def test_a_featurizer_gives_families_for_a_problem(halves):
     "wrong", [[("voronoi", 100)], [("slic", 0)], [("slic", "big")], [("slic",)], [("slic", True)]]
 )
 def test_refusals(wrong):
-    with pytest.raises(InputError, match=r"superpixels: .* found; .* wanted"):
+    with pytest.raises(InputError, match=r"^superpixels"):
         Featurizer(superpixels=wrong).region_names_  # noqa: B018

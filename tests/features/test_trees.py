@@ -80,7 +80,7 @@ def test_lying_arrays_never_read_outside(name, value, broken):
     with pytest.raises(ValueError, match=f"{broken} broken"):
         Trees(**arrays).evaluate_rows(x)
     if name != "feature":  # how many columns there are is known when trees are used
-        with pytest.raises(InputError, match="nodes that are no trees"):
+        with pytest.raises(InputError, match="the nodes do not make trees"):
             Trees.of_arrays(arrays)
 
 
@@ -95,7 +95,7 @@ def test_trees_that_share_nodes_are_refused(shared):
         arrays["right"][0] = arrays["roots"][1]
     else:
         arrays["roots"][0] = 1
-    with pytest.raises(InputError, match="nodes that are no trees"):
+    with pytest.raises(InputError, match="the nodes do not make trees"):
         Trees.of_arrays(arrays)
 
 
@@ -108,7 +108,7 @@ def test_columns_outside_the_buffer_are_refused():
 
 def test_missing_and_infinite_arrays_are_refused():
     arrays = Trees.constant(0.0).arrays()
-    with pytest.raises(InputError, match="no array 'roots'"):
+    with pytest.raises(InputError, match="the array 'roots' is missing"):
         Trees.of_arrays({k: v for k, v in arrays.items() if k != "roots"})
     with pytest.raises(InputError, match="not finite"):
         Trees.of_arrays(arrays | {"baseline": np.array([np.nan])})

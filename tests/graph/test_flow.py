@@ -48,12 +48,12 @@ def test_no_arcs():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([[0, 1]], [1], 0, 0), "both are node 0"),
+        (([[0, 1]], [1], 0, 0), "are both node 0"),
         (([[0, 1]], [-1], 0, 1), r"capacities\[0\]"),
-        (([[0, 1]], [np.inf], 0, 1), "finite numbers"),
-        (([[0, 1]], [1, 2], 0, 1), r"capacities: shape \(2,\)"),
-        (([[0, 5]], [1], 0, 1, 3), "index 5 found"),
-        (([0, 1], [1], 0, 1), r"arcs: shape \(2,\)"),
+        (([[0, 1]], [np.inf], 0, 1), "must be finite"),
+        (([[0, 1]], [1, 2], 0, 1), r"capacities has shape \(2,\)"),
+        (([[0, 5]], [1], 0, 1, 3), "has index 5"),
+        (([0, 1], [1], 0, 1), r"arcs has shape \(2,\)"),
     ],
 )
 def test_refusals(arguments, message):

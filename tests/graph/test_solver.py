@@ -103,9 +103,9 @@ def test_growth_beyond_the_scale_rebuilds():
 
 def test_values_of_the_wrong_size_are_refused():
     solver = cl.Energy([1.0, -1.0], [[0, 1]], [0.5]).solver()
-    with pytest.raises(cl.InputError, match=r"values: shape \(3,\) found; \(2,\) wanted"):
+    with pytest.raises(cl.InputError, match=r"values has shape \(3,\), but must have shape \(2,\)"):
         solver.set_unary([0, 1], [1.0, 2.0, 3.0])
-    with pytest.raises(cl.InputError, match=r"pq: shape \(2, 3\) found"):
+    with pytest.raises(cl.InputError, match=r"pq has shape \(2, 3\)"):
         solver.set_weights([0, 0], [[1.0, 2.0, 3.0]] * 2)
 
 

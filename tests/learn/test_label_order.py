@@ -50,7 +50,10 @@ def test_the_best_order_is_chosen_and_undone():
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"n_labels": 6}, "2 to 5 wanted"), ({"n_labels": 3, "folds": 5}, "folds: 5 found for 4")],
+    [
+        ({"n_labels": 6}, "n_labels must be 2 to 5, not 6"),
+        ({"n_labels": 3, "folds": 5}, "folds must be .* \\(4\\), not 5"),
+    ],
 )
 def test_refusals(options, words):
     with pytest.raises(cl.InputError, match=words):

@@ -157,7 +157,7 @@ SQUARE, LOOSE = cl.CountFunction(np.square), cl.Count(tolerance=0.5)
     [
         (lambda: {"model": cl.Model(labels="several")}, [0, 1], "'labels' parameter must be one"),
         (lambda: {"model": cl.Model(n_labels=3)}, [0, 1], "'n_labels' parameter of binary labels"),
-        (lambda: {"model": ordered(2)}, [0, 2], "image 0: labels: values 2 found; 0, 1"),
+        (lambda: {"model": ordered(2)}, [0, 2], "image 0: labels has values 2, but only 0, 1"),
         (lambda: {"model": ordered(1)}, [0, 1], "'n_labels' parameter"),
         (
             lambda: {"model": cl.Model([cl.Unary(), cl.Enveloped()], "ordered")},
@@ -166,7 +166,11 @@ SQUARE, LOOSE = cl.CountFunction(np.square), cl.Count(tolerance=0.5)
         ),
         (lambda: {"model": SEVERAL, "loss": SQUARE}, [0, 2], "CountFunction is for two labels"),
         (lambda: {"model": SEVERAL, "loss": cl.LabelCount(3)}, [0, 2], "labels from 0 to 2"),
-        (lambda: {"model": SEVERAL, "loss": cl.Hamming([1, 2])}, [0, 2], "2 found for 3 labels"),
+        (
+            lambda: {"model": SEVERAL, "loss": cl.Hamming([1, 2])},
+            [0, 2],
+            "label_weights has 2 numbers",
+        ),
         (lambda: {"model": SEVERAL, "loss": LOOSE}, [1, 4], "54 or more cuts"),
         (
             lambda: {"model": cl.Model(labels="unordered"), "loss": "count"},

@@ -101,9 +101,9 @@ def test_all_void_images_do_not_count_and_alone_are_refused():
 @pytest.mark.parametrize(
     ("truth", "predicted", "message"),
     [
-        ([[0, 1]], [[0], [1]], r"shape \(2, 1\) found; the shape \(1, 2\)"),
-        ([0, 1], [0.2, 0.8], "type float64 found"),
-        ([0, 1], [0, 255], "labels from 0 to 255 found"),
+        ([[0, 1]], [[0], [1]], r"has shape \(2, 1\), but the truth has shape \(1, 2\)"),
+        ([0, 1], [0.2, 0.8], "type float64, but"),
+        ([0, 1], [0, 255], "labels from 0 to 255, but"),
         ([0, -1], [0, 1], "labels from -1"),
     ],
 )
@@ -113,9 +113,9 @@ def test_refuses_what_are_not_two_masks(truth, predicted, message):
 
 
 def test_refuses_lists_that_do_not_match_and_labels_beyond_the_stated():
-    with pytest.raises(InputError, match="1 for 2 true masks"):
+    with pytest.raises(InputError, match="predictions has 1 masks, but there are 2 true masks"):
         confusions([[0], [1]], [[0]])
-    with pytest.raises(InputError, match="0 for 0"):
+    with pytest.raises(InputError, match="at least one mask each"):
         confusions([], [])
-    with pytest.raises(InputError, match="0 to 1 were wanted"):
+    with pytest.raises(InputError, match="labels run from 0 to 1"):
         confusion([0, 2], [0, 1], n_labels=2)

@@ -52,7 +52,7 @@ def test_sure_and_wrong_is_finite_and_bad():
 def test_wrong_shapes_and_labels_are_refused():
     with pytest.raises(InputError, match="Give what predict_proba gave"):
         beliefs([[0, 1]], [[0.5, 0.5]])
-    with pytest.raises(InputError, match="label 2 found"):
+    with pytest.raises(InputError, match="truth has label 2"):
         beliefs([[2]], [[[0.5, 0.5]]])
 
 

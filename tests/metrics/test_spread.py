@@ -88,7 +88,7 @@ def test_equal_images_have_no_spread():
 
 
 def test_bootstrap_refuses_nothing_and_strange_levels():
-    with pytest.raises(InputError, match="none found"):
+    with pytest.raises(InputError, match="values is empty"):
         bootstrap([])
     with pytest.raises(InputError, match="level=95"):
         bootstrap([1.0], level=95)

@@ -153,7 +153,7 @@ def test_verbose_writes_to_stderr_only(capsys):
 
 
 def test_groups_keep_images_together():
-    with pytest.raises(cl.InputError, match="groups: 2 found for 6 images"):
+    with pytest.raises(cl.InputError, match="groups has 2 entries, but there are 6 images"):
         boosted().fit(IMAGES, MASKS, groups=["a", "b"])
     apart = boosted(C=10.0).fit(IMAGES, MASKS, groups=list("aabbcc"))
     assert apart.converged_
@@ -163,7 +163,7 @@ def test_extra_arrays_join_the_features():
     samples = [Sample(i, extra=m.astype(np.float32)) for i, m in zip(IMAGES, MASKS)]
     model = cl.Segmenter(features="linear", C=1000.0, n_jobs=1).fit(samples[:4], MASKS[:4])
     assert model.score(samples[4:], MASKS[4:]) > 0.99
-    with pytest.raises(cl.InputError, match="0 extra channels found"):
+    with pytest.raises(cl.InputError, match="image has 0 extra channels"):
         model.predict(IMAGES[:1])
     with pytest.raises(cl.InputError, match="image 1: no extra array found"):
         model.fit([samples[0], IMAGES[1]], MASKS[:2])

@@ -120,9 +120,9 @@ def test_wrong_numbers_are_refused_in_words():
     good = numbers(0, n=3, m=2, m2=2)
     for name, value, words in (
         ("W", np.zeros(3), "labels and hidden units"),
-        ("b", np.zeros(2), r"b: shape \(2,\) found"),
-        ("c", np.zeros(3), r"c: shape \(3,\) found"),
-        ("W2", np.zeros((3, 2)), r"W2: shape \(3, 2\) found"),
+        ("b", np.zeros(2), r"b has shape \(2,\)"),
+        ("c", np.zeros(3), r"c has shape \(3,\)"),
+        ("W2", np.zeros((3, 2)), r"W2 has shape \(3, 2\)"),
         ("c2", None, "needs both W2 and c2"),
         ("W", np.full((3, 2), np.nan), "W"),
     ):
@@ -133,5 +133,5 @@ def test_wrong_numbers_are_refused_in_words():
         made.energy([0, 0, 0], [0, 0])
     with pytest.raises(cl.InputError, match=r"one hidden layer, but .* two"):
         made.free_energy([0, 0, 0])
-    with pytest.raises(cl.InputError, match="starts: 0 found"):
+    with pytest.raises(cl.InputError, match=r"starts must be .*, not 0"):
         made.icm(0)

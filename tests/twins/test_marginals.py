@@ -185,13 +185,13 @@ def test_sums_over_argmins_are_those_of_the_labelings(seed):
 
 def test_wrong_arguments_are_refused_by_name():
     energy = cl.Energy.grid(np.ones((2, 3)), 1.0)
-    with pytest.raises(InputError, match="weights, truth: neither"):
+    with pytest.raises(InputError, match="weights and truth: neither"):
         energy.argmin_sums()
-    with pytest.raises(InputError, match="weights, truth: both"):
+    with pytest.raises(InputError, match="weights and truth: both"):
         energy.argmin_sums(np.ones((2, 3)), np.ones((2, 3), int))
-    with pytest.raises(InputError, match="truth: shape"):
+    with pytest.raises(InputError, match="truth has shape"):
         energy.argmin_sums(truth=np.ones((3, 2), int))
-    with pytest.raises(InputError, match="truth: 7 found"):
+    with pytest.raises(InputError, match=r"truth must be .*, not 7"):
         energy.argmin_sums(truth=np.full((2, 3), 7))
-    with pytest.raises(InputError, match="threads: 0"):
+    with pytest.raises(InputError, match=r"threads must be .*, not 0"):
         energy.min_marginals(threads=0)

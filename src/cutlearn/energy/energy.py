@@ -44,18 +44,22 @@ Floats = NDArray[np.float64]
 
 
 class Energy:
-    """A binary energy over a list of edges; `Energy.grid` makes one over an image.
+    """The cost of every labelling of n nodes with 0 and 1; `minimize` finds the cheapest exactly.
+
+    `Energy.grid` makes one over the pixels of an image.
 
     Parameters
     ----------
     unary : (n,) or (n, 2) array
-        u = u1 - u0, or both.
+        For each node, what label 1 costs more than label 0 (negative if less); or the costs of
+        both labels.
     edges : (m, 2) int array, optional
-        Pairs of nodes; parallel edges are fine.
+        Pairs of nodes; the same pair may appear several times.
     weights : scalar, (m,), (m, 2) or (m, 2, 2) array
-        The cost of different labels; or p for labels (0, 1) and q for (1, 0); or the whole table
-        of costs, indexed by the labels of both ends.
+        What it costs if the two nodes of an edge have different labels: one number; or p for the
+        labels (0, 1) and q for (1, 0); or the whole table of costs, indexed by both labels.
     envelopes : sequence of Envelope, or Envelopes
+        Concave costs of how many nodes of a region have label 1.
 
     Examples
     --------
@@ -76,7 +80,9 @@ class Energy:
         u, constant, slack = _unary(unary)
         pairs = edge_array(edges, u.size)
         if weights is None and len(pairs):
-            raise InputError(f"weights: none found; one for each of {len(pairs)} edges wanted.")
+            raise InputError(
+                f"weights are missing. Give one for each of the {len(pairs)} edges, or one for all."
+            )
         w = float_array("weights", 0.0 if weights is None else weights)
         if w.shape == (len(pairs), 2, 2):
             w, u, moved, rounding = _from_tables(w, pairs, u)
@@ -127,8 +133,8 @@ class Energy:
             directions = list(cast(Sequence[Any], weights))
         if len(directions) != len(slices):
             raise InputError(
-                f"weights: {len(directions)} arrays found; one for each of {len(slices)} "
-                "directions wanted, or a scalar."
+                f"weights has {len(directions)} arrays, but this grid has {len(slices)} directions "
+                "of edges. Give one array for each direction, or a single number."
             )
         flat, kinds = [], []
         for k, ((tail, _), given) in enumerate(zip(slices, directions)):
@@ -178,7 +184,7 @@ class Energy:
         return total + self.envelopes.cost(y.ravel())
 
     def minimize(self, fixed: ArrayLike | None = None) -> Cut:
-        """The minimum over all labelings, or over those that agree with `fixed`.
+        """The minimum over all labellings, or over those that agree with `fixed`.
 
         `fixed` has the labels' shape: -1 leaves a node free, 0 or 1 is its label.
         """
@@ -251,7 +257,9 @@ def _unary(unary: ArrayLike) -> tuple[Floats, float, float]:
         slack = 0.0 if adds_exactly(u) else (1 + ROUNDINGS) * (EPSILON * size_of(u))
         return np.ascontiguousarray(u[:, 1] - u[:, 0]), float(u[:, 0].sum()), slack
     if u.ndim != 1 or not u.size:
-        raise InputError(f"unary: shape {u.shape} found; (n,) or (n, 2) wanted, n >= 1.")
+        raise InputError(
+            f"unary has shape {u.shape}, but must have shape (n,) or (n, 2), for at least one node."
+        )
     return u, 0.0, 0.0
 
 
@@ -264,7 +272,8 @@ def _flat(weights: Floats, shape: tuple[int, ...], name: str) -> tuple[Floats, i
     if weights.shape == (*shape, 2):
         return weights.ravel(), PAIR
     raise InputError(
-        f"{name}: shape {weights.shape} found; {shape}, {(*shape, 2)} or a scalar wanted."
+        f"{name} has shape {weights.shape}, but must have shape {shape} or {(*shape, 2)}, or be a "
+        "single number."
     )
 
 

@@ -67,24 +67,26 @@ class Envelope:
         rising = bool((index[1:] > index[:-1]).all())  # the usual case, told without sorting
         if not rising and np.unique(index).size != index.size:
             raise InputError(
-                "members: a node is listed twice; once is wanted. Use weights to count it more."
+                "members lists a node twice. List each node once, and give it a larger weight if "
+                "it should count more."
             )
         a = np.atleast_1d(finite("slopes", float_array("slopes", slopes)))
         b = np.atleast_1d(finite("intercepts", float_array("intercepts", intercepts)))
         if a.ndim != 1 or a.shape != b.shape or not a.size:
             raise InputError(
-                f"slopes and intercepts: shapes {a.shape} and {b.shape} found; "
-                "one number of each for each line wanted, at least one line."
+                f"slopes and intercepts have shapes {a.shape} and {b.shape}, but each line needs "
+                "one slope and one intercept. Give two lists of the same length, at least 1."
             )
         m = np.ones(index.size) if weights is None else float_array("weights", weights).ravel()
         finite("weights", m)
         if m.shape != index.shape:
             raise InputError(
-                f"weights: {m.size} found; one for each of {index.size} members wanted."
+                f"weights has {m.size} values, but the envelope has {index.size} members. Give one "
+                "weight for each member."
             )
         if (m < 0).any():
             k = int(np.argmin(m))
-            raise InputError(f"weights[{k}]: {m[k]:g} found; weights of members must be >= 0.")
+            raise InputError(f"weights[{k}] is {m[k]:g}, but weights of members must be >= 0.")
         for name, array in zip(
             ("members", "slopes", "intercepts", "weights"), (index.astype(np.int32), a, b, m)
         ):

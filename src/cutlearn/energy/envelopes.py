@@ -187,10 +187,10 @@ class Listed(tuple[Envelope, ...]):
             return CoreRegions(None, 0.0, 0.0)
         for c, e in enumerate(self):
             if not isinstance(e, Envelope):
-                raise InputError(f"envelopes[{c}]: {type(e).__name__} found; an Envelope wanted.")
+                raise InputError(f"envelopes[{c}] must be an Envelope, not {type(e).__name__}.")
             if e.members.size and e.members.max() >= nodes:
                 raise InputError(
-                    f"envelopes[{c}]: member {e.members.max()} found; nodes run from 0 to "
+                    f"envelopes[{c}] has member {e.members.max()}, but nodes run from 0 to "
                     f"{nodes - 1}."
                 )
         each = [e.hinges() for e in self]
@@ -228,7 +228,10 @@ def core_regions(
     counts = np.array([alpha.size for alpha in alphas])
     arcs = int((counts * np.diff(first)).sum())
     if 2 * arcs > MOST_NODES:
-        raise InputError(f"envelopes: {arcs} lines x members found; 2^30 at most.")
+        raise InputError(
+            f"envelopes have {arcs} lines x members in all, but at most 2^30 are possible. Use "
+            "fewer lines or smaller regions."
+        )
     regions = _core.Regions(
         first, members, weights, slopes, np.concatenate([[0], np.cumsum(counts)]),
         np.concatenate(alphas), np.concatenate(betas),

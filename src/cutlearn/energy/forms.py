@@ -148,7 +148,10 @@ class EnvelopeSpec:
     def _vector(self, vector: ArrayLike) -> Floats:
         v = finite("vector", float_array("vector", vector))
         if v.shape != (self.lines + 1,):
-            raise InputError(f"vector: shape {v.shape} found; ({self.lines + 1},) wanted: K + 1.")
+            raise InputError(
+                f"vector has shape {v.shape}, but must have shape ({self.lines + 1},): one number "
+                "more than there are lines."
+            )
         return v
 
 
@@ -161,17 +164,17 @@ def specs_of(envelope: Envelopes, families: int) -> tuple[EnvelopeSpec, ...]:
         return ()
     if families == 0:
         raise InputError(
-            "envelope: given for a problem without regions; regions wanted. Give the Problem "
-            "regions, or leave out envelope."
+            "envelope is given, but the problem has no regions. Give the Problem regions, or leave "
+            "out envelope."
         )
     specs: Any = (envelope,) * families if isinstance(envelope, EnvelopeSpec) else envelope
     if not isinstance(specs, Sequence) or not all(isinstance(s, EnvelopeSpec) for s in specs):
         raise InputError(
-            f"envelope: {envelope!r} found; an EnvelopeSpec, or a sequence of them wanted."
+            f"envelope must be an EnvelopeSpec or a sequence of them, not {envelope!r}."
         )
     if len(specs) != families:
         raise InputError(
-            f"envelope: {len(specs)} specs found for {families} families of regions; one each "
-            "wanted, or a single one for all."
+            f"envelope has {len(specs)} specs, but the problem has {families} families of regions. "
+            "Give one for each family, or a single one for all."
         )
     return tuple(specs)

@@ -36,7 +36,7 @@ Labels = NDArray[np.intp]
 
 
 class LabelPotential(Potential):
-    """A potential whose labelings are arrays of 0 .. L - 1."""
+    """A potential whose labellings are arrays of 0 .. L - 1."""
 
     n_labels: int
 

@@ -126,7 +126,8 @@ def checked_weights(w: ArrayLike, size: int) -> Vector:
     array = float_array("w", w)
     if array.shape != (size,) or not np.isfinite(array).all():
         raise InputError(
-            f"w: shape {array.shape} found; {size} finite weights wanted: node, edge, envelope. "
+            f"w must hold {size} finite weights (node, edge, envelope) for this problem, but has "
+            f"{'shape ' + str(array.shape) if array.shape != (size,) else 'some that are not'}. "
             "Use the weights learned from problems with these features."
         )
     return array

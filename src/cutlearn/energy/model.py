@@ -32,18 +32,24 @@ Mask = NDArray[np.uint8]
 
 
 class Model:
-    """Potentials that make an energy, and what its labels are.
+    """Potentials that add up to an energy, and what its labels are.
+
+    It has no weights of its own: `train` learns them, and `energy`, `mask` and the other methods
+    take them.
 
     Parameters
     ----------
     potentials : sequence of Potential
-        `Unary` among them; any others, from outside too.
+        The summands of the energy, each with a name of its own: `Unary`, and any others, also
+        classes of yours.
     labels : "binary", "ordered", "unordered", "surrogate" or Labels
-        Two labels and an exact cut; several with an order (one table of costs for each edge
-        feature, an exact cut); several without (tables and expansion moves, so that nothing is
-        certified); or one binary field for each label, for likelihoods.
+        "binary": two labels, solved by an exact cut. "ordered": several labels with an order, such
+        as layers, also solved by an exact cut; each edge feature has a table of costs. "unordered":
+        several labels without an order, solved by expansion moves, so that nothing is certified.
+        "surrogate": one binary energy for each label, for likelihoods.
     n_labels : int, optional
-        Their number. By default as many as the training labels, or the length of w, tell.
+        The number of labels. By default it follows from the training labels, or from the length
+        of w.
 
     Examples
     --------
@@ -66,8 +72,8 @@ class Model:
         names = [p.name for p in self.potentials]
         if len(set(names)) != len(names) or not any(isinstance(p, Unary) for p in self.potentials):
             raise InputError(
-                f"potentials: {quoted(names)} given; different names, and a Unary among them, are "
-                "needed. Give each potential a name of its own."
+                f"potentials are named {quoted(names)}, but a model needs different names, and a "
+                "Unary among them. Give each potential a name of its own."
             )
         self.labels = labels_of(labels, n_labels)
 
@@ -98,8 +104,8 @@ class Model:
                 return model
         one, two = (self.for_labels(L).layout(problem).size for L in (2, 3))
         raise InputError(
-            f"w: {size} weights, but {self.labels.name} labels of this problem have {one} for two "
-            f"labels, {two} for three, and so on. Use weights learned from such features."
+            f"w has {size} weights, but {self.labels.name} labels need {one} for two labels, {two} "
+            "for three, and so on. Use the weights learned from problems with these features."
         )
 
     @property
@@ -151,8 +157,8 @@ class Model:
         y = np.asarray(labels).reshape(-1)
         if y.size != problem.n_nodes:
             raise InputError(
-                f"labels: {y.size} found for {problem.n_nodes} nodes; one a node wanted. "
-                "Use the labelling of this problem."
+                f"labels has {y.size} values, but this problem has {problem.n_nodes} nodes. Give "
+                "one label for each node."
             )
         return self.labels.psi(self.potentials, problem, y)
 

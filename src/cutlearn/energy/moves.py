@@ -33,7 +33,7 @@ from cutlearn.errors import InputError
 Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
 Envelopes = Sequence[tuple[int, Envelope]]
-# A labelling in, the two labelings out between which the move chooses.
+# A labelling in, the two labellings out between which the move chooses.
 Move = Callable[[Labels], tuple[Labels, Labels]]
 
 ROUNDING = 1e-9  # of the table's size: below it a violation counts as none
@@ -237,8 +237,9 @@ class UnorderedEnergy:
         e, a, b = np.unravel_index(int(room.argmin()), room.shape)
         where = f" of edge {e} (nodes {self.edges[e, 0]} and {self.edges[e, 1]})"
         raise InputError(
-            f"table{where if self.each else ''}: {formula} = {room[e, a, b]:g} found for a = {a}, "
-            f"b = {b}; >= 0 is needed, else no cut makes the {move} move. Use {instead}."
+            f"table{where if self.each else ''} has {formula} = {room[e, a, b]:g} for a = {a}, "
+            f"b = {b}, but a cut makes the {move} move only if this is >= 0 for all labels. "
+            f"Use {instead}."
         )
 
     def _costs(self, a: Labels, b: Labels) -> Floats:
@@ -264,12 +265,12 @@ class UnorderedEnergy:
 
 def _checked(c: int, pair: Any, L: int, n: int) -> tuple[int, Envelope]:
     if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[1], Envelope)):
-        raise InputError(f"envelopes[{c}]: {pair!r} found; a pair (label, Envelope) wanted.")
+        raise InputError(f"envelopes[{c}] must be a pair (label, Envelope), not {pair!r}.")
     label, envelope = pair
     if isinstance(label, bool) or not isinstance(label, int | np.integer) or not 0 <= label < L:
-        raise InputError(f"envelopes[{c}]: label {label!r} found; 0 to {L - 1} wanted.")
+        raise InputError(f"envelopes[{c}] has label {label!r}, but labels run from 0 to {L - 1}.")
     if envelope.members.size and envelope.members.max() >= n:
         raise InputError(
-            f"envelopes[{c}]: member {envelope.members.max()} found; nodes run from 0 to {n - 1}."
+            f"envelopes[{c}] has member {envelope.members.max()}, but nodes run from 0 to {n - 1}."
         )
     return int(label), envelope

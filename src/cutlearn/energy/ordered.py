@@ -36,7 +36,7 @@ from cutlearn.grid import edge_ends, grid_edges, grid_slices
 
 @dataclass(frozen=True, eq=False)
 class LabelSums:
-    """Sums over the labelings argmin_dk of least energy with node d at label k, less the cut y's.
+    """Sums over the labellings argmin_dk of least energy with node d at label k, less the cut y's.
 
     Attributes
     ----------
@@ -115,8 +115,8 @@ class OrderedEnergy:
             given = [tables] * len(slices)
         if len(given) != len(slices):
             raise InputError(
-                f"tables: {len(given)} arrays found; one for each of {len(slices)} directions "
-                f"wanted, or one table of shape {(L, L)}."
+                f"tables has {len(given)} arrays, but this grid has {len(slices)} directions of "
+                f"edges. Give one array for each direction, or one table of shape {(L, L)}."
             )
         flat, each = [], []
         for k, ((tail, _), table) in enumerate(zip(slices, given)):
@@ -162,7 +162,7 @@ class OrderedEnergy:
         return total
 
     def minimize(self, fixed: ArrayLike | None = None) -> Cut:
-        """The minimum over all labelings, or over those that agree with `fixed`.
+        """The minimum over all labellings, or over those that agree with `fixed`.
 
         Among all minimisers the one with the lowest labels at every node. `fixed` has the labels'
         shape: -1 leaves a node free, else it is its label.
@@ -176,7 +176,7 @@ class OrderedEnergy:
         return self._flow(fixed).min_marginals([*self.shape, self.n_labels])
 
     def argmin_sums(self, weights: ArrayLike, fixed: ArrayLike | None = None) -> "LabelSums":
-        """Sums over the labelings that attain the min-marginals, without making any of them.
+        """Sums over the labellings that attain the min-marginals, without making any of them.
 
         Parameters
         ----------
@@ -218,23 +218,24 @@ class OrderedEnergy:
         if fault.what == UNARY:
             place = tuple(map(int, np.unravel_index(fault.index, self._unary.shape)))
             value = self._unary[place]
-            raise InputError(f"unary{list(place)}: {value} found; every number must be finite.")
+            raise InputError(f"unary{list(place)} is {value}, but every number must be finite.")
         if fault.what == RANGE:
             raise InputError(
-                "energy: the sum of all numbers exceeds the range of float64. Scale them down."
+                "energy is too large: the sum of all numbers exceeds the range of float64. Scale "
+                "them down."
             )
         name = self._edge_name(fault.direction, fault.index)
         a, b = fault.a, fault.b
         if fault.what == TABLE:
             raise InputError(
-                f"table of {name}: {fault.amount} found at labels ({a}, {b}); every number must be "
+                f"table of {name} is {fault.amount} at labels ({a}, {b}), but every number must be "
                 "finite."
             )
         raise InputError(
-            f"table of {name}: V({a},{b + 1}) + V({a + 1},{b}) - V({a},{b}) - V({a + 1},{b + 1}) = "
-            f"{fault.amount:g} found, the worst of all; >= 0 is needed, else the energy is not "
-            "submodular and no cut solves it. Change the table or the order of the labels, or use "
-            "expand."
+            f"table of {name} has V({a},{b + 1}) + V({a + 1},{b}) - V({a},{b}) - V({a + 1},{b + 1})"
+            f" = {fault.amount:g}, the worst of all, but this must be >= 0 everywhere, else the "
+            "energy is not submodular and no cut solves it. Change the table or the order of the "
+            "labels, or use expand."
         )
 
     def _edge_name(self, direction: int, edge: int) -> str:
@@ -263,13 +264,13 @@ def label_costs(unary: ArrayLike, dimensions: tuple[int, ...] = (2, 3, 4)) -> Fl
     count = math.prod(given_shape("unary", unary))
     if count > MOST_NODES:
         raise InputError(
-            f"unary: {count} costs given; at most {MOST_NODES} are possible. Split it into parts."
+            f"unary has {count} costs, but at most {MOST_NODES} are possible. Split it into parts."
         )
     u = float_array("unary", unary)
-    wanted = "(n, L)" if dimensions == (2,) else "the image's shape + (L,)"
+    wanted = "shape (n, L)" if dimensions == (2,) else "the image's shape + (L,)"
     if u.ndim not in dimensions or not u.size or not 2 <= u.shape[-1] <= MOST_LABELS:
         raise InputError(
-            f"unary: shape {u.shape} found; {wanted} wanted, at least one node and 2 to "
+            f"unary has shape {u.shape}, but must have {wanted}, for at least one node and 2 to "
             f"{MOST_LABELS} labels."
         )
     return u
@@ -281,12 +282,16 @@ def cost_tables(
     """Tables as (1, L, L), one for all edges, or (m, L, L), and whether there is one each."""
     m = int(np.prod(box))
     if tables is None and m:
-        raise InputError(f"{name}: none found; one for {m} edges wanted, or one each.")
+        raise InputError(f"{name} must be given: one for each of the {m} edges, or one for all.")
     array = float_array(name, np.zeros((L, L)) if tables is None else tables)
     if array.shape not in ((L, L), (*box, L, L)):
         raise InputError(
-            f"{name}: shape {array.shape} found; {(L, L)} or {(*box, L, L)} wanted, for {L} labels."
+            f"{name} has shape {array.shape}, but must have shape {(L, L)} or {(*box, L, L)}, for "
+            f"{L} labels."
         )
     if 2 * m * (L - 1) ** 2 > MOST_NODES:
-        raise InputError(f"{name}: {m} edges of {L} labels found; too many for 32-bit indices.")
+        raise InputError(
+            f"{name}: {m} edges with {L} labels are too many for 32-bit indices. Split the energy "
+            "into parts, or use fewer labels."
+        )
     return array.reshape(-1, L, L), array.ndim > 2

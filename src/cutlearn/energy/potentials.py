@@ -131,8 +131,8 @@ class Potential(ABC):
         `begin` is the number of regions that potentials before it have named.
         """
         raise InputError(
-            f"potential {self.name!r}: no sums over argmin-marginals, which a likelihood needs; "
-            "max-margin learners need none. Choose learner='bundle', or write argmin_sums."
+            f"potential {self.name!r} cannot be learned by a likelihood, because it has no method "
+            "argmin_sums. Choose learner='bundle', which does not need it, or write the method."
         )
 
     def regions(self, problem: Problem) -> list[NDArray[np.int32]]:
@@ -185,8 +185,8 @@ class Contrast(Potential):
     def terms(self, problem: Problem, v: Vector) -> Summands:
         if v.size and v.min() < 0:
             raise InputError(
-                f"w: edge weight {v.min():g} found; values >= 0 wanted, so that the cut is exact. "
-                "Train with the default constraints."
+                f"w has an edge weight of {v.min():g}, but the cut is exact only for edge weights "
+                ">= 0. Train with the default constraints, which keep them so."
             )
         return Summands(edges=product(edge_features(problem), v))
 
@@ -233,8 +233,8 @@ class Enveloped(Potential):
     def count(self, problem: Problem) -> int:
         if self.family >= len(problem.regions):
             raise InputError(
-                f"envelope: family {self.family} of regions asked for, and "
-                f"{len(problem.regions)} given; regions are needed. Give the Problem regions, or "
+                f"envelope belongs to family {self.family} of regions (counted from 0), but the "
+                f"problem has {len(problem.regions)} families. Give the Problem these regions, or "
                 "leave out the envelope."
             )
         return self.spec.lines + 1
@@ -247,8 +247,9 @@ class Enveloped(Potential):
     def terms(self, problem: Problem, v: Vector) -> Summands:
         if not self.spec.is_concave(v):
             raise InputError(
-                f"w: an envelope that is not concave found for family {self.family}; concave ones "
-                "wanted, so that the cut is exact. Train with the default constraints."
+                f"w gives family {self.family} of regions an envelope that is not concave, but the "
+                "cut is exact only for concave ones. Train with the default constraints, which "
+                "keep them so."
             )
         vector = self.spec.inside(v)
         return Summands(envelopes=[self.spec.envelope(vector, m) for m in self.regions(problem)])

@@ -87,7 +87,9 @@ def read_class(data: Path, name: str) -> Pictures:
     folder = data / SET
     files = sorted((folder / "images").glob(f"{name}_*.jpg"))
     if not files:
-        raise InputError(f"{folder}: no images of {name} found; the data set {SET} was wanted.")
+        raise InputError(
+            f"{folder} has no images of {name}. Give the folder that holds the data set {SET}."
+        )
     images, masks = [], []
     for file in files:
         image = read_image(file)
@@ -291,7 +293,7 @@ def run(
 ) -> Reproduction:
     """Run the single fits, the tables and the timings; write a table and three pictures."""
     if data is None:
-        raise InputError(f"data: none found; the folder that holds {SET} wanted. Give --data DIR.")
+        raise InputError(f"data is missing. Name the folder that holds {SET} with --data DIR.")
     pictures = {name: read_class(data, name) for name in CLASSES}
     output.mkdir(parents=True, exist_ok=True)
     fits = []

@@ -82,8 +82,8 @@ def run(output: Path, data: Path | None, tell: Tell, splits: int = 3) -> Reprodu
     """
     if data is None:
         raise InputError(
-            "data: none given; the folder of weizmann_horses and penn_fudan wanted. "
-            "Name it with --data."
+            "data is missing. Name the folder that holds weizmann_horses and penn_fudan with "
+            "--data DIR."
         )
     output.mkdir(parents=True, exist_ok=True)
     figures: dict[str, list[dict[str, Any]]] = {}

@@ -75,7 +75,7 @@ SETS: dict[str, tuple[Callable[[Path], list[Case]], tuple[int, int]]] = {
 
 def _folder(data: Path, name: str) -> Path:
     if not (data / name / "images").is_dir():
-        raise InputError(f"{data / name}: no such data set; {name} wanted. Name its parent folder.")
+        raise InputError(f"{data / name} does not exist. Name the folder that holds {name}.")
     return data / name
 
 

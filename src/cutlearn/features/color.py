@@ -23,7 +23,7 @@ def quadratic_colors(image: ArrayLike) -> NDArray[np.float32]:
     """
     rgb = np.asarray(image, np.float32)
     if rgb.ndim != 3 or rgb.shape[2] != 3:
-        raise InputError(f"image: shape {rgb.shape} found; (h, w, 3) wanted, three colours.")
+        raise InputError(f"image has shape {rgb.shape}, but must be a colour image, (h, w, 3).")
     x = 2 * rgb - 1
     one = np.ones_like(x[..., :1])
     return np.concatenate([one, x, x * x, x * np.roll(x, -1, axis=2)], axis=2)

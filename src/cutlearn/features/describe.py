@@ -171,9 +171,9 @@ class Bank:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise InputError(f"bank: kind {self.kind!r} found; one of {KINDS} was wanted.")
+            raise InputError(f"bank: the kind must be one of {KINDS}, not {self.kind!r}.")
         if self.scale < 1:
-            raise InputError(f"bank: scale {self.scale} found; a positive number was wanted.")
+            raise InputError(f"bank: the scale must be at least 1, not {self.scale}.")
 
     @staticmethod
     def choose(

@@ -353,8 +353,8 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         try:
             if described["format"] != FORMAT:
                 raise InputError(
-                    f"features: format {quoted(described['format'])} found; {FORMAT} was wanted. "
-                    "Read it with the version of cutlearn that wrote it."
+                    f"features have format {quoted(described['format'])}, but this version reads "
+                    f"format {FORMAT}. Read the file with the version of cutlearn that wrote it."
                 )
             bank = bank_from_plain(described["bank"])
             recipe = Recipe(**described["recipe"])
@@ -371,7 +371,9 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         except InputError:
             raise
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise InputError(f"features: a damaged description found ({error}). Refit.") from error
+            raise InputError(
+                f"features: their description is damaged ({error}). Refit the model."
+            ) from error
         return made
 
     def _asked(self) -> str:

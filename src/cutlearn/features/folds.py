@@ -45,11 +45,11 @@ def find_groups(images: Sequence[Image], groups: Sequence[Any] | None = None) ->
     n = len(images)
     names = alike(images) if groups is None else listed("groups", groups)
     if not all(isinstance(name, Hashable) for name in names):
-        raise InputError("groups: lists or arrays found; a word or number for each image wanted.")
+        raise InputError("groups must hold a word or number for each image, not lists or arrays.")
     if len(names) != n:
         raise InputError(
-            f"groups: {len(names)} found for {n} images; one for each wanted. Give them in the "
-            "order of the images."
+            f"groups has {len(names)} entries, but there are {n} images. Give one for each image, "
+            "in the same order."
         )
     if groups is None and np.bincount(names).max() > n / 2:
         names = (np.arange(n) * min(BLOCKS, n) // n).tolist()

@@ -26,20 +26,20 @@ def read_image(given: Any, extra: npt.NDArray[Any] | None, where: str) -> Pair:
         extra = getattr(given, "extra", None)
     if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3)):
         raise InputError(
-            f"{where}: shape {image.shape} found; (h, w) or (h, w, 3) was wanted."
-            " Convert it to grey or RGB."
+            f"{where} has shape {image.shape}, but must have shape (h, w) or (h, w, 3). Convert it "
+            "to grey or RGB."
         )
     if 0 in image.shape:
-        raise InputError(f"{where}: no pixels found; one or more wanted. Leave it out.")
+        raise InputError(f"{where} has no pixels. Leave it out.")
     if image.dtype.kind not in "fiub":
-        raise InputError(f"{where}: {image.dtype} values found; numbers in [0, 1] were wanted.")
+        raise InputError(f"{where} must hold numbers in [0, 1], not values of type {image.dtype}.")
     if image.dtype == np.uint8:
         image = image.astype(np.float32) / np.float32(255)
     picture = np.ascontiguousarray(image, np.float32)
     if not (picture.min() >= 0 and picture.max() <= 1):  # not: also catches NaN
         raise InputError(
-            f"{where}: values from {picture.min():g} to {picture.max():g} found; finite ones in "
-            "[0, 1] were wanted. Divide by the largest possible value."
+            f"{where} has values from {picture.min():g} to {picture.max():g}, but they must be "
+            "finite and in [0, 1]. Divide by the largest possible value."
         )
     return picture, None if extra is None else read_extra(extra, picture.shape[:2], where)
 
@@ -50,12 +50,12 @@ def read_extra(extra: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> F
     made = made[..., None] if made.ndim == 2 else made
     if made.ndim != 3 or made.shape[:2] != shape or made.shape[2] == 0:
         raise InputError(
-            f"{where}: extra of shape {np.shape(extra)} found; ({shape[0]}, {shape[1]}, channels) "
-            "was wanted. Give one row of numbers a pixel."
+            f"{where} has an extra array of shape {np.shape(extra)}, but it must have shape "
+            f"({shape[0]}, {shape[1]}, channels). Give the same channels for each pixel."
         )
     if not np.isfinite(made).all():
         raise InputError(
-            f"{where}: extra that is not finite found; numbers were wanted. Replace NaN and inf."
+            f"{where} has an extra array with numbers that are not finite. Replace NaN and inf."
         )
     return made
 
@@ -66,9 +66,11 @@ def read_training(
     """All training images and masks; all that is wrong is told at once."""
     images, masks = listed("images", images), listed("masks", masks)
     if len(images) == 0:
-        raise InputError("images: none found; at least one with a mask was wanted.")
+        raise InputError("images is empty, but at least one image with a mask is needed.")
     if len(masks) != len(images):
-        raise InputError(f"masks: {len(masks)} found; one for each of {len(images)} images wanted.")
+        raise InputError(
+            f"masks has {len(masks)} masks, but there are {len(images)} images. Give one for each."
+        )
     pairs: list[Pair] = []
     labels: list[npt.NDArray[np.uint8]] = []
     wrong: list[str] = []
@@ -80,12 +82,14 @@ def read_training(
             wrong.append(str(error))
     widths = {0 if e is None else e.shape[2] for _, e in pairs}
     if len(widths) > 1:
-        wrong.append(f"extra: {sorted(widths)} channels found; the same number each was wanted.")
+        wrong.append(
+            f"extra has {sorted(widths)} channels in different images. Give all the same number."
+        )
     if wrong:
         raise InputError("\n".join(wrong))
     if not {0, 1} <= set(np.unique(np.concatenate([np.unique(m) for m in labels]))):
         raise InputError(
-            "masks: one label only found in all of them; pixels of 0 and of 1 were wanted. "
+            "masks have one label only in all of them, but pixels of 0 and of 1 are needed. "
             "Annotate an image with both."
         )
     return pairs, labels
@@ -95,10 +99,14 @@ def _read_mask(mask: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> np
     found = as_array(where, mask)
     found = found[..., None] if found.ndim == 2 else found
     if found.ndim != 3 or found.shape[:2] != shape or found.shape[2] == 0:
-        raise InputError(f"{where}: shape {np.shape(mask)} found; the image's {shape} was wanted.")
+        raise InputError(
+            f"{where} has shape {np.shape(mask)}, but its image is {shape}. Give each image a mask "
+            "of its own size."
+        )
     values = np.unique(found)
     if not np.isin(values, (0, 1, VOID)).all():
         raise InputError(
-            f"{where}: values {', '.join(map(str, values[:5]))} found; 0, 1 and 255 (void) wanted."
+            f"{where} has values {', '.join(map(str, values[:5]))}, but only 0, 1 and 255 (void) "
+            "are possible."
         )
     return np.ascontiguousarray(found, np.uint8)

@@ -45,7 +45,7 @@ def memory_file(memory: Any, mark: str) -> Path:
     """Give the file of a mark in the folder of a memory, which is made when missing."""
     folder = path_of("memory", memory)
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"memory: {folder} is a file; a folder was wanted. Name another.")
+        raise InputError(f"memory must be a folder, but {folder} is a file. Name another place.")
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"features-{mark}.safetensors"
 

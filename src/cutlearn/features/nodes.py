@@ -52,8 +52,8 @@ class Fitted:
         found = 0 if extra is None else extra.shape[2]
         if found != self.n_extra:
             raise InputError(
-                f"image: {found} extra channels found; the {self.n_extra} of the training images "
-                "were wanted. Bring the same arrays as in fit."
+                f"image has {found} extra channels, but the training images had {self.n_extra}. "
+                "Give the same arrays as in fit."
             )
         picture = Picture(image)
         maps = self.source.answers(picture, extra)
@@ -86,12 +86,12 @@ class Fitted:
     ) -> "Fitted":
         """The inverse of `to_arrays`; damage is an `InputError` or what Python raises."""
         mean, scale = arrays["mean"], arrays["scale"]
-        # Older files tell no centers.
+        # Older files have no centres.
         centers = arrays.get("centers", np.empty((0, mean.size)))
         _check_moments(mean, scale, centers)
         why = described.get("why", "")
         if not isinstance(why, str) or len(why) > MOST_WHY:
-            raise InputError("features: a damaged reason of the choice was found. Refit.")
+            raise InputError("features: the reason of their choice is damaged. Refit the model.")
         return Fitted(
             bank,
             mode,
@@ -110,7 +110,7 @@ class Fitted:
         pixel = np.zeros((1, 1, 3), np.float32)
         extra = np.zeros((1, 1, self.n_extra), np.float32) if self.n_extra else None
         if self.node_features(channels, pixel, extra).shape[1] != len(self.names):
-            raise InputError("features: a damaged list of names found. Refit.")
+            raise InputError("features: the list of their names is damaged. Refit the model.")
 
 
 def bank_from_plain(plain: dict[str, Any]) -> Bank:
@@ -153,8 +153,8 @@ def columns(
         names += titles
     if not asked and extra is None:
         raise InputError(
-            "features: 'given' without extra arrays found; (h, w, channels) for each image wanted. "
-            "Give samples with extra=, or use features='auto'."
+            "features='given' needs an extra array (h, w, channels) for each image, but there is "
+            "none. Give samples with extra=, or use features='auto'."
         )
     if extra is not None:
         planes.append(np.moveaxis(extra, -1, 0))
@@ -180,17 +180,17 @@ def moments(
 def _checked_names(names: Any, count: int) -> list[str]:
     good = isinstance(names, list) and len(names) == count
     if not good or not all(isinstance(name, str) and len(name) <= MOST_NAME for name in names):
-        raise InputError("features: a damaged list of names found. Refit.")
+        raise InputError("features: the list of their names is damaged. Refit the model.")
     return list(names)
 
 
 def _check_moments(*arrays: npt.NDArray[Any]) -> None:
-    """Refuse means, scales and centers that cannot be those of node features."""
+    """Refuse means, scales and centres that cannot be those of node features."""
     mean, scale, centers = arrays
     good = mean.ndim == 1 and scale.shape == mean.shape and centers.shape[1:] == mean.shape
     good &= all(a.dtype == np.float64 and bool(np.isfinite(a).all()) for a in arrays)
     if not good or not (scale > 0).all():
-        raise InputError("features: a damaged scale of the node features found. Refit.")
+        raise InputError("features: the scale of the node features is damaged. Refit the model.")
 
 
 def standardise(

@@ -70,7 +70,7 @@ class Problem:
         if self.shape is not None:
             if self.edges is not None:
                 raise InputError(
-                    "edges: an edge list found beside a grid's shape; one of the two wanted. "
+                    "edges and shape are both given, but a grid's shape says what its edges are. "
                     "Leave out edges, or leave out shape."
                 )
             if self.connectivity is None:
@@ -147,8 +147,8 @@ class Problem:
             return self, given
         if void.all():
             raise InputError(
-                "labels: only void (255) found; at least one labelled node wanted. "
-                "Leave this image out."
+                "labels are all void (255), but at least one labelled node is needed. Leave this "
+                "image out."
             )
         return self._emptied(void, given) if self.shape is not None else self._without(void, given)
 
@@ -194,8 +194,8 @@ def checked_labels(problem: Problem, labels: ArrayLike, n_labels: int = 2) -> ND
     if given.size != problem.n_nodes or turned:
         of = "" if problem.shape is None else f" of shape {problem.shape}"
         raise InputError(
-            f"labels: shape {given.shape} found for {problem.n_nodes} nodes{of}; one label a node "
-            "wanted. Use the mask of this image."
+            f"labels has shape {given.shape}, but the problem has {problem.n_nodes} nodes{of}. Use "
+            "the mask of this image."
         )
     flat = given.reshape(-1)
     odd = ~np.isin(flat, [*range(n_labels), VOID])
@@ -203,20 +203,22 @@ def checked_labels(problem: Problem, labels: ArrayLike, n_labels: int = 2) -> ND
     if odd.any():
         found = ", ".join(str(v) for v in np.unique(flat[odd])[:5])
         raise InputError(
-            f"labels: values {found} found; {wanted} and 255 (void) wanted. Convert the mask first."
+            f"labels has values {found}, but only {wanted} and 255 (void) are possible. Convert "
+            "the mask first."
         )
     out = flat.astype(np.uint8)
     if problem.fixed is not None:
         if problem.fixed.max() >= n_labels:
             raise InputError(
-                f"fixed: {problem.fixed.max()} found; -1 (free) and labels {wanted} wanted."
+                f"fixed has the value {problem.fixed.max()}, but only -1 (free) and labels "
+                f"{wanted} are possible."
             )
         wrong = (problem.fixed >= 0) & (out != VOID) & (problem.fixed != out)
         if wrong.any():
             raise InputError(
-                f"labels: {int(wrong.sum())} nodes are fixed to the other label (first: node "
-                f"{int(np.flatnonzero(wrong)[0])}); labels that agree wanted. Correct the fixed "
-                "nodes or mark these void (255)."
+                f"labels disagree with fixed at {int(wrong.sum())} nodes (the first is node "
+                f"{int(np.flatnonzero(wrong)[0])}). Correct the fixed nodes, or mark these void "
+                "(255)."
             )
     return out
 
@@ -230,12 +232,13 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 def _float(name: str, value: ArrayLike) -> NDArray[Any]:
     array = as_array(name, value)
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{name}: {array.dtype} values found; numbers wanted. Convert them.")
+        raise InputError(f"{name} must hold real numbers, not values of type {array.dtype}.")
     array = array.astype(np.float32 if array.dtype == np.float32 else np.float64, copy=False)
     if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise InputError(
-            f"{name}: NaN or infinity found at {where}; finite numbers wanted. Clean the features."
+            f"{name} has NaN or infinity at {where}, but every number must be finite. Clean the "
+            "features."
         )
     return array
 
@@ -246,13 +249,13 @@ def _checked_nodes(value: ArrayLike, shape: Shape | None) -> NDArray[Any]:
         array = array.reshape(-1, array.shape[-1])
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(
-            f"node_features: shape {array.shape} found; (n, F) with at least one node and one "
-            "feature wanted. Reshape the array."
+            f"node_features has shape {array.shape}, but must have shape (n, F), with at least one "
+            "node and one feature. Reshape the array."
         )
     if shape is not None and array.shape[0] != np.prod(shape):
         raise InputError(
-            f"node_features: {array.shape[0]} nodes found for a grid of shape {shape}; "
-            f"{int(np.prod(shape))} wanted. Give one row a pixel."
+            f"node_features has {array.shape[0]} rows, but a grid of shape {shape} has "
+            f"{int(np.prod(shape))} nodes. Give one row for each pixel."
         )
     return array
 
@@ -264,12 +267,14 @@ def _checked_edges(value: ArrayLike | None, n: int) -> NDArray[np.int32]:
     if array.size == 0:
         return np.zeros((0, 2), np.int32)
     if array.ndim != 2 or array.shape[1] != 2:
-        raise InputError(f"edges: shape {array.shape} found; (m, 2) wanted. Give pairs of nodes.")
+        raise InputError(
+            f"edges has shape {array.shape}, but must have shape (m, 2): two nodes for each edge."
+        )
     loops = np.flatnonzero(array[:, 0] == array[:, 1])
     if len(loops):
         raise InputError(
-            f"edges: edge {int(loops[0])} joins a node to itself; two different nodes wanted. "
-            "Remove such edges."
+            f"edges[{int(loops[0])}] joins a node to itself, but an edge needs two different "
+            "nodes. Remove such edges."
         )
     return array
 
@@ -280,15 +285,15 @@ def _checked_edge_features(value: ArrayLike | None, m: int) -> NDArray[Any]:
     array = _float("edge_features", value)
     if array.ndim != 2 or array.shape[0] != m:
         raise InputError(
-            f"edge_features: shape {array.shape} found for {m} edges; ({m}, G) wanted. "
-            "Give one row an edge, in the order of the edges."
+            f"edge_features has shape {array.shape}, but must have shape ({m}, G), for {m} edges. "
+            "Give one row for each edge, in the order of the edges."
         )
     if array.size and array.min() < 0:
         row, column = (int(i) for i in np.argwhere(array < 0)[0])
         raise InputError(
-            f"edge_features: {array[row, column]:g} found at edge {row}, feature {column}; values "
-            ">= 0 wanted, so that weights >= 0 keep the cut exact. Scale to [0, 1]; give a "
-            "difference d as the pair d, 1 - d."
+            f"edge_features is {array[row, column]:g} at edge {row}, feature {column}, but must be "
+            ">= 0, so that weights >= 0 keep the cut exact. Scale to [0, 1], and give a difference "
+            "d as the pair d, 1 - d."
         )
     return array
 
@@ -300,8 +305,8 @@ def _checked_grid_features(value: Any, counts: list[int]) -> NDArray[Any]:
     if isinstance(value, list | tuple):
         if len(value) != len(counts):
             raise InputError(
-                f"edge_features: {len(value)} arrays found; {len(counts)} wanted, one for each "
-                "direction of the grid. See grid_edges for their order."
+                f"edge_features has {len(value)} arrays, but this grid has {len(counts)} "
+                "directions of edges. Give one array for each; grid_edges shows their order."
             )
         rows = [np.asarray(part) for part in value]
         value = np.concatenate([part.reshape(-1, part.shape[-1]) for part in rows])
@@ -313,7 +318,7 @@ def _checked_fixed(value: ArrayLike, n: int) -> NDArray[np.int8]:
     known = array.dtype.kind in "iubf" and np.isin(array, np.arange(-1, 127)).all()
     if array.size != n or not known:
         raise InputError(
-            f"fixed: {array.size} values found for {n} nodes, each to be -1 (free) or a label; "
-            "one a node wanted. Give -1 where nothing is known."
+            f"fixed must hold -1 (free) or a label for each of the {n} nodes, but has {array.size} "
+            "values, or others than these. Give -1 where nothing is known."
         )
     return array.astype(np.int8)

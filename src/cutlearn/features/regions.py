@@ -82,7 +82,7 @@ def families_of(value: Any, n: int) -> tuple[Family, ...]:
             return tuple(_of_map(part, n) for part in value)
         return (_of_map(value, n),)
     if not isinstance(value, Sequence) or isinstance(value, str):
-        raise InputError("regions: neither a sequence nor a map found; one of these wanted.")
+        raise InputError("regions must be a map of region numbers or a list of regions.")
     if any(_is_family(part, n) for part in value):
         return tuple(_read(part, n, f"regions[{f}]") for f, part in enumerate(value))
     return (_of_lists(value, n, "regions"),) if len(value) else ()
@@ -109,7 +109,8 @@ def superpixels(image: ArrayLike, kind: str = "slic", size: float = SIZE) -> NDA
     colour = picture.ndim == 3
     if picture.ndim not in (2, 3) or not picture.size or (colour and picture.shape[2] != 3):
         raise InputError(
-            f"image: shape {picture.shape} found; (h, w) or (h, w, 3) with a pixel wanted."
+            f"image has shape {picture.shape}, but must have shape (h, w) or (h, w, 3), with at "
+            "least one pixel."
         )
     finite("image", np.asarray(picture, np.float64))
     if not colour:
@@ -147,16 +148,16 @@ def checked_families(families: Sequence[Any]) -> list[tuple[str, float]]:
     """Check pairs of a kind and a size of superpixels."""
     if not isinstance(families, list | tuple) or len(families) > MOST_FAMILIES:
         raise InputError(
-            f"superpixels: {quoted(families)} found; a list of at most {MOST_FAMILIES} pairs of a "
-            f"kind and a size wanted, such as [('slic', {SIZE})]."
+            f"superpixels must be a list of at most {MOST_FAMILIES} pairs of a kind and a size, "
+            f"such as [('slic', {SIZE})], not {quoted(families)}."
         )
     for family in families:
         paired = isinstance(family, list | tuple) and len(family) == 2
         kind, size = family if paired else (None, None)
         if not isinstance(kind, str) or kind not in KINDS:
             raise InputError(
-                f"superpixels: {quoted(family)} found; a pair of a kind among {KINDS} and a size "
-                f"wanted, such as ('slic', {SIZE})."
+                f"superpixels must be pairs of a kind (one of {KINDS}) and a size, such as "
+                f"('slic', {SIZE}), not {quoted(family)}."
             )
         real_number("superpixels: size", size, 1, MOST_SIZE)
     return [(kind, size) for kind, size in families]
@@ -190,8 +191,8 @@ def _read(part: Any, n: int, name: str) -> Family:
 def _of_map(value: NDArray[Any], n: int, name: str = "regions") -> Family:
     if value.size != n or value.dtype.kind not in "iu":
         raise InputError(
-            f"{name}: a map of shape {value.shape} and type {value.dtype} found; {n} integer "
-            "region numbers wanted. Give one a node, or a list of index arrays."
+            f"{name} is a map of shape {value.shape} and type {value.dtype}, but must hold {n} "
+            "integer region numbers. Give one for each node, or a list of index arrays."
         )
     flat = value.reshape(-1)
     order = np.argsort(flat, kind="stable").astype(np.int32)
@@ -205,8 +206,8 @@ def _of_lists(value: Sequence[Any], n: int, name: str) -> Family:
     for c, members in enumerate(parts):
         if len(members) == 0 or len(np.unique(members)) != len(members):
             raise InputError(
-                f"{name}[{c}]: an empty region or a node named twice found; distinct nodes "
-                "wanted. Correct the region."
+                f"{name}[{c}] is empty or names a node twice, but a region is a set of different "
+                "nodes. Correct the region."
             )
     sizes = np.array([len(members) for members in parts], np.int64)
     return _family(sizes, np.concatenate(parts) if parts else np.zeros(0, np.int32))
@@ -220,11 +221,11 @@ def checked_indices(name: str, value: ArrayLike, n: int) -> NDArray[np.int32]:
     if array is value or array.base is not None:
         array = array.copy()
     if array.dtype.kind not in "iu":
-        raise InputError(f"{name}: {array.dtype} values found; integers wanted. Convert them.")
+        raise InputError(f"{name} must hold integers, not values of type {array.dtype}.")
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= n:
         raise InputError(
-            f"{name}: index {low if low < 0 else high} found with {n} nodes; 0 to {n - 1} wanted. "
+            f"{name} has index {low if low < 0 else high}, but nodes run from 0 to {n - 1}. "
             "Correct the indices."
         )
     return array.astype(np.int32, copy=False)

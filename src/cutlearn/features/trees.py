@@ -87,14 +87,12 @@ class Trees:
         """The inverse of `arrays`; a damaged set is refused."""
         missing = [name for name in DTYPES if name not in arrays]
         if missing:
-            raise InputError(
-                f"{where}: no array {missing[0]!r} found; all of {list(DTYPES)} wanted."
-            )
+            raise InputError(f"{where}: the array {missing[0]!r} is missing. Refit the model.")
         made = {name: np.ascontiguousarray(arrays[name], dtype) for name, dtype in DTYPES.items()}
         if made["baseline"].shape != (1,) or any(a.ndim != 1 for a in made.values()):
-            raise InputError(f"{where}: arrays of a wrong shape found; flat ones were wanted.")
+            raise InputError(f"{where}: an array has a wrong shape. Refit the model.")
         if not all(np.isfinite(made[name]).all() for name in ("threshold", "value", "baseline")):
-            raise InputError(f"{where}: a number that is not finite was found. Refit the model.")
+            raise InputError(f"{where}: a number is not finite. Refit the model.")
         _check_walks(made, where)
         return Trees(**made)
 
@@ -160,6 +158,6 @@ def _check_walks(made: dict[str, npt.NDArray[Any]], where: str) -> None:
             good &= bool(((inner < child) & (child < end)).all())
     if not good:
         raise InputError(
-            f"{where}: nodes that are no trees found; each with its own, children after their "
-            "parent, wanted. Refit the model."
+            f"{where}: the nodes do not make trees, in which children come after their parent. "
+            "Refit the model."
         )

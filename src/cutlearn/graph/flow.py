@@ -71,7 +71,10 @@ def max_flow(
     if ends.size == 0:
         ends = ends.reshape(0, 2)
     if ends.ndim != 2 or ends.shape[1] != 2:
-        raise InputError(f"arcs: shape {ends.shape} found; (m, 2) wanted, tail and head.")
+        raise InputError(
+            f"arcs has shape {ends.shape}, but must have shape (m, 2): a tail and a head for each "
+            "arc."
+        )
     source = whole_number("source", source, 0, MOST_NODES - 1)
     sink = whole_number("sink", sink, 0, MOST_NODES - 1)
     n = max(int(ends.max(initial=-1)), source, sink) + 1
@@ -80,7 +83,7 @@ def max_flow(
     index_array("arcs", ends, n)
     index_array("source and sink", [source, sink], n)
     if source == sink:
-        raise InputError(f"source and sink: both are node {sink}; two different nodes are needed.")
+        raise InputError(f"source and sink are both node {sink}, but must be two different nodes.")
     return _solve(ends, _both_ways(capacities, len(ends)), source, sink, n)
 
 
@@ -89,10 +92,13 @@ def _both_ways(capacities: ArrayLike, m: int) -> NDArray[np.float64]:
     if caps.shape == (m,):
         caps = np.stack([caps, np.zeros(m)], axis=1)
     if caps.shape != (m, 2):
-        raise InputError(f"capacities: shape {caps.shape} found; ({m},) or ({m}, 2) wanted.")
+        raise InputError(
+            f"capacities has shape {caps.shape}, but must have shape ({m},) or ({m}, 2): one or "
+            "two numbers for each arc."
+        )
     if not (caps >= 0).all() or np.isinf(caps).any():
         k = int(np.flatnonzero(~((caps >= 0) & np.isfinite(caps)).all(axis=1))[0])
-        raise InputError(f"capacities[{k}]: {caps[k]} found; finite numbers >= 0 are needed.")
+        raise InputError(f"capacities[{k}] is {caps[k]}, but must be finite and >= 0.")
     return caps
 
 

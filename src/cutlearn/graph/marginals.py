@@ -1,4 +1,4 @@
-"""Min-marginals of a solved network, and sums over the labelings that attain them.
+"""Min-marginals of a solved network, and sums over the labellings that attain them.
 
 Phi_d(k) is the least energy with node d at label k: the minimum itself for the label that d has in
 the cut. For the other label, argmin_d is the labelling nearest to the cut that attains it, and A_d
@@ -29,7 +29,7 @@ VOID = 255  # a label that is not known
 
 @dataclass(frozen=True, eq=False)
 class Argmins:
-    """Min-marginals and where their labelings differ from the cut.
+    """Min-marginals and where their labellings differ from the cut.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Argmins:
 
 @dataclass(frozen=True, eq=False)
 class ArgminSums:
-    """Min-marginals and sums over the labelings that attain them, for weights c and the cut y.
+    """Min-marginals and sums over the labellings that attain them, for weights c and the cut y.
 
     With node features f, edge features g and any function h_c of the number of ones in region c,
 
@@ -91,8 +91,8 @@ def argmin_sums(
 ) -> ArgminSums:
     """Phi, and sums with the weights given or with those of the likelihood of `truth`."""
     if (weights is None) == (truth is None):
-        found = "neither" if weights is None else "both"
-        raise InputError(f"weights, truth: {found} found; give one of them.")
+        given = "neither is" if weights is None else "both are"
+        raise InputError(f"weights and truth: {given} given. Give one of them.")
     c, y = np.empty(0), np.empty(0, np.uint8)
     if weights is not None:
         c = finite("weights", float_array("weights", weights))

@@ -120,19 +120,22 @@ class Terms:
         if survey.bad_unary >= 0:
             value = self.unary[survey.bad_unary]
             place = tuple(map(int, np.unravel_index(survey.bad_unary, self.shape)))
-            raise InputError(f"unary{list(place)}: {value} found; every number must be finite.")
+            raise InputError(f"unary{list(place)} is {value}, but every number must be finite.")
         if survey.bad_edge >= 0:
             name = self._edge_name(survey.bad_direction, survey.bad_edge)
-            raise InputError(f"{name}: a weight that is not finite; every number must be finite.")
+            raise InputError(
+                f"{name} has a weight that is not finite, but every number must be finite."
+            )
         if survey.worst_edge >= 0:
             name = self._edge_name(survey.worst_direction, survey.worst_edge)
             raise InputError(
-                f"{name}: p + q = {survey.worst:g} found, the worst of all edges; p + q >= 0 is "
-                "needed, else the energy is not submodular and no cut solves it. "
+                f"{name} has p + q = {survey.worst:g}, the worst of all edges, but p + q must be "
+                ">= 0, else the energy is not submodular and no cut solves it. "
                 "Raise the weight, or drop the edge."
             )
         raise InputError(
-            "energy: the sum of all numbers exceeds the range of float64. Scale them down."
+            "energy is too large: the sum of all numbers exceeds the range of float64. Scale them "
+            "down."
         )
 
     def _edge_name(self, direction: int, edge: int) -> str:
@@ -184,7 +187,7 @@ class Solver:
         if low.any():
             k = int(np.argmin(new.sum(axis=1)))
             raise InputError(
-                f"pq[{k}] (edge {at[k]}): p + q = {new[k].sum():g} found; p + q >= 0 is needed, "
+                f"pq[{k}] (edge {at[k]}) has p + q = {new[k].sum():g}, but p + q must be >= 0, "
                 "else the energy is not submodular and no cut solves it."
             )
         with self._alone():
@@ -247,8 +250,8 @@ class Solver:
         if array.dtype == np.bool_:
             if array.shape != self._terms.shape:
                 raise InputError(
-                    f"index: a mask of shape {array.shape} found; {self._terms.shape} wanted, "
-                    "the shape of the labels."
+                    f"index is a mask of shape {array.shape}, but must have shape "
+                    f"{self._terms.shape}: the shape of the labels."
                 )
             return np.flatnonzero(array)
         return index_array("index", array, self._terms.unary.size).ravel()

@@ -24,7 +24,7 @@ MOST_LABELS = 5  # 60 orders
 
 @dataclass(frozen=True)
 class OrderChoice:
-    """The order that was chosen, and what was found.
+    """The order that was chosen, and the errors of all that were tried.
 
     Attributes
     ----------
@@ -42,9 +42,9 @@ class OrderChoice:
         return _places(self.order, labels)
 
     def labels(self, places: ArrayLike) -> NDArray[np.uint8]:
-        """Give the labels back from their places. What `minimize` found."""
-        found: NDArray[np.uint8] = np.asarray(self.order, np.uint8)[np.asarray(places)]
-        return found
+        """Give the labels back from their places, such as those that `minimize` gives."""
+        back: NDArray[np.uint8] = np.asarray(self.order, np.uint8)[np.asarray(places)]
+        return back
 
 
 def choose_order(
@@ -68,17 +68,17 @@ def choose_order(
     problems, labels = listed("problems", problems), listed("labels", labels)
     if not is_one_of(n_labels, range(2, MOST_LABELS + 1)):
         raise InputError(
-            f"n_labels: {quoted(n_labels)} found; 2 to {MOST_LABELS} wanted, or the orders are too "
-            "many. Give the labels in a good order, and train."
+            f"n_labels must be 2 to {MOST_LABELS}, not {quoted(n_labels)}: more labels have too "
+            "many orders to try. Put the labels into a good order yourself, and train."
         )
     if not is_one_of(folds, range(2, len(problems) + 1)):
         raise InputError(
-            f"folds: {quoted(folds)} found for {len(problems)} images; 2 to the number of "
-            "images wanted."
+            f"folds must be from 2 to the number of images ({len(problems)}), not {quoted(folds)}."
         )
     if len(labels) != len(problems):
         raise InputError(
-            f"labels: {len(labels)} found for {len(problems)} problems; one each wanted."
+            f"labels has {len(labels)} arrays, but there are {len(problems)} problems. Give one "
+            "array for each problem, in the same order."
         )
     errors = {}
     for order in permutations(range(n_labels)):

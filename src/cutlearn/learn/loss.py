@@ -117,9 +117,9 @@ def check_pieces(count: int) -> None:
     """Refuse a sum whose pieces need too many cuts."""
     if count > MOST_PIECES:
         raise InputError(
-            f"loss: a sum that needs {count} or more cuts an image found; at most {MOST_PIECES} "
-            "wanted. Use fewer counts of the image; counts of regions and one CountFunction need "
-            "no more."
+            f"loss is a sum that needs {count} or more cuts for each image, but at most "
+            f"{MOST_PIECES} are possible. Use fewer counts of the whole image; counts of regions "
+            "and one CountFunction need no further cuts."
         )
 
 
@@ -154,8 +154,8 @@ class Loss(ABC):
             return NotImplemented
         if not 0 <= float(factor) < np.inf:
             raise InputError(
-                f"loss: factor {factor} found; a finite number >= 0 wanted, so that the oracle "
-                "stays exact. Use a non-negative factor."
+                f"loss has the factor {factor}, but factors must be finite and >= 0, so that "
+                "training stays exact. Use a factor that is not negative."
             )
         return LossSum(tuple((float(factor) * f, loss) for f, loss in _parts(self)))
 
@@ -207,13 +207,15 @@ def image_weights(
         return counted.astype(np.float64)
     if image >= len(weights):
         raise InputError(
-            f"{name}: {len(weights)} arrays found, none for image {image}; one for each image "
-            "wanted. Give them in the order of the images."
+            f"{name} has {len(weights)} arrays, but none for image {image}. Give one for each "
+            "image, in the order of the images."
         )
     array = np.asarray(weights[image], dtype=np.float64).reshape(-1)
     if array.size != counted.size or not np.isfinite(array).all() or (array < 0).any():
         raise InputError(
-            f"{name}[{image}]: {array.size} values found for {counted.size} nodes; one finite "
-            "number >= 0 a node wanted. Correct the array."
+            f"{name}[{image}] must hold one finite number >= 0 for each of the {counted.size} "
+            f"nodes, but has {array.size} values"
+            f"{', some of them negative or not finite' if array.size == counted.size else ''}. "
+            "Correct the array."
         )
     return np.where(counted, array, 0.0)

@@ -52,8 +52,8 @@ class Hamming(Loss):
             given = float_array("label_weights", label_weights)
             if given.ndim != 1 or not (np.isfinite(given).all() and (given >= 0).all()):
                 raise InputError(
-                    f"label_weights: {label_weights} found; finite numbers >= 0 wanted, one for "
-                    "each true label. Correct them."
+                    "label_weights must be finite numbers >= 0, one for each true label, not "
+                    f"{label_weights}."
                 )
 
     def __repr__(self) -> str:
@@ -76,8 +76,8 @@ class Hamming(Loss):
         given = np.asarray(self.label_weights, dtype=np.float64)
         if given.size != n_labels:
             raise InputError(
-                f"label_weights: {given.size} found for {n_labels} labels; one for each true label "
-                "wanted. Correct them."
+                f"label_weights has {given.size} numbers, but there are {n_labels} labels. Give "
+                "one for each true label."
             )
         return weight * given[labels]
 
@@ -203,14 +203,14 @@ class Count(Loss):
             return [np.arange(n)]
         if image >= len(self.regions):
             raise InputError(
-                f"regions: those of {len(self.regions)} images found, none for image {image}; some "
-                "for each wanted. Give them in the order of the images."
+                f"regions are given for {len(self.regions)} images, but not for image {image}. "
+                "Give some for each image, in the order of the images."
             )
         families = families_of(self.regions[image], n)
         if len(families) != 1:
             raise InputError(
-                f"regions[{image}]: {len(families)} families found; one label map or list of index "
-                "arrays wanted. Add up one Count for each family."
+                f"regions[{image}] has {len(families)} families, but a Count takes one: a label "
+                "map or a list of index arrays. Add up one Count for each family."
             )
         return families[0]
 
@@ -295,8 +295,8 @@ class CountFunction(Loss):
     def __init__(self, function: Callable[[NDArray[np.int64]], ArrayLike]) -> None:
         if not callable(function):
             raise InputError(
-                f"function: {type(function).__name__} found; a function of an array of whole "
-                "numbers wanted, such as numpy.square."
+                "function must be a function of an array of whole numbers, such as numpy.square, "
+                f"not {type(function).__name__}."
             )
         self.function = function
 
@@ -309,8 +309,9 @@ class CountFunction(Loss):
         values = np.asarray(self.function(off), np.float64)
         if values.shape != off.shape or not np.isfinite(values).all():
             raise InputError(
-                f"function: shape {values.shape} found for {off.shape} counts, or values that are "
-                "not finite; one finite number for each count wanted. Write it for arrays."
+                f"function must give one finite number for each count, but gives shape "
+                f"{values.shape} for counts of shape {off.shape}, or values that are not finite. "
+                "Write it for arrays."
             )
         return values
 
@@ -327,14 +328,14 @@ class CountFunction(Loss):
         bends, size = np.diff(values, 2), 1e-12 * float(np.abs(values).max())
         if values[truth] != 0 or values.min() < 0:
             raise InputError(
-                f"function: f(0) = {values[truth]:g} and a least value of {values.min():g} found; "
-                "0 and no less wanted: the true labels cost nothing. Shift the function."
+                f"function has f(0) = {values[truth]:g} and a least value of {values.min():g}, but "
+                "both must be 0, because the true labels cost nothing. Shift the function."
             )
         if bends.size and bends.min() < -size:
             k = int(bends.argmin()) + 1
             raise InputError(
-                f"function: f({off[k]}) = {values[k]:g} above the mean of its neighbours found; a "
-                "convex function wanted, or the cut is not exact. Use another."
+                f"function is not convex: f({off[k]}) = {values[k]:g} lies above the mean of its "
+                "neighbours, and the cut would not be exact. Use a convex function."
             )
         n = labels.size
         largest = float(max(values[0], values[-1]))

@@ -238,8 +238,8 @@ class GenericOracle:
         self.task = task
         if task.bound.table.size:
             raise InputError(
-                "loss: a CountFunction given beside potentials that the core does not know; its "
-                "scan of counts is the core's. Use Count or Hamming with these potentials."
+                "loss is a CountFunction, which works only with the potentials that the core "
+                "knows. Use Count or Hamming with these potentials."
             )
         self.truth = task.model.psi(task.problem, task.labels)
         ratio = task.loss_scale / task.energy_scale
@@ -319,8 +319,8 @@ def failed(error: Exception, images: Sequence[int], w: Vector) -> Exception:
     if not isinstance(error, OverflowError):
         return type(error)(f"image {images[number]}: the oracle failed, {what}")
     return InputError(
-        f"image {images[number]}: {what}, with weights up to {np.abs(w).max():g}; an energy that "
-        "can be minimised wanted. Scale its features, or choose a smaller C."
+        f"image {images[number]}: {what}. Its energy cannot be minimised with weights up to "
+        f"{np.abs(w).max():g}. Scale its features, or choose a smaller C."
     )
 
 

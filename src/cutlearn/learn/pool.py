@@ -79,8 +79,8 @@ class PlaneSet:
             rows[: self._count], self.rows
         ):
             raise InputError(
-                "checkpoint: planes that do not continue those of this pool found; the planes of "
-                "the same run wanted. Remove the checkpoint to start anew."
+                "checkpoint has planes that do not continue those of this pool, so it is not of "
+                "this run. Remove it to start anew."
             )
         for row in rows[self._count :]:
             self.add(np.ascontiguousarray(row))
@@ -130,12 +130,12 @@ class Pool:
         model: ModelLike = None,
     ) -> None:
         """Refuse to serve other problems, another loss, normalisation or model."""
-        wanted = model_of(problems[0], model).for_labels(self.model.n_labels)
-        settings = _settings(loss, normalize, wanted)
+        asked = model_of(problems[0], model).for_labels(self.model.n_labels)
+        settings = _settings(loss, normalize, asked)
         if len(problems) != len(self) or settings != self.settings:
             raise InputError(
-                f"pool: it holds {len(self)} images with {self.settings}, but {len(problems)} with "
-                f"{settings} are to be trained. Make a pool for these, or take a part."
+                f"pool holds {len(self)} images with {self.settings}, but training asks for "
+                f"{len(problems)} with {settings}. Make a pool for these, or take a part of this."
             )
 
     @property
@@ -220,8 +220,8 @@ def check_margin(model: Model, loss: Loss) -> None:
         )
     if loss.needs_order and not labels.has_order:
         raise InputError(
-            "loss: it needs ordered labels, and these have no order. Use Hamming or "
-            "LabelCount, or labels='ordered'."
+            "loss needs ordered labels, but these have no order. Use Hamming or LabelCount, or "
+            "choose labels='ordered'."
         )
 
 
@@ -247,25 +247,25 @@ def check_alike(
     for i, problem in enumerate(problems):
         instance(f"problems[{i}]", problem, Problem)
     if not problems:
-        raise InputError("problems: none found; at least one wanted. Give annotated images.")
+        raise InputError("problems is empty, but training needs at least one annotated image.")
     if len(problems) != len(labels):
         raise InputError(
-            f"labels: {len(labels)} found for {len(problems)} problems; one each wanted. "
-            "Give them in the same order."
+            f"labels has {len(labels)} arrays, but there are {len(problems)} problems. Give one "
+            "array for each problem, in the same order."
         )
     families = [len(problem.regions) for problem in problems]
     if envelope is not None and not isinstance(envelope, Model) and len(set(families)) > 1:
         odd = next(i for i, count in enumerate(families) if count != families[0])
         raise InputError(
-            f"image {odd}: {families[odd]} families of regions found; {families[0]} wanted, as in "
-            "image 0. Give all the same; a family may be empty."
+            f"image {odd} has {families[odd]} families of regions, but image 0 has {families[0]}. "
+            "Give all images the same number; a family may be empty."
         )
     first = (problems[0].n_node_features, problems[0].n_edge_features)
     for image, problem in enumerate(problems):
-        found = (problem.n_node_features, problem.n_edge_features)
-        if found != first:
+        now = (problem.n_node_features, problem.n_edge_features)
+        if now != first:
             raise InputError(
-                f"image {image}: {found[0]} node and {found[1]} edge features found; {first[0]} "
-                f"and {first[1]} wanted, as in image 0. Compute the same features for all."
+                f"image {image} has {now[0]} node and {now[1]} edge features, but image 0 has "
+                f"{first[0]} and {first[1]}. Compute the same features for all images."
             )
     return problems, labels

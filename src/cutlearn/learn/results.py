@@ -65,11 +65,12 @@ class TrainResult:
     Attributes
     ----------
     w : (d,) float64
-        The best weights found.
+        The best weights.
     objective, lower_bound, gap, relative_gap : float
-        lambda/2 |w|^2 + R(w) at w; no weights do better than the bound; their difference; the
-        difference over max(objective, largest possible loss / 1000). Of likelihood learners:
-        lambda/2 |w|^2 - L(w); 0; what the last 30 steps won, as a share of it.
+        lambda/2 |w|^2 + R(w) at w; a number that no weights can go below; the difference of the
+        two; this difference over max(objective, largest possible loss / 1000). For likelihood
+        learners: lambda/2 |w|^2 - L(w); 0, which bounds it; their difference; by what share of it
+        the last 30 steps lowered it.
     steps : tuple of Step
     certified : bool
         Whether the gap is proved (exact cuts in every oracle call).
@@ -137,8 +138,8 @@ def settings_of(
     if math.isinf(C) and not learner.endless:
         able = next(name for name, one in LEARNERS.items() if one.endless and one.margin)
         raise InputError(
-            f"C: infinity (no regulariser) found with learner={learner.name!r}; a finite number "
-            f"wanted there. Choose learner={able!r}, which needs no regulariser."
+            f"C is infinite (no regulariser), but learner={learner.name!r} needs a finite number. "
+            f"Choose learner={able!r}, which needs no regulariser."
         )
     if not tol > 0:
         raise InputError(f"The 'tol' parameter must be a number > 0. Got {tol!r} instead.")

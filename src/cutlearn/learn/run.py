@@ -32,7 +32,7 @@ Vector = NDArray[np.float64]
 Tell = Callable[[Step], None]
 
 # How a run refuses the checkpoint of another one.
-OTHER = "the checkpoint of a run with other data"
+OTHER = "a run with other data"
 
 
 class Run(ABC):

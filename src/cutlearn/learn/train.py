@@ -58,41 +58,49 @@ def train(
     Parameters
     ----------
     problems, labels : sequences
-        One label array (0, 1 or more, 255 for void) for each problem.
+        Annotated images: for each problem an array of labels, 0, 1 or more, and 255 where nothing
+        is known (void).
     loss : "hamming", "count" or a Loss
+        What a wrong labelling costs in training: the number of wrong nodes, the error of the
+        number of nodes with label 1, or a cost of your own.
     learner : "bundle", "nslack", "accpm", "likelihood", "logistic" or "kohli-torr"
-        The first three are max-margin: the next weights are found near the minimum of the model,
-        the same with a group for each image, or towards the analytic centre of where the optimum
-        can still be. All reach the same optimum; "accpm" is the one for C = inf.
-        "likelihood" maximises the average log-likelihood of the labels under `probabilities`, for
-        calibrated beliefs; not convex, so nothing is certified. "logistic" does so without edges
-        and envelopes, "kohli-torr" follows the pseudo-gradient of that paper with a fixed step;
-        `TrainResult.last_w` is its final point.
+        The first three are max-margin and arrive at the same weights by different ways: "bundle"
+        looks near the minimum of what is known, "nslack" does so with a group for each image, and
+        "accpm" goes towards the analytic centre of where the optimum can still be; only it takes
+        C = inf. "likelihood" maximises the average log-likelihood of the labels under
+        `probabilities`, so that these are calibrated; this is not convex, so nothing is certified.
+        "logistic" does the same without edges and envelopes. "kohli-torr" follows the
+        pseudo-gradient of that paper with a fixed step; `TrainResult.last_w` is its final point.
     C : float
-        1 / lambda; infinity, for no regulariser, with "accpm" and likelihood learners.
+        1 / lambda: how much fitting the annotated images counts against small weights. Infinity
+        means no regulariser, for "accpm" and likelihood learners.
     tol : float
-        Stop at gap <= tol * max(objective, largest possible loss / 1000); with a likelihood, when
-        30 steps lower the objective by less than this share.
+        Training stops when gap <= tol * max(objective, largest possible loss / 1000). A likelihood
+        learner stops when 30 steps lower the objective by less than this share of it.
     normalize : "pixels", "loss" or "none"
-        What is divided by the image's number of labelled nodes: loss and energy, loss, neither.
+        What is divided by the number of labelled nodes of the image: the loss and the energy, only
+        the loss, or neither.
     constraints : (G, h), optional
-        Further rows G w >= h.
+        Further conditions on the weights, G w >= h.
     envelope : EnvelopeSpec, or one for each family of regions, optional
-        Learns an envelope for the problems' regions; its weights come last in w.
+        Learns an envelope for the problems' regions, too; its weights come last in w.
     model : Model, optional
-        Potentials of your own choice, from outside too, in the place of unaries, contrast and
-        `envelope`; and what the labels are, such as `Model(labels="ordered")`.
+        Potentials of your choice instead of unaries, contrast and `envelope`; and what the labels
+        are, such as `Model(labels="ordered")`.
     groups : int, optional
-        Groups of images with a slack of their own, min(N, 50) by default.
+        How many groups the images are divided into, each with a slack of its own; by default
+        min(N, 50).
     max_steps : int
+        Training stops after this many steps, with a warning if the gap is still too large.
     n_jobs : int, optional
-        Threads; the result has the same bits for every number.
+        Number of threads; the result is the same, to the bit, for every number.
     checkpoint : path, optional
-        Written after every step; a run that finds its own file goes on from it.
+        A file that is written after every step. If a run was interrupted, the same call goes on
+        from there.
     callback : callable, optional
-        Called with every Step, and while good first weights are sought with steps of number 0.
+        Called with every Step. Steps of number 0 tell of the search for good first weights.
     pool : Pool, optional
-        Planes from earlier runs on the same problems, used and added to.
+        Planes from earlier runs on the same problems; they are used, and new ones are added.
 
     Examples
     --------
@@ -107,12 +115,12 @@ def train(
         checkpoint = check_place(checkpoint)
     if model is not None and envelope is not None:
         raise InputError(
-            "model, envelope: both given; one of them is needed. Put an Enveloped among the "
-            "model's potentials."
+            "model and envelope are both given, but only one of them can be. Put an Enveloped "
+            "among the model's potentials instead of the envelope."
         )
     given: ModelLike = envelope if model is None else model
     if callback is not None and not callable(callback):
-        raise InputError(f"callback: {quoted(callback)} found; a function of a step wanted.")
+        raise InputError(f"callback must be a function of a step, not {quoted(callback)}.")
     chosen = learner_of(learner)
     run: Run
     if not chosen.margin:
@@ -167,11 +175,11 @@ def _refuse_margin(
         "constraints": constraints is not None, "groups": groups is not None,
         "pool": pool is not None,
     }  # fmt: skip
-    for name, found in given.items():
-        if found:
+    for name, changed in given.items():
+        if changed:
             raise InputError(
-                f"{name}: found with a likelihood learner; the default wanted, a likelihood has "
-                f"none. Leave out {name}, or choose learner='bundle'."
+                f"{name} has no meaning for a likelihood learner. Leave out {name}, or choose "
+                "learner='bundle'."
             )
 
 
@@ -181,7 +189,9 @@ def _constraints(pool: Pool, given: tuple[ArrayLike, ArrayLike] | None) -> tuple
         return rows, least
     pair = listed("constraints", given)
     if len(pair) != 2:
-        raise InputError(f"constraints: {len(pair)} arrays found; G and h wanted, for G w >= h.")
+        raise InputError(
+            f"constraints must be a pair of arrays, G and h, for G w >= h, not {len(pair)} arrays."
+        )
     more = np.atleast_2d(float_array("constraints: G", pair[0]))
     bound = np.atleast_1d(float_array("constraints: h", pair[1]))
     if (
@@ -190,7 +200,7 @@ def _constraints(pool: Pool, given: tuple[ArrayLike, ArrayLike] | None) -> tuple
         or not (np.isfinite(more).all() and np.isfinite(bound).all())
     ):
         raise InputError(
-            f"constraints: G of shape {more.shape} and h of {bound.shape} found; finite (r, "
-            f"{pool.n_weights}) and (r,) wanted, for G w >= h. Correct the pair."
+            f"constraints has G of shape {more.shape} and h of shape {bound.shape}, but G w >= h "
+            f"needs finite numbers in the shapes (r, {pool.n_weights}) and (r,). Correct the pair."
         )
     return np.concatenate([rows, more]), np.concatenate([least, bound])

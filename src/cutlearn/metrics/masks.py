@@ -147,8 +147,8 @@ def confusion(
     true, guess = _integers(truth, "truth"), _integers(predicted, "prediction")
     if true.shape != guess.shape:
         raise InputError(
-            f"prediction: shape {guess.shape} found; the shape {true.shape} of the truth was "
-            "wanted. Compare masks of the same image."
+            f"prediction has shape {guess.shape}, but the truth has shape {true.shape}. Compare "
+            "masks of the same image."
         )
     kept = true != void
     true, guess = true[kept], guess[kept]
@@ -158,8 +158,8 @@ def confusion(
     if low < 0 or found >= n or (n_labels is None and found >= VOID):
         top = n - 1 if n_labels is not None else VOID - 1
         raise InputError(
-            f"masks: labels from {low} to {found} found; 0 to {top} were wanted, and {void} for "
-            "void in the truth only. Map the values of the masks to labels first."
+            f"masks have labels from {low} to {found}, but labels run from 0 to {top}, and {void} "
+            "means void in the truth only. Map the values of the masks to labels first."
         )
     # Labels are small: one histogram of t * n + p makes the table in a single pass.
     pairs = np.bincount(true * n + guess, minlength=n * n)
@@ -194,8 +194,8 @@ def confusions(
     """
     if len(truths) != len(predictions) or not len(truths):
         raise InputError(
-            f"predictions: {len(predictions)} for {len(truths)} true masks found; one for each, "
-            "and at least one, was wanted. Give two lists of the same length."
+            f"predictions has {len(predictions)} masks, but there are {len(truths)} true masks. "
+            "Give two lists of the same length, with at least one mask each."
         )
     return [confusion(t, p, n_labels, void) for t, p in zip(truths, predictions)]
 
@@ -280,8 +280,8 @@ def _integers(mask: npt.ArrayLike, name: str) -> Labels:
     array = np.asarray(mask)
     if array.dtype.kind not in "iub":
         raise InputError(
-            f"{name}: values of type {array.dtype} found; integer labels were wanted. "
-            "Threshold probabilities first, or convert with .astype(int)."
+            f"{name} has values of type {array.dtype}, but labels must be integers. Threshold "
+            "probabilities first, or convert with .astype(int)."
         )
     return array.astype(np.int64)
 
@@ -291,7 +291,7 @@ def mean_known(figures: Iterable[float]) -> float:
     known = [figure for figure in figures if not np.isnan(figure)]
     if not known:
         raise InputError(
-            "masks: only void pixels found; at least one annotated pixel was wanted. "
-            "Check the value that means void."
+            "masks have only void pixels, but at least one annotated pixel is needed. Check the "
+            "value that means void."
         )
     return float(np.mean(known))

@@ -126,15 +126,15 @@ def beliefs(truth: npt.ArrayLike, probability: npt.ArrayLike, label: int = 1) ->
     mask, q = np.asarray(truth), np.asarray(probability, np.float64)
     if q.shape[:-1] != mask.shape or not 0 <= label < q.shape[-1]:
         raise InputError(
-            f"probability: shape {q.shape} found; that of the truth {mask.shape} and the number of "
-            f"labels, more than {label}, were wanted. Give what predict_proba gave."
+            f"probability has shape {q.shape}, but must have the shape {mask.shape} of the truth "
+            f"and a last axis of more than {label} labels. Give what predict_proba gave."
         )
     known = mask != VOID
     y, q = mask[known].astype(np.int64), q[known]
     if y.max(initial=0) >= q.shape[-1]:
         raise InputError(
-            f"truth: label {y.max()} found; labels below {q.shape[-1]} were wanted, as many as "
-            "have probabilities. Map the values of the mask to labels first."
+            f"truth has label {y.max()}, but there are probabilities of {q.shape[-1]} labels only, "
+            "from 0 on. Map the values of the mask to labels first."
         )
     p, hit = np.clip(q[:, label], 0, 1), y == label
     at = np.minimum((p * BINS).astype(np.int64), BINS - 1)

@@ -102,11 +102,11 @@ def bootstrap(
     """
     table = np.asarray(values, np.float64)
     if not table.size:
-        raise InputError("images: none found; at least one was wanted. Give one value an image.")
+        raise InputError("values is empty, but must hold one value or row for each image.")
     if draws < 1 or not 0 < level < 1:
         raise InputError(
-            f"bootstrap: draws={draws}, level={level} found; at least 1 draw and a level between "
-            "0 and 1 were wanted. Use draws=1000, level=0.95."
+            f"bootstrap needs at least 1 draw and a level between 0 and 1, not draws={draws} and "
+            f"level={level}. Use draws=1000, level=0.95."
         )
     if figure is None:
         table, figure = means(table), ratio

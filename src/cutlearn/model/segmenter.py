@@ -77,8 +77,8 @@ class Segmenter(Estimator):
         1 / lambda; "auto" chooses by held-out images. Infinity: no regulariser, with "accpm",
         "likelihood" and "logistic".
     tol : float > 0
-        The relative gap to certify; of a likelihood, the share of the objective that 30 steps must
-        win to go on.
+        Training stops when its relative gap is proved to be at most this. Learning a likelihood
+        stops when 30 steps improve it by less than this share.
     features : "auto", "trees", "net", "stacked", "both", "linear", "given" or Featurizer
         Where the logits of pixels come from (of several labels one for each, or for each threshold
         of ordered ones): boosted trees, a very small net, trees over what the net says, both side

@@ -31,8 +31,8 @@ def check_place(path: str | Path) -> Path:
     place = path_of("checkpoint", path)
     if place.is_dir() or not place.parent.is_dir():
         raise InputError(
-            f"{path}: a folder, or a file in a folder that does not exist, found; the name of a "
-            "file in an existing folder wanted for the checkpoint. Make the folder first."
+            f"{path} cannot be the checkpoint: it is a folder, or lies in one that does not exist. "
+            "Name a file, and make its folder first."
         )
     return place
 
@@ -51,8 +51,8 @@ def refuse_other(path: str | Path, found: object, wanted: str, what: str) -> Non
     """Refuse the checkpoint of another run, by the fingerprints of both."""
     if found != wanted:
         raise InputError(
-            f"{path}: {what} or settings found; that of this run wanted. Remove it to start anew, "
-            "or name another place."
+            f"{path} holds {what} or settings, so this run cannot go on from it. Remove it to "
+            "start anew, or name another place."
         )
 
 
@@ -65,8 +65,8 @@ def restoring(path: str | Path) -> Iterator[None]:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(
-            f"{path}: a checkpoint whose parts do not fit each other found ({quoted(error)}); one "
-            "written by an unfinished run wanted. Remove it to start anew."
+            f"{path} is a checkpoint whose parts do not fit each other ({quoted(error)}). Remove "
+            "it to start anew."
         ) from error
 
 
@@ -92,12 +92,12 @@ def load_checkpoint(path: str | Path, kind: str) -> tuple[dict[str, Any], Arrays
         found, version, values = header["kind"], header["version"], header["values"]
     except (KeyError, ValueError) as error:
         raise InputError(
-            f"{path}: not a checkpoint of cutlearn, or damaged ({error}); one written by an "
-            "unfinished run wanted. Remove it to start anew."
+            f"{path} is not a checkpoint of an unfinished run, or is damaged ({error}). Remove it "
+            "to start anew."
         ) from error
     if found != kind or version != VERSION or not sealed or not isinstance(values, dict):
         raise InputError(
-            f"{path}: a checkpoint of kind {quoted(found)}, version {quoted(version)} found; kind "
-            f"{kind!r}, version {VERSION} wanted. Remove it to start anew."
+            f"{path} is a checkpoint of kind {quoted(found)}, version {quoted(version)}, but this "
+            f"run needs kind {kind!r}, version {VERSION}. Remove it to start anew."
         )
     return values, arrays

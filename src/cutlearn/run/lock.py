@@ -46,8 +46,8 @@ def _held(place: Path) -> int:
     while True:
         if place.exists() and not place.is_dir():
             raise InputError(
-                f"{shown(place)}: a file found; a folder for the unfinished run was wanted. "
-                "Remove it, or name another model."
+                f"{shown(place)} is a file, but the unfinished run needs a folder of this name. "
+                "Remove the file, or name another model."
             )
         # Whoever held the folder may be removing it in this very moment.
         with contextlib.suppress(FileExistsError, FileNotFoundError):
@@ -57,8 +57,8 @@ def _held(place: Path) -> int:
                 owner = os.read(handle, 20).decode("ascii", "replace").strip()
                 os.close(handle)
                 raise InputError(
-                    f"{shown(place)}: another run ({owner or 'just begun'}) is writing here; one "
-                    "at a time was wanted. Wait for its end, or name another model."
+                    f"{shown(place)}: another run ({owner or 'just begun'}) is writing here, but "
+                    "only one can at a time. Wait for its end, or name another model."
                 )
             # The one before may have removed the file after we opened it: then we hold nothing.
             with contextlib.suppress(FileNotFoundError):

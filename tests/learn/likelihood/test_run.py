@@ -210,12 +210,12 @@ def test_refusals():
     problems, labels = images(11, count=1)
     spec = EnvelopeSpec(3)
     for options, message in [
-        ({"loss": "count"}, "loss: found with a likelihood learner"),
-        ({"groups": 1}, "groups: found with a likelihood learner"),
+        ({"loss": "count"}, "loss has no meaning for a likelihood learner"),
+        ({"groups": 1}, "groups has no meaning for a likelihood learner"),
         ({"model": cl.Model(labels="unordered")}, "'unordered' labels have no likelihood"),
         ({"learner": "kohli-torr", "envelope": spec}, "learner: 'kohli-torr' is for two labels"),
         ({"learner": "bundle", "model": SURROGATE}, "learned by a likelihood, not by a max-margin"),
-        ({"learner": "bundle", "C": np.inf}, "C: infinity"),
+        ({"learner": "bundle", "C": np.inf}, "C is infinite"),
     ]:
         with pytest.raises(InputError, match=message):
             learn(problems, labels, **options)

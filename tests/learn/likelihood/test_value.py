@@ -196,9 +196,9 @@ def test_refusals():
     p = cl.Problem([[1.0], [-1.0]], [[0, 1]])
     with pytest.raises(InputError, match="'unordered' labels have no likelihood"):
         cl.likelihood([p], [[0, 1]], [1.0, 1.0], cl.Model(labels="unordered"))
-    with pytest.raises(InputError, match="image 0: labels: values 2 found"):
+    with pytest.raises(InputError, match="image 0: labels has values 2,"):
         cl.likelihood([p], [[0, 2]], [1.0, 1.0])
-    with pytest.raises(InputError, match="w: 3 weights, but surrogate labels"):
+    with pytest.raises(InputError, match="w has 3 weights, but surrogate labels"):
         cl.probabilities(p, [1.0, 1.0, 1.0], cl.Model(labels="surrogate"))
     with pytest.raises(InputError, match="unordered labels have no min-marginals"):
         cl.probabilities(p, np.ones(6), cl.Model(labels="unordered"))

@@ -32,13 +32,13 @@ def test_constraints_hold():
 
 def test_constraints_that_contradict_each_other():
     rows = np.array([[1.0, 0.0], [-1.0, 0.0]])
-    with pytest.raises(InputError, match="constraints: no weights satisfy"):
+    with pytest.raises(InputError, match=r"constraints .* no weights satisfy"):
         Bundle(2, 1, 1.0, rows, np.array([1.0, 1.0])).start(1.0)
 
 
 @pytest.mark.parametrize("lam", [np.nan, np.inf, -1.0])
 def test_lambda_out_of_range(lam):
-    with pytest.raises(InputError, match="C: "):
+    with pytest.raises(InputError, match=r"^C "):
         Bundle(2, 1, lam, *NONE)
 
 

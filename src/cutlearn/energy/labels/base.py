@@ -48,9 +48,9 @@ class Labels(ABC):
     def __post_init__(self) -> None:
         n = self.n_labels
         if n is not None and (type(n) is not int or not 2 <= n <= self.most):
-            wanted = "2" if self.most == 2 else f"an integer from 2 to {self.most}"
+            allowed = "2" if self.most == 2 else f"an integer from 2 to {self.most}"
             raise InputError(
-                f"The 'n_labels' parameter of {self.name} labels must be {wanted}. "
+                f"The 'n_labels' parameter of {self.name} labels must be {allowed}. "
                 f"Got {quoted(n)} instead."
             )
 

@@ -46,7 +46,7 @@ class Master(ABC):
     ) -> None:
         if not 0 <= lam < np.inf:
             raise InputError(
-                f"C: lambda = 1/C = {lam:g} found; a finite number >= 0 wanted. Choose C > 0."
+                f"C gives lambda = 1/C = {lam:g}, which must be finite and >= 0. Choose C > 0."
             )
         self.lam = lam
         self.rows, self.least = rows, least
@@ -110,8 +110,8 @@ class Master(ABC):
         nothing = np.zeros(self.a.shape[1])
         if self.needs_room and room_of(self.rows, self.least) == 0:
             raise InputError(
-                "constraints: rows that leave no room, such as equalities, found; a G w >= h with "
-                "inner points wanted by learner='accpm'. Choose learner='bundle'."
+                "constraints leave no room, as equalities do, but learner='accpm' needs weights "
+                "with G w > h in all rows. Choose learner='bundle', which does not."
             )
         if (self.least <= 0).all():
             self.lower_bound = 0.0
@@ -138,8 +138,8 @@ class Master(ABC):
         """Take back a state; the planes must have been added before."""
         if state["alpha"].shape != self.alpha.shape or state["mu"].shape != self.mu.shape:
             raise InputError(
-                "checkpoint: multipliers that do not fit the planes found; those of the same run "
-                "wanted. Remove the checkpoint to start anew."
+                "checkpoint has multipliers that do not fit its planes, so it is not of this run. "
+                "Remove it to start anew."
             )
         self.alpha, self.mu = state["alpha"], state["mu"]
         self.working = state["working"].astype(bool)

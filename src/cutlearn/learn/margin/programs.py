@@ -256,8 +256,8 @@ def room_of(rows: Matrix, least: Vector) -> float:
     size = max(1.0, float(np.abs(least).max(initial=0.0)))
     if found.status != 0 or found.x[d] < -NO_ROOM * size or (least[empty] > 0).any():
         raise InputError(
-            "constraints: no weights satisfy G w >= h; rows that agree wanted (with the "
-            "model's own, such as edge weights >= 0). Correct the pair (G, h)."
+            "constraints contradict each other, or those of the model (such as edge weights >= 0): "
+            "no weights satisfy all of G w >= h. Correct the pair (G, h)."
         )
     room = float(found.x[d])
     return room if room > NO_ROOM * size else 0.0

@@ -116,8 +116,8 @@ class MarginRun(Run):
         if self.exhausted:
             advice = "Rounding hides what is better; raise tol to this gap."
         return (
-            f"at a gap of {100 * self.rest():.2g}%; {100 * self.setting.tol:.2g}% was wanted. "
-            f"{advice}"
+            f"at a gap of {100 * self.rest():.2g}%, but tol asks for "
+            f"{100 * self.setting.tol:.2g}%. {advice}"
         )
 
     def _next(self, level: float, share: float = 1.0, confirmed: bool = False) -> bool:
