@@ -216,14 +216,14 @@ def test_void_pixels_are_not_looked_at(kind):
 @pytest.mark.parametrize("method", ["fit", "score"])
 def test_bad_input_is_refused_in_words(kind, fitted, method):
     ask = getattr(fitted if method == "score" else ESTIMATORS[kind](), method)
-    wrong = IMAGES[0].copy()
-    wrong[2, 3] = np.nan
+    wrong, grey = IMAGES[0].copy(), MASKS[1] * 200
+    wrong[2, 3], grey[0, 0] = np.nan, 255
     for images, masks, words in (
         ([], [], "images: none found"),
         (IMAGES[:2], MASKS[:1], "masks: 1 found for 2 images"),
         ([wrong, IMAGES[1]], MASKS[:2], "image 0: NaN"),
         (IMAGES[:2], [MASKS[0], MASKS[3]], r"masks\[1\] has shape \(11, 19\), but its image"),
-        (IMAGES[:2], [MASKS[0], MASKS[1] * 200], r"values 0, 1, 200 \(200 first in masks\[1\]"),
+        (IMAGES[:2], [MASKS[0], grey], r"values 0, 1, 200, 255 \(200 first in masks\[1\]"),
         (IMAGES[:2], [MASKS[0], np.full_like(MASKS[1], 255)], "255 may be an object or"),
         (IMAGES[:2], [MASKS[0] * 0.3, MASKS[1]], r"masks\[0\] holds .* no labels"),
         ("images", MASKS, "images: str found"),
@@ -342,6 +342,7 @@ def test_every_model_but_unordered_has_probabilities_and_decisions(fitted):
         fitted.predict(IMAGES, decision="best")
 
 
+@pytest.mark.filterwarnings("ignore:images.* of another size")
 def test_a_search_over_settings_of_the_features():
     model = cl.Segmenter(features=Featurizer("linear"), C=10.0, calibration=None, n_jobs=1)
     search = GridSearchCV(model, {"features__position": [True, False]}, cv=KFold(2))
@@ -353,6 +354,7 @@ def test_a_search_over_settings_of_the_features():
     assert model.features.position == "auto"
 
 
+@pytest.mark.filterwarnings("ignore:images.* of another size")
 def test_a_search_over_C_grows_trees_once_a_fold(tmp_path, monkeypatch):
     seen = []
     plain = sources.fit_questions
@@ -370,6 +372,7 @@ def test_a_search_over_C_grows_trees_once_a_fold(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["auto C", "boltzmann"])
+@pytest.mark.filterwarnings("ignore:images.* of another size")
 def test_nearly_equal_images_are_held_out_together(name):
     noise = np.random.default_rng(0).normal(0, 1e-3, IMAGES[0].shape)
     near = [np.clip(image + noise, 0, 1).astype(np.float32) for image in IMAGES[:3]]

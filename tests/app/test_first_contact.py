@@ -192,6 +192,7 @@ def test_several_labels_have_names_and_a_table(meadow, tmp_path):
     page = tmp_path / "page.html"
     done = run("evaluate", meadow / "m", meadow / "images", meadow / "masks", "--report", page)
     assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith("label b, against all others (another one: --label)")
     table = done.stdout[done.stdout.index("of it found") :]
     assert [line.split()[0] for line in table.splitlines()[2:5]] == ["a", "b", "c"]
     assert ", of label b; mean of all labels" in done.stdout

@@ -125,17 +125,24 @@ def evaluate(
                 **figures.to_json()}  # fmt: skip
         say(json.dumps(said | ({} if report is None else {"report": report})))
         return 0
-    say(evaluation_text(figures))
-    say(f"mean IoU        {percent(mean)} (of all labels within an image, as model.score gives it)")
     look = "" if report is None else f", look at {report}"
     if n_labels > 2:
-        say(label_text(labels))
         name = labels[label].name
+        say(f"label {name}, against all others (another one: --label)\n")
         look = f", of label {name}; mean of all labels {percent(total(tables).mean_iou())}{look}"
+    _say_all(figures, mean, labels)
     overlap = percent(figures.iou.value)
     told = f" ({seen} of them training images)" if seen else ""
     say(f"{model}: pooled IoU {overlap} on {len(folder)} images{told}, {clock(seconds)}{look}")
     return 0
+
+
+def _say_all(figures: "Evaluation", mean: float, labels: "Sequence[LabelFigures]") -> None:
+    """Print the tables: images, all together, and every label where there are several."""
+    say(evaluation_text(figures))
+    say(f"mean IoU        {percent(mean)} (of all labels within an image, as model.score gives it)")
+    if len(labels) > 2:
+        say(label_text(labels))
 
 
 def _tell_seen(known: list[int], n_images: int) -> int:
