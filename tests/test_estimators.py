@@ -284,8 +284,8 @@ def test_works_in_grid_search(model):
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("potentials", ("contrast", "envelope"), "to which 'envelope' can be added"),
-        ("potentials", "unary", "to which 'envelope' can be added"),
+        ("potentials", ("contrast", "envelope"), "'unary' first"),
+        ("potentials", "unary", "'unary' first"),
         ("labels", "several", r"one of \('binary', 'ordered'"),
         ("loss", "iou", "one of"),
         ("learner", "kohli-torr", r"one of \('bundle', .*'logistic'\)"),
