@@ -97,3 +97,19 @@ def test_no_comparison_that_cannot_fail(path):
             function = item.value.func
             called = getattr(function, "attr", getattr(function, "id", ""))
             assert called not in ("allclose", "array_equal", "isclose"), f"line {item.lineno}"
+
+
+# What is about no single room: extensions from outside, laws, twins, damage.
+APART = {"recipes", "laws", "twins", "faults"}
+TESTS = [path.relative_to(ROOT / "tests") for path in sorted((ROOT / "tests").rglob("test_*.py"))]
+
+
+@pytest.mark.parametrize("path", [p for p in TESTS if p.parent.name], ids=str)
+def test_tests_mirror_the_source(path):
+    """tests/room/test_module.py, or test_module_aspect.py, is about src/cutlearn/room/module.py."""
+    if path.parts[0] in APART:
+        return
+    room = ROOT / "src" / "cutlearn" / path.parent
+    name = path.stem.removeprefix("test_")
+    modules = [module.stem for module in room.glob("*.py")]
+    assert any(name == module or name.startswith(f"{module}_") for module in modules), modules
