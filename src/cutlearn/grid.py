@@ -42,7 +42,7 @@ def check_grid(shape: tuple[int, ...], connectivity: int) -> None:
 
 
 def grid_edges(shape: tuple[int, ...], connectivity: int) -> list[NDArray[np.int64]]:
-    """The edges of a grid as (m_d, 2) arrays of flat node indices, one array a direction.
+    """The edges of a grid as (m_d, 2) arrays of flat node indices, one array for each direction.
 
     Examples
     --------

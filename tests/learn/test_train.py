@@ -67,7 +67,7 @@ def test_a_tolerance_below_rounding_ends_with_what_is_proved(learner, C):
         assert r.relative_gap <= INEXACT, "what the QP promises, whatever its version"
         assert r.converged == (not said)
         for warning in said:
-            assert "Rounding hides what is better; raise tol" in str(warning.message)
+            assert "What could still improve is lost in rounding; raise tol" in str(warning.message)
             ended += 1
     assert ended > 0
 

@@ -133,7 +133,7 @@ class Envelopes(Sequence[Envelope]):
         return core_regions(self._first, self._members, mass, hinges, self.sizes, rounded)
 
     def _hinges(self) -> Hinges:
-        """All regions' hinges; those whose lines come as they should need no look of their own."""
+        """The hinges of all regions; only those with lines in no good order are made one by one."""
         a, b = self.slopes, self.intercepts
         alpha, beta = a[:, :-1] - a[:, 1:], b[:, 1:] - b[:, :-1]
         whole = self._in_order(alpha, beta)

@@ -30,16 +30,17 @@ MOST_LINES = 10_000
 
 @dataclass(frozen=True)
 class EnvelopeSpec:
-    """How an envelope is parameterised.
+    """How an envelope is learned: from how many lines, and in which form.
 
     Parameters
     ----------
     lines : int >= 1
-        K.
+        K, the number of lines; more can follow a rounder curve.
     form : "curvatures", "slopes" or "samples"
-        They regularise differently, so what is learned differs; the energies they span do not.
+        What the weights mean. All forms can express the same envelopes, but the regulariser keeps
+        the weights small, so that different ones are learned.
     per : "region" or "node"
-        A region weighs 1, or as much as it has nodes.
+        Whether every region counts the same, or as much as it has nodes.
     """
 
     lines: int = 10

@@ -95,8 +95,8 @@ class OrderedEnergy:
         ----------
         unary : (rows, columns, L) or (slices, rows, columns, L) array
         tables : (L, L) array, or one array for each direction of `grid_edges`
-            Each (L, L), or one table an edge: the image's shape cropped to the edges' first ends,
-            then (L, L).
+            Each is (L, L), or one table for each edge: the image's shape, cropped to the first ends
+            of the edges, then (L, L).
         connectivity : 4 or 8 in two dimensions, 6, 18 or 26 in three
 
         Examples

@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 def softmax(costs: Floats) -> Floats:
-    """Give exp(-cost) over its sum along the last axis, one row a node; infinite costs give 0."""
+    """Give exp(-cost) over its sum along the last axis, a row for each node; inf gives 0."""
     return softened(costs)[0]
 
 

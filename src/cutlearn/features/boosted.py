@@ -39,7 +39,7 @@ class Recipe:
     rows : int
         Rows drawn from all images together.
     folds : int
-        Parts of the images; at most one a group.
+        Parts of the images; at most one for each group.
     stages : int
         1, or 2 with auto-context.
     copies : int

@@ -1,7 +1,7 @@
-"""The door of the features: images, extra arrays and masks are checked once, before any work.
+"""Checks of images, extra arrays and masks, made once before features are computed.
 
 In: what the user gave. Out: float32 images (h, w) or (h, w, 3), extra (h, w, e) float32 or None,
-masks (h, w, T) uint8 of 0, 1 and 255. Every refusal says where, what was found and what was wanted.
+masks (h, w, T) uint8 of 0, 1 and 255. Errors say which image or mask is wrong, and how.
 """
 
 from collections.abc import Sequence

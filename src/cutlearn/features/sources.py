@@ -111,7 +111,7 @@ class NoLogits(Source):
     @classmethod
     def read(cls, arrays: Arrays, described: dict[str, Any], bank: Bank, step: int) -> Self:
         if read_questions(arrays, described, bank, step):
-            raise ValueError("trees where none were wanted")
+            raise ValueError("it has trees, but features of this kind have none")
         return cls()
 
 

@@ -35,7 +35,7 @@ class Hamming(Loss):
 
     Parameters
     ----------
-    label_weights : numbers >= 0, one a label, optional
+    label_weights : numbers >= 0, one for each label, optional
         Weight l of a mistake where the truth is that label.
     pixel_weights : sequence of arrays >= 0, optional
         Weights p, one array for each image, in the order of the images.

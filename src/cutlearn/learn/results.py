@@ -25,19 +25,20 @@ class Step:
     Attributes
     ----------
     number : int
-        From 1; 0 while good first weights are sought.
+        From 1 on; 0 while good first weights are sought.
     objective : float
-        At the weights that were asked.
+        The objective at the weights of this step.
     best, lower_bound, gap : float
         The best objective so far, the certified bound, and their difference.
     relative_gap, tol : float
-        The gap in the units of the tolerance, and the tolerance. Likelihood learners prove no gap:
-        there it is what the last 30 steps won, as a share of the objective.
+        What is compared with the tolerance, and the tolerance. Likelihood learners prove no gap:
+        there it is by what share the last 30 steps lowered the objective.
     oracle_seconds, master_seconds : float
+        Time spent on cuts, and on choosing the next weights.
     calls : int
-        Oracle calls, one for each image asked.
+        Oracle calls, one for each image that was asked.
     planes : int
-        Planes in the master; none with likelihood learners.
+        Planes in the master; likelihood learners have none.
     """
 
     number: int

@@ -126,7 +126,7 @@ class Boltzmann:
         given = [label_array("y", y), *(label_array("hidden", h) for h in hidden)]
         layers = [*given, np.zeros(0, np.int8)][:3]
         for array, biases in zip(layers, (self.b, self.c, self.c2)):
-            shape_of("layer", array, biases.shape, "one label a unit")
+            shape_of("layer", array, biases.shape, "one label for each unit")
         return float(self._energies(*(layer[None] for layer in layers))[0])
 
     def free_energy(self, y: ArrayLike) -> float:
@@ -136,7 +136,7 @@ class Boltzmann:
         """
         self._need_one_layer()
         labels = label_array("y", y)
-        shape_of("y", labels, self.b.shape, "one label a unit")
+        shape_of("y", labels, self.b.shape, "one label for each unit")
         return float(self._free_energies(labels[None])[0])
 
     # -- the most likely state ---------------------------------------------------------------
@@ -295,7 +295,7 @@ class Boltzmann:
             rng = np.random.default_rng(0 if random_state is None else random_state)
             return rng.integers(0, 2, (count, self.c.size), dtype=np.int8)
         h = label_array("starts", starts)
-        shape_of("starts", h, (len(h), self.c.size), "one row of h1 a start")
+        shape_of("starts", h, (len(h), self.c.size), "one row of h1 for each start")
         return h.copy()
 
     def _need_one_layer(self) -> None:

@@ -47,7 +47,7 @@ class NetRecipe:
     crops : int
         Crops in a batch.
     folds : int
-        Parts of the images, and nets; at most one a group.
+        Parts of the images, and nets; at most one for each group.
     """
 
     steps: int = 150

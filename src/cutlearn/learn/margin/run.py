@@ -114,7 +114,7 @@ class MarginRun(Run):
         """Say which gap was reached."""
         advice = "Raise max_steps, or lower C."
         if self.exhausted:
-            advice = "Rounding hides what is better; raise tol to this gap."
+            advice = "What could still improve is lost in rounding; raise tol to this gap."
         return (
             f"at a gap of {100 * self.rest():.2g}%, but tol asks for "
             f"{100 * self.setting.tol:.2g}%. {advice}"
