@@ -119,18 +119,13 @@ def fits(labels, learner, potentials):
 
 
 def segmenter_rows():
-    """What a Segmenter takes of each kind of labels, and what it gives."""
+    """What a Segmenter takes of each kind of labels."""
     lines = []
-    for labels, kind in LABELS.items():
+    for labels in LABELS:
         learners = [n for n in CHOICES if fits(labels, n, ("unary", "contrast")) == "yes"]
         able = fits(labels, learners[0], ("unary", "contrast", "envelope")) == "yes"
         learners = [f"`{name}`" for name in learners]
-        gives = "masks"
-        if kind.has_min_marginals:
-            gives += ", probabilities, decisions, areas"
-        lines.append(
-            f"| `{labels}` | {', '.join(learners)} | {'yes' if able else 'no'} | {gives} |"
-        )
+        lines.append(f"| `{labels}` | {', '.join(learners)} | {'yes' if able else 'no'} |")
     return lines
 
 
@@ -148,11 +143,13 @@ def page():
         "",
         *likelihood_lines(),
         "",
-        "What a `Segmenter` takes of each kind of labels, and what it gives. Features are boosted",
+        "What a `Segmenter` takes of each kind of labels; all give masks, probabilities,",
+        "decisions and areas. `labels='auto'` stands for `binary` with two labels, for `unordered`",
+        "with more, and for `surrogate` if a likelihood is to be learned. Features are boosted",
         "or linear with all of them; a likelihood has no loss.",
         "",
-        "| `labels=` | `learner=` | envelopes | gives |",
-        "| --- | --- | --- | --- |",
+        "| `labels=` | `learner=` | envelopes |",
+        "| --- | --- | --- |",
         *segmenter_rows(),
     ]
     return "\n".join(lines) + "\n"

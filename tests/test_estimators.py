@@ -286,7 +286,7 @@ def test_works_in_grid_search(model):
     [
         ("potentials", ("contrast", "envelope"), "'unary' first"),
         ("potentials", "unary", "'unary' first"),
-        ("labels", "several", r"one of \('binary', 'ordered'"),
+        ("labels", "several", r"one of \('auto', 'binary', 'ordered'"),
         ("loss", "iou", "one of"),
         ("learner", "kohli-torr", r"one of \('bundle', .*'logistic'\)"),
         ("C", -1.0, "'auto', a finite number > 0, or infinity"),
@@ -317,11 +317,7 @@ def test_probabilities_agree_with_masks(fitted):
         assert ((chance[..., 1] > 0.5) == mask)[sure].all()
 
 
-def test_every_model_but_unordered_has_probabilities_and_decisions(fitted):
-    if getattr(fitted, "labels", "binary") == "unordered":
-        with pytest.raises(cl.InputError, match="predict_proba: a model of unordered labels"):
-            fitted.predict_proba(IMAGES)
-        return
+def test_every_model_has_probabilities_and_decisions(fitted):
     found = fitted.predict_proba(IMAGES)
     for q, mask in zip(found, MASKS):
         assert q.shape == (*mask.shape, 2)

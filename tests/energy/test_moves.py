@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.energy.moves import UnorderedEnergy, _expansion, _swap
+from cutlearn.energy.joins import LinearTables
+from cutlearn.energy.moves import UnorderedEnergy, expansion, swapping
 from worlds import envelope, numbers
 
 POTTS = 1.0 - np.eye(3)
@@ -73,8 +74,8 @@ def test_a_move_is_the_best_of_all(kind, chunk):
         y = rng.integers(0, L, n)
         assert field.value(y) == energy(w, y)
         for labels in every_move(kind, L):
-            pair = _expansion(y, *labels) if kind == "expansion" else _swap(y, *labels)
-            found = field.best_choice(*pair)
+            move = (expansion if kind == "expansion" else swapping)(*labels, L)
+            found = field.best_choice(y, move)
             least = min(energy(w, z) for z in outcomes(y, kind, labels))
             assert energy(w, found) == least
 
@@ -161,3 +162,83 @@ def test_robust_potts_of_a_region():
 def test_refusals(make, words):
     with pytest.raises(cl.InputError, match=words):
         make()
+
+
+def grid_world(rng, L):
+    """A problem on a grid whose tables are linear in edge features, and its weights."""
+    shape, G = tuple(rng.integers(1, 5, 2).tolist()), int(rng.integers(1, 4))
+    connectivity = int(rng.choice([4, 8]))
+    m = sum(len(e) for e in cl.grid_edges(shape, connectivity))
+    features = rng.integers(0, 3, (m, G)).astype(np.float32)
+    unary = rng.integers(-8, 9, (shape[0] * shape[1], L)).astype(float)
+    fixed = rng.choice([-1, -1, -1, 0, L - 1], len(unary)) if rng.random() < 0.3 else None
+    problem = cl.Problem(
+        unary, shape=shape, connectivity=connectivity, edge_features=features if m else None,
+        fixed=fixed,
+    )  # fmt: skip
+    return problem, np.array([metric(rng, L) for _ in range(G)])
+
+
+def test_grids_with_linear_tables_move_as_lists_of_edges_do():
+    """Whole numbers: the same energies, the same moves, the same labels, bit by bit."""
+    rng = np.random.default_rng(5)
+    joined = 0
+    for _ in range(80):
+        L = int(rng.integers(2, 5))
+        problem, T = grid_world(rng, L)
+        n, unary = problem.n_nodes, problem.node_features
+        some = [(int(rng.integers(L)), cl.Envelope(*envelope(rng, n, True)))]
+        joined += problem.n_edges > 0
+        ends = problem.edge_ends()
+        dense = tables = np.zeros((0, L, L))
+        if problem.n_edges:
+            tables = LinearTables(problem.edge_features, T)
+            dense = np.einsum("eg,gab->eab", problem.edge_features.astype(float), T)
+        slow = UnorderedEnergy(unary, ends, dense, some)
+        fast = UnorderedEnergy.of(problem, unary, tables, some)
+        y = rng.integers(0, L, n)
+        assert fast.value(y) == slow.value(y) == energy((unary, ends, dense, some), y)
+        start = rng.integers(0, L, n)
+        a, b = (e.minimize(problem.fixed, start) for e in (slow, fast))
+        assert (a.value, a.cuts, a.moves) == (b.value, b.cuts, b.moves)
+        assert np.array_equal(a.labels, b.labels)
+    assert joined > 60
+
+
+def test_tables_of_features_that_only_together_allow_expansion_are_taken():
+    """Each edge's sum counts, not each feature's table."""
+    problem = cl.Problem(
+        np.zeros((2, 1)), shape=(1, 2), connectivity=4, edge_features=np.ones((1, 2))
+    )
+    bad = -0.5 * POTTS
+    unary = np.array([[0, 3, 3], [2, 3, 1.5]])
+    tables = LinearTables(problem.edge_features, np.array([POTTS, bad]))
+    assert UnorderedEnergy.of(problem, unary, tables, ()).minimize().labels.tolist() == [0, 2]
+    worse = LinearTables(problem.edge_features, np.array([POTTS, 3 * bad]))
+    with pytest.raises(cl.InputError, match=r"table of edge 0 \(nodes 0 and 1\)"):
+        UnorderedEnergy.of(problem, unary, worse, ()).minimize()
+
+
+def test_min_marginals_are_the_least_energies_of_one_expansion():
+    rng = np.random.default_rng(6)
+    for _ in range(40):
+        w = world(rng, metric)
+        n, L = w[0].shape
+        fixed = rng.choice([-1, -1, 0, L - 1], n)
+        field = UnorderedEnergy(*w)
+        best = field.minimize(fixed)
+        found = field.min_marginals(fixed, threads=2)
+        for i, k in product(range(n), range(L)):
+            free = [(a,) if f >= 0 else (a, k) for a, f in zip(best.labels.tolist(), fixed)]
+            able = [energy(w, z) for z in product(*free) if z[i] == k]
+            assert found[i, k] == min(able, default=np.inf)
+
+
+def test_min_marginals_of_two_labels_are_exact():
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        n = int(rng.integers(2, 9))
+        edges = np.array([rng.choice(n, 2, replace=False) for _ in range(2 * n)])
+        unary, table = rng.integers(-9, 9, (n, 2)) * 1.0, np.array([[0.0, 3.0], [2.0, 0.0]])
+        exact = cl.OrderedEnergy(unary, edges, table).min_marginals()
+        assert np.array_equal(UnorderedEnergy(unary, edges, table, ()).min_marginals(), exact)

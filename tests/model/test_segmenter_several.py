@@ -8,6 +8,7 @@ import pytest
 from scipy import ndimage
 
 import cutlearn as cl
+from cutlearn.energy.labels import LABELS, kind_of
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.model.probability.calibrate import MOST_NUMBERS, drawn, uncalibrated
@@ -135,9 +136,8 @@ def test_seeds_hold(kind, request):
     fitted = request.getfixturevalue(kind)
     (mask,) = fitted.predict([sample])
     assert (mask[seeds >= 0] == seeds[seeds >= 0]).all()
-    if kind == "surrogate":
-        (q,) = fitted.predict_proba([sample])
-        assert (q[4:6, 4:8, 2] == 1).all()
+    (q,) = fitted.predict_proba([sample])
+    assert (q[4:6, 4:8, 2] == 1).all()
 
 
 @pytest.mark.parametrize("kind", ["surrogate", "unordered"])
@@ -150,9 +150,8 @@ def test_files_bring_it_back(kind, request, tmp_path):
     assert math.isnan(again.gap_) == (kind == "surrogate")
     for a, b in zip(again.predict(IMAGES[TEST]), fitted.predict(IMAGES[TEST])):
         assert np.array_equal(a, b)
-    if kind == "surrogate":
-        for a, b in zip(again.predict_proba(IMAGES[TEST]), fitted.predict_proba(IMAGES[TEST])):
-            assert np.array_equal(a, b)
+    for a, b in zip(again.predict_proba(IMAGES[TEST]), fitted.predict_proba(IMAGES[TEST])):
+        assert np.array_equal(a, b)
 
 
 def test_a_file_with_negative_edges_is_refused(surrogate, tmp_path):
@@ -177,17 +176,40 @@ def test_interrupted_on_two_threads_and_resumed_is_uninterrupted(surrogate, tmp_
     assert again.calibration_.map.scale == surrogate.calibration_.map.scale
 
 
-def test_unordered_labels_have_masks_only(unordered):
+def test_unordered_labels_have_probabilities(unordered):
     assert unordered.gap_ <= 0.1
-    for ask in (
-        lambda: unordered.predict_proba(IMAGES[TEST]),
-        lambda: unordered.predict(IMAGES[TEST], "iou"),
-        lambda: unordered.area(IMAGES[TEST]),
-        lambda: unordered.calibrate(IMAGES[TEST], MASKS[TEST]),
-    ):
-        with pytest.raises(cl.InputError, match=r"unordered labels .* labels='surrogate'"):
-            ask()
-    assert len(unordered.rank(IMAGES[TEST])) == 3  # which asks the features only
+    found = unordered.predict_proba(IMAGES[TEST])
+    for q, mask, truth in zip(found, unordered.predict(IMAGES[TEST]), MASKS[TEST]):
+        assert np.abs(q.sum(axis=-1) - 1).max() < 1e-6
+        most = q.max(axis=-1)
+        right, sure = mask == truth, most > np.median(most)
+        assert right[sure].mean() > right[~sure].mean()
+    problem = unordered.featurizer_.problem(cl.Sample(IMAGES[3]))
+    table = unordered.model_.min_marginals(problem, unordered.w_)
+    (mask,) = unordered.predict([IMAGES[3]])
+    own = np.take_along_axis(table, mask[..., None].astype(int), -1)
+    assert (table >= own).all()
+    assert len(np.unique(own)) == 1
+    value, interval = unordered.area(IMAGES[TEST], 2)
+    assert (interval[:, 0] <= value).all()
+    assert (value <= interval[:, 1]).all()
+    assert len(unordered.rank(IMAGES[TEST])) == 3
+
+
+def test_auto_is_the_kind_that_suits_masks_and_learner(unordered, tmp_path):
+    found = model("auto").fit(IMAGES[TRAIN], MASKS[TRAIN])
+    assert found.model_.labels == unordered.model_.labels
+    assert found.w_.tobytes() == unordered.w_.tobytes()
+    found.save(tmp_path / "m")
+    again = cl.load(tmp_path / "m")
+    assert again.labels == "auto"
+    assert np.array_equal(again.predict(IMAGES[TEST])[0], unordered.predict(IMAGES[TEST])[0])
+    two = [np.where(m == 2, 1, m).astype(np.uint8) for m in MASKS[TRAIN]]
+    binary, same = (model(k, C=10.0).fit(IMAGES[TRAIN], two) for k in ("auto", "binary"))
+    assert binary.model_.labels.name == "binary"
+    assert binary.w_.tobytes() == same.w_.tobytes()
+    assert kind_of("auto", 3, margin=False) is LABELS["surrogate"]
+    assert kind_of("auto", 2, margin=False) is LABELS["binary"]
 
 
 def test_unordered_masks_are_ends_of_expansions(unordered):

@@ -94,10 +94,10 @@ def _features() -> tuple[str, ...]:
     type=click.Choice(["auto", "binary", "ordered", "surrogate", "unordered"]),
     default="auto",
     show_default=True,
-    help="What the masks hold. auto: binary for two values, unordered for more. binary: "
-    "object and background. ordered: ids from 0 that have an "
-    "order, such as layers. Ids without an order: unordered for masks, surrogate for "
-    "probabilities (with --learner likelihood).",
+    help="What the masks hold. auto: binary for two values, for more unordered (surrogate with "
+    "--learner likelihood). binary: object and background. ordered: ids from 0 that have an "
+    "order, such as layers. Ids without an order: unordered, which joins all labels in one energy, "
+    "or surrogate, a field for each label.",
 )
 @click.option(
     "--loss",
@@ -192,6 +192,8 @@ def fit(
     A run that is interrupted (Ctrl-C, SIGTERM) or killed leaves MODEL.part; the same command
     continues from there.
     """
+    from cutlearn.energy.labels import kind_of
+    from cutlearn.learn.learners import is_margin
     from cutlearn.model.fitting.parameters import check_parameters
     from cutlearn.model.training_images import TrainingImages
     from cutlearn.run.lock import only_one
@@ -206,8 +208,7 @@ def fit(
     coding = folder.coding
     assert coding is not None
     words = _words(names, coding.n_labels)
-    if labels == "auto":
-        labels = "binary" if coding.n_labels == 2 else "unordered"
+    labels = kind_of(labels, coding.n_labels, is_margin(learner)).name
     if logits is not None and features == "auto":
         features = "given"
     settings = {"labels": labels, "loss": loss, "learner": learner, "C": C, "tol": tol,

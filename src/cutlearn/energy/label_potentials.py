@@ -18,6 +18,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.energy.joins import LinearTables
 from cutlearn.energy.ordered import LabelSums
 from cutlearn.energy.potentials import (
     BLOCK,
@@ -129,8 +130,7 @@ class Tables(LabelPotential):
         return np.concatenate([np.zeros(0), *sums])
 
     def terms(self, problem: Problem, v: Vector) -> Summands:
-        features = edge_features(problem).astype(np.float64)
-        return Summands(edges=np.tensordot(features, self.shaped(v), axes=1))
+        return Summands(edges=LinearTables(edge_features(problem), self.shaped(v)))
 
     def constraints(self, problem: Problem) -> Matrix:
         L = self.n_labels

@@ -15,11 +15,11 @@ some nodes and loses it at others: s_c is a constant plus or minus a sum of m_i 
 function of that stays an envelope. So every envelope is exact, robust P^n potentials among them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, cycle
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,14 +27,18 @@ from numpy.typing import ArrayLike, NDArray
 from cutlearn.checks import edge_array, finite, listed, ordered_labels, shape_of
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.envelope import Envelope
+from cutlearn.energy.joins import EdgeList, GridEdges, Joins, LinearTables, Part, Tables
 from cutlearn.energy.ordered import cost_tables, label_costs
 from cutlearn.errors import InputError
+from cutlearn.features.problem import Problem
+from cutlearn.run.workers import Workers
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
+Bits = NDArray[np.bool_]
 Envelopes = Sequence[tuple[int, Envelope]]
-# A labelling in, the two labellings out between which the move chooses.
-Move = Callable[[Labels], tuple[Labels, Labels]]
+# The two labels between which a node chooses, by its label now.
+Move = tuple[Labels, Labels]
 
 ROUNDING = 1e-9  # of the table's size: below it a violation counts as none
 
@@ -111,16 +115,18 @@ def swap(
     field = UnorderedEnergy(unary, edges, tables, envelopes)
     field.check_swap()
     pairs = combinations(range(field.n_labels), 2)
-    return field.descend([partial(_swap, a=a, b=b) for a, b in pairs], start, fixed)
+    return field.descend([swapping(*pair, field.n_labels) for pair in pairs], start, fixed)
 
 
-def _expansion(y: Labels, label: int) -> tuple[Labels, Labels]:
-    return y, np.full_like(y, label)
+def expansion(label: int, n_labels: int) -> Move:
+    """Give the move in which every node keeps its label or takes this one."""
+    return np.arange(n_labels), np.full(n_labels, label)
 
 
-def _swap(y: Labels, a: int, b: int) -> tuple[Labels, Labels]:
-    either = (y == a) | (y == b)
-    return np.where(either, a, y), np.where(either, b, y)
+def swapping(a: int, b: int, n_labels: int) -> Move:
+    """Give the move in which nodes of two labels choose again between them."""
+    every = np.arange(n_labels)
+    return np.where(every == b, a, every), np.where(every == a, b, every)
 
 
 class UnorderedEnergy:
@@ -134,19 +140,43 @@ class UnorderedEnergy:
         envelopes: Envelopes,
     ) -> None:
         u = finite("unary", label_costs(unary))
-        self.shape = u.shape[:-1]
-        self.n_labels = L = int(u.shape[-1])
-        self.unary = u.reshape(-1, L)
-        self.edges = edge_array(edges, len(self.unary))
-        self.tables, self.each = cost_tables("tables", tables, (len(self.edges),), L)
-        finite("tables", self.tables)
+        n, L = int(np.prod(u.shape[:-1])), int(u.shape[-1])
+        pairs = edge_array(edges, n)
+        costs = Tables(*cost_tables("tables", tables, (len(pairs),), L))
+        finite("tables", costs.tables)
+        self._set(u, EdgeList(pairs, n), costs, envelopes)
+
+    @classmethod
+    def of(
+        cls, problem: Problem, unary: Floats, costs: LinearTables | Floats, envelopes: Envelopes
+    ) -> Self:
+        """Give the energy of a problem with costs (n, L) of labels and tables of its edges."""
+        if problem.shape is None or not problem.n_edges:
+            given = costs.dense() if isinstance(costs, LinearTables) else costs
+            return cls(unary, problem.edge_ends(), given, envelopes)
+        self = cls.__new__(cls)
+        finite("unary", unary)
+        joins = GridEdges(problem.shape, int(problem.connectivity or 0))
+        tables = costs if isinstance(costs, LinearTables) else Tables(costs, each=True)
+        finite("tables", tables.within())
+        self._set(unary, joins, tables, envelopes)
+        return self
+
+    def _set(
+        self, unary: Floats, joins: Joins, costs: Tables | LinearTables, envelopes: Envelopes
+    ) -> None:
+        self.shape = unary.shape[:-1]
+        self.n_labels = L = int(unary.shape[-1])
+        self.unary = unary.reshape(-1, L)
+        self.joins, self.costs = joins, costs
         pairs = listed("envelopes", envelopes)
         self.envelopes = [_checked(c, pair, L, len(self.unary)) for c, pair in enumerate(pairs)]
 
     def value(self, y: Labels) -> float:
         """E of a labelling, evaluated term by term."""
         total = float(self.unary[np.arange(y.size), y].sum())
-        total += float(self._costs(y[self.edges[:, 0]], y[self.edges[:, 1]]).sum())
+        for part, a, b in self._ends(y):
+            total += float(self.costs.between(part.at, a, b).sum())
         for label, e in self.envelopes:
             total += e.value(float(e.weights @ (y[e.members] == label)))
         return total
@@ -154,56 +184,89 @@ class UnorderedEnergy:
     def minimize(self, fixed: ArrayLike | None = None, start: ArrayLike | None = None) -> Moved:
         """Lower the energy by expansion moves until none helps."""
         self.check_expansion()
-        moves = [partial(_expansion, label=a) for a in range(self.n_labels)]
+        moves = [expansion(a, self.n_labels) for a in range(self.n_labels)]
         return self.descend(moves, start, fixed)
 
     def descend(
         self, moves: Sequence[Move], start: ArrayLike | None, fixed: ArrayLike | None
     ) -> Moved:
         """Make the moves in turn until each has been tried in vain since the last that helped."""
-        y, free = self._begin(start, fixed)
+        y, held = self._begin(start, fixed)
         value = self.value(y)
         helped = cuts = vain = 0
         for move in cycle(moves):
             if vain == len(moves):
                 break
-            y0, y1 = (np.where(free, choice, y) for choice in move(y))
-            found = self.best_choice(y0, y1)
-            lower = self.value(found)
+            found = self.best_choice(y, move, held)
             cuts += 1
             vain += 1
+            if np.array_equal(found, y):
+                continue
+            lower = self.value(found)
             if lower < value:
                 # Made again at once, the same move finds nothing better.
                 y, value, helped, vain = found, lower, helped + 1, 1
         return Moved(y.astype(np.uint8).reshape(self.shape), value, helped, cuts)
 
-    def best_choice(self, y0: Labels, y1: Labels) -> Labels:
-        """The best labelling that has y0_i or y1_i at every node, by one cut."""
-        free = y0 != y1
-        nodes = np.flatnonzero(free)
-        if not nodes.size:
-            return y0
-        tail, head = self.edges.T
-        t00, t01 = self._costs(y0[tail], y0[head]), self._costs(y0[tail], y1[head])
-        t10, t11 = self._costs(y1[tail], y0[head]), self._costs(y1[tail], y1[head])
-        # t = t00 + (t10 - t00) z_i + (t01 - t00) z_j - c z_i z_j, and
-        # -c z_i z_j = c/2 [z_i != z_j] - c/2 (z_i + z_j).
-        half = np.maximum(0.5 * ((t01 + t10) - (t00 + t11)), 0.0)
-        every = np.arange(y0.size)
-        unary = self.unary[every, y1] - self.unary[every, y0]
-        unary += np.bincount(tail, t10 - t00 - half, y0.size)
-        unary += np.bincount(head, t01 - t00 - half, y0.size)
-        number = np.cumsum(free) - 1
-        joined = half > 0
-        energy = Energy(
-            unary[nodes], number[self.edges[joined]], half[joined],
-            self._envelopes(y0, y1, number),
-        )  # fmt: skip
-        chosen = y0.copy()
-        chosen[nodes] = np.where(energy.minimize().labels == 1, y1[nodes], y0[nodes])
-        return chosen
+    def best_choice(self, y: Labels, move: Move, held: Bits | None = None) -> Labels:
+        """Give the best labelling that a move leads to, by one cut; held nodes keep their label."""
+        y0, y1, energy = self._choice(y, move, held)
+        return np.where(energy.minimize().labels.ravel() == 1, y1, y0)
 
-    def _envelopes(self, y0: Labels, y1: Labels, number: NDArray[np.int64]) -> list[Envelope]:
+    def min_marginals(self, fixed: ArrayLike | None = None, threads: int = 1) -> Floats:
+        """Give what stands for the least energy with each node at each label, (n, L).
+
+        At the end y of `minimize`, for a label k: the least energy with node i at k among all
+        expansions of k, exact over that move. It is E(y) for k = y_i and never below, is an upper
+        bound of the true min-marginal, and equals it with two labels. Infinite where a node is
+        fixed to another label.
+        """
+        best = self.minimize(fixed)
+        y, held = self._begin(best.labels, fixed)
+        out = np.full(self.unary.shape, best.value)
+
+        def fill(label: int) -> None:
+            *_, energy = self._choice(y, expansion(label, self.n_labels), held)
+            both = energy.min_marginals().reshape(-1, 2)
+            rise = np.maximum(both[:, 1] - both[:, 0], 0.0)
+            out[:, label] += np.where(y == label, 0.0, rise)
+
+        with Workers(threads) as workers:
+            workers.map(fill, range(self.n_labels))
+        if held is not None:
+            out[held] = np.inf
+            out[held, y[held]] = best.value
+        return out
+
+    def _choice(self, y: Labels, move: Move, held: Bits | None) -> tuple[Labels, Labels, Energy]:
+        """The two labels of every node, and the energy of choices z between them, less a constant.
+
+        A node that has no choice costs nothing and has no edge in z, so that none need leave the
+        graph. Labels of held nodes are raised by L, where both sides of the move keep them.
+        """
+        lower, upper = move
+        if held is not None:
+            every = np.arange(self.n_labels)
+            lower, upper = np.concatenate([lower, every]), np.concatenate([upper, every])
+            y = np.where(held, y + self.n_labels, y)
+        y0, y1 = lower[y], upper[y]
+        every = np.arange(y.size)
+        unary = (self.unary[every, y1] - self.unary[every, y0]).reshape(self.joins.shape)
+        weights = []
+        for part, a, b in self._ends(y):
+            terms = self.costs.choice(part.at, a, b, lower, upper)
+            # What rounding left below 0.
+            weights.append(np.maximum(terms.half, 0.0))
+            self.joins.add(unary, part, terms)
+        return y0, y1, self.joins.energy(unary, weights, self._envelopes(y0, y1))
+
+    def _ends(self, y: Labels) -> Iterator[tuple[Part, Labels, Labels]]:
+        """The labels of both ends of all edges, part by part."""
+        nodes = y.reshape(self.joins.shape)
+        for part in self.joins.parts:
+            yield part, nodes[part.tail].ravel(), nodes[part.head].ravel()
+
+    def _envelopes(self, y0: Labels, y1: Labels) -> list[Envelope]:
         """The envelopes as functions of z: s = s0 + sign * sum of m_i z_i over what changes."""
         out = []
         for label, e in self.envelopes:
@@ -211,44 +274,52 @@ class UnorderedEnergy:
             changing = before != after
             s0 = float(e.weights @ before)
             sign = -1.0 if (before & changing).any() else 1.0
-            members = number[e.members[changing]]
             lines = sign * e.slopes, e.slopes * s0 + e.intercepts
-            out.append(Envelope(members, *lines, e.weights[changing]))
+            out.append(Envelope(e.members[changing], *lines, e.weights[changing]))
         return out
 
     def check_expansion(self) -> None:
         """Refuse tables with V(a,c) + V(c,b) < V(a,b) + V(c,c)."""
-        V = self.tables
+
+        def room(V: Floats, c: int) -> Floats:
+            left: Floats = V[:, :, c, None] + V[:, None, c, :]
+            return left - (V + V[:, c, c, None, None])
+
         for c in range(self.n_labels):
-            room = (V[:, :, c, None] + V[:, None, c, :]) - (V + V[:, c, c, None, None])
-            self._refuse(room, f"V(a,{c}) + V({c},b) - V(a,b) - V({c},{c})", "expansion", "swap")
+            formula = f"V(a,{c}) + V({c},b) - V(a,b) - V({c},{c})"
+            self._refuse(partial(room, c=c), formula, "expansion", "swap")
 
     def check_swap(self) -> None:
         """Refuse tables with V(a,b) + V(b,a) < V(a,a) + V(b,b)."""
-        V = self.tables
-        same = np.diagonal(V, axis1=1, axis2=2)
-        room = (V + V.transpose(0, 2, 1)) - (same[:, :, None] + same[:, None, :])
+
+        def room(V: Floats) -> Floats:
+            same = np.diagonal(V, axis1=1, axis2=2)
+            return (V + V.transpose(0, 2, 1)) - (same[:, :, None] + same[:, None, :])
+
         self._refuse(room, "V(a,b) + V(b,a) - V(a,a) - V(b,b)", "swap", "other tables")
 
-    def _refuse(self, room: Floats, formula: str, move: str, instead: str) -> None:
-        size = np.abs(self.tables).sum(axis=(1, 2))
-        if not room.size or (room >= -ROUNDING * size[:, None, None]).all():
+    def _refuse(
+        self, room_of: Callable[[Floats], Floats], formula: str, move: str, instead: str
+    ) -> None:
+        # What holds for tables holds for their sums with weights >= 0.
+        if _is_wide(self.costs.within(), room_of):
             return
+        tables = self.costs.dense()
+        if _is_wide(tables, room_of):
+            return
+        room = room_of(tables)
         e, a, b = np.unravel_index(int(room.argmin()), room.shape)
-        where = f" of edge {e} (nodes {self.edges[e, 0]} and {self.edges[e, 1]})"
+        where = f" of edge {e} ({self.joins.name(int(e))})" if self.costs.each else ""
         raise InputError(
-            f"table{where if self.each else ''} has {formula} = {room[e, a, b]:g} for a = {a}, "
+            f"table{where} has {formula} = {room[e, a, b]:g} for a = {a}, "
             f"b = {b}, but a cut makes the {move} move only if this is >= 0 for all labels. "
             f"Use {instead}."
         )
 
-    def _costs(self, a: Labels, b: Labels) -> Floats:
-        costs: Floats = self.tables[np.arange(a.size) if self.each else 0, a, b]
-        return costs
-
     def _begin(
         self, start: ArrayLike | None, fixed: ArrayLike | None
-    ) -> tuple[Labels, NDArray[np.bool_]]:
+    ) -> tuple[Labels, Bits | None]:
+        """The first labels, and where they are held; None: nowhere."""
         highest = self.n_labels - 1
         y = self.unary.argmin(axis=1)
         if start is not None:
@@ -256,11 +327,17 @@ class UnorderedEnergy:
             shape_of("start", given, self.shape, "the shape of the nodes")
             y = given.astype(np.intp).ravel()
         if fixed is None:
-            return y, np.ones(y.size, np.bool_)
-        held = ordered_labels("fixed", fixed, -1, highest)
-        shape_of("fixed", held, self.shape, "the shape of the nodes")
-        flat = held.astype(np.intp).ravel()
-        return np.where(flat < 0, y, flat), flat < 0
+            return y, None
+        labels = ordered_labels("fixed", fixed, -1, highest)
+        shape_of("fixed", labels, self.shape, "the shape of the nodes")
+        flat = labels.astype(np.intp).ravel()
+        return np.where(flat < 0, y, flat), flat >= 0
+
+
+def _is_wide(tables: Floats, room_of: Callable[[Floats], Floats]) -> bool:
+    """Whether the room of no table is below 0, but for rounding."""
+    room, size = room_of(tables), np.abs(tables).sum(axis=(1, 2))
+    return bool((room >= -ROUNDING * size[:, None, None]).all())
 
 
 def _checked(c: int, pair: Any, L: int, n: int) -> tuple[int, Envelope]:

@@ -48,13 +48,13 @@ class Summands:
         With several labels (n, L): the cost of each.
     edges : (m,) or (m, 2) float64, or None
         One number for each edge of the problem: the cost of ends that differ, or p and q. With
-        several labels (m, L, L): a table for each edge.
+        several labels (m, L, L), a table for each edge, or LinearTables that stand for them.
     envelopes : list of Envelope
         With several labels pairs of a label and the envelope of its fraction.
     """
 
     unary: Vector | None = None
-    edges: Matrix | None = None
+    edges: Any = None
     envelopes: list[Any] = field(default_factory=list)
 
 

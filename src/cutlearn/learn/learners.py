@@ -158,7 +158,7 @@ def learners_of(labels: "type[Labels]") -> tuple[str, ...]:
     """Give the names of the learners that `Segmenter` offers for a kind of labels."""
     return tuple(
         name for name, one in LEARNERS.items()
-        if one.for_masks and (labels.has_energy if one.margin else labels.has_min_marginals)
+        if one.for_masks and (labels.has_energy if one.margin else labels.has_likelihood)
     )  # fmt: skip
 
 

@@ -57,9 +57,6 @@ class Probabilities:
     def _check_fitted(self) -> None:
         """Refuse a model that is not fitted."""
 
-    def _check_believes(self, asked: str) -> None:
-        """Refuse what a model without min-marginals cannot give."""
-
     def predict_proba(self, images: Sequence[Any]) -> list[NDArray[np.float32]]:
         """Give the probability of every label at every pixel, calibrated on held-out images.
 
@@ -157,7 +154,6 @@ class Probabilities:
         return np.asarray(pixels * np.array(self.calibration_.area(q, labels, label, level)))
 
     def _check_areas(self, label: int, level: float) -> None:
-        self._check_believes("area")
         known = is_one_of(label, range(len(self.classes_)))
         if not known or not is_number(level) or not 0 < level < 1:
             raise InputError(
@@ -215,7 +211,6 @@ class Probabilities:
             As in `fit`; images of one group vary together.
         """
         self._check_fitted()
-        self._check_believes("calibrate")
         check_parameters(self)
         samples, truth, together = self._read_training(
             images, masks, groups, len(self.classes_), known_values(self)
@@ -236,7 +231,6 @@ class Probabilities:
         return self.calibration is None or self.calibration_.n_images > 0
 
     def _check_calibrated(self, asked: str) -> None:
-        self._check_believes(asked)
         if not self.believes:
             raise InputError(
                 f"{asked}: this model is not calibrated, so it has no probabilities. Call "

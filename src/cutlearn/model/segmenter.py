@@ -15,11 +15,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.energy.labels import LABELS
 from cutlearn.energy.model import Model
 from cutlearn.energy.named import uses_edges, uses_regions
 from cutlearn.energy.potentials import Potential
-from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.folds import held_out_parts
 from cutlearn.features.problem import VOID, Problem
@@ -34,6 +32,8 @@ from cutlearn.model.fitting.parameters import (
     SEGMENTER,
     feature_names,
     fresh_featurizer,
+    kinds,
+    labels_for,
     model_for,
     plain_C,
 )
@@ -58,11 +58,12 @@ class Segmenter(Estimator):
         the fraction of label 1 in every superpixel is learned too; the Featurizer says which
         superpixels. Objects may stand for names: `cl.Enveloped(cl.EnvelopeSpec(5))`, or a
         potential of your own.
-    labels : "binary", "ordered", "surrogate" or "unordered"
-        Two labels; or several, masks of 0, 1, .., L - 1. "ordered" ones, such as layers, have one
+    labels : "binary", "auto", "ordered", "surrogate" or "unordered"
+        Two labels; or several, masks of 0, 1, .., L - 1. "auto": binary if the masks have two, else
+        unordered, or surrogate with a likelihood. "ordered" ones, such as layers, have one
         table of costs for each edge feature and an exact cut. Those without an order are
         "surrogate", one binary field each, for probabilities (learner="likelihood"), or
-        "unordered", tables and expansion moves, for masks only and without a certificate.
+        "unordered", tables and expansion moves, without a certificate.
     loss : "hamming", "count" or a Loss
         "hamming" serves IoU: C and the bias are chosen for pooled IoU. A `Loss` (such as
         `Hamming()`) is trained as it stands, and C chosen for it.
@@ -178,7 +179,7 @@ class Segmenter(Estimator):
             self.loss.refuse()
         threads = self._threads()
         top = max(int(mask[mask != VOID].max()) for mask in data.masks)
-        labels, featurizer = LABELS[self.labels](max(2, 1 + top)), fresh_featurizer(self, threads)
+        labels, featurizer = labels_for(self, max(2, 1 + top)), fresh_featurizer(self, threads)
         seen = [labels.questions(mask) for mask in data.masks]
         nodes = training_features(
             data.samples, seen, featurizer, data.groups, data.folder, data.progress
@@ -227,7 +228,7 @@ class Segmenter(Estimator):
     @property
     def most_labels(self) -> int:
         """The most labels that masks may have."""
-        return LABELS[self.labels].most
+        return max(kind.most for kind in kinds(self))
 
     @property
     def _rivals(self) -> tuple[str, ...]:
@@ -237,25 +238,14 @@ class Segmenter(Estimator):
     def trainings(self, n_images: int) -> int:
         """Give how often a fit trains: for each C and each held-out part, then once on all."""
         parts = len(held_out_parts(range(n_images)))
-        path = Plan(learner=self.learner, rivals=self._rivals).path if self.C == "auto" else [None]
+        model = Model(labels=kinds(self)[0]())
+        path = Plan(learner=self.learner, model=model, rivals=self._rivals).path
+        path = path if self.C == "auto" else path[:1]
         return 1 + (0 if parts < 2 else parts * len(path))
 
     def shown_by(self, shown: Progress) -> Any:
         """Give the `progress` of fit that shows its parts on a terminal: those of the features."""
         return shown.features
-
-    @property
-    def believes(self) -> bool:
-        """Whether the fitted model has probabilities; expansion moves give masks only."""
-        return self.model_.labels.has_min_marginals and super().believes
-
-    def _check_believes(self, asked: str) -> None:
-        if not self.model_.labels.has_min_marginals:
-            raise InputError(
-                f"{asked}: a model of {self.labels} labels has no probabilities, because "
-                "expansion moves give masks only. Fit labels='surrogate' with "
-                "learner='likelihood' for probabilities of such labels."
-            )
 
     def rank(self, images: Sequence[Any]) -> list[Ranked]:
         """Order images that have no masks by what annotating them would tell of all of them.

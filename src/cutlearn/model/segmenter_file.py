@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from cutlearn.energy.labels import LABELS
 from cutlearn.energy.named import from_plain, to_plain
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import Problem
@@ -100,7 +99,7 @@ def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, problem: Pro
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError("names that are none")
     n_labels = _labels_in(names)
-    if not 2 <= n_labels <= LABELS[model.labels].most:
+    if not 2 <= n_labels <= model.most_labels:
         raise ValueError(f"{n_labels} labels")
     made = model_for(model, n_labels, len(problem.regions))
     wanted = made.names(problem, feature_names(model.featurizer_))

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 import cutlearn as cl
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.learn.likelihood import baselines
 from cutlearn.learn.likelihood.baselines import kohli_torr
 from cutlearn.learn.likelihood.value import likelihood_tasks
 from cutlearn.run.checkpoint import Interrupted
@@ -226,3 +227,32 @@ def test_a_run_that_is_cut_short_says_so():
     with pytest.warns(ConvergenceWarning, match="stopped after 5 steps"):
         r = cl.train(problems, labels, learner="likelihood", max_steps=5)
     assert not r.converged
+
+
+def test_regressions_of_several_labels_see_some_of_many_pixels(monkeypatch):
+    """Every k-th labelled pixel, and what is learned is what they alone teach."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, (2, 12, 10)).astype(np.uint8)
+    y[0, :2] = 255
+    m = sum(len(e) for e in cl.grid_edges((12, 10), 4))
+    problems = [
+        cl.Problem(
+            np.stack([np.ones(120), (k.ravel() == 1) + rng.normal(size=120)], 1),
+            shape=(12, 10),
+            edge_features=np.ones((m, 1)),
+        )
+        for k in y
+    ]
+    model = cl.Model(labels="surrogate", n_labels=3)
+    monkeypatch.setattr(baselines, "MOST_ROWS", 80)
+    found = cl.train(problems, y, learner="logistic", C=10.0, model=model)
+    rows = [np.flatnonzero(k.ravel() != 255)[::3] for k in y]  # 220 labelled, 80 wanted
+    none = np.zeros((0, 1))
+    few = [cl.Problem(p.node_features[r], edge_features=none) for p, r in zip(problems, rows)]
+    labels = [k.ravel()[r] for k, r in zip(y, rows)]
+    monkeypatch.setattr(baselines, "MOST_ROWS", 10**6)
+    alone = cl.train(few, labels, learner="logistic", C=10.0, model=model)
+    assert np.array_equal(found.w, alone.w)
+    assert len(found.w) == 9
+    every = cl.train(problems, y, learner="logistic", C=10.0, model=model)
+    assert not np.array_equal(found.w, every.w)

@@ -200,5 +200,3 @@ def test_refusals():
         cl.likelihood([p], [[0, 2]], [1.0, 1.0])
     with pytest.raises(InputError, match="w has 3 weights, but surrogate labels"):
         cl.probabilities(p, [1.0, 1.0, 1.0], cl.Model(labels="surrogate"))
-    with pytest.raises(InputError, match="unordered labels have no min-marginals"):
-        cl.probabilities(p, np.ones(6), cl.Model(labels="unordered"))

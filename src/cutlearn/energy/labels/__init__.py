@@ -2,7 +2,7 @@
 
     binary      0 and 1: one exact cut, exact min-marginals
     ordered     0 < 1 < .. < L - 1: one exact cut, exact min-marginals
-    unordered   tables and expansion moves: a local optimum, no min-marginals
+    unordered   tables and expansion moves: a local optimum, min-marginals of one move
     surrogate   a binary field for each label: min-marginals only, for likelihoods
 
 A kind of labels says which potentials stand in the places of those of two labels, makes the energy
@@ -19,6 +19,7 @@ from cutlearn.energy.labels.surrogate import Surrogate
 from cutlearn.errors import InputError, quoted
 
 __all__ = [
+    "AUTO",
     "LABELS",
     "MOST_LABELS",
     "Binary",
@@ -29,12 +30,28 @@ __all__ = [
     "Valued",
     "binary_log_likelihood",
     "fixed_in",
+    "kind_of",
     "labels_of",
 ]
 
 LABELS: dict[str, type[Labels]] = {
     kind.name: kind for kind in (Binary, Ordered, Surrogate, Unordered)
 }
+
+
+# Stands for the kind that suits the number of labels and how they are learned.
+AUTO = "auto"
+
+
+def kind_of(name: str, n_labels: int, margin: bool) -> type[Labels]:
+    """Give the kind of labels of a name; "auto": binary if they are two.
+
+    More are unordered, or surrogate where a likelihood is to be learned (not a margin).
+    """
+    if name != AUTO:
+        return LABELS[name]
+    several: type[Labels] = Unordered if margin else Surrogate
+    return Binary if n_labels == 2 else several
 
 
 def labels_of(labels: Any, n_labels: int | None = None) -> Labels:

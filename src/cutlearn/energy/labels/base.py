@@ -42,7 +42,7 @@ class Labels(ABC):
     exact: ClassVar[bool] = True  # whether the best labels are proved to be so
     has_order: ClassVar[bool] = True  # whether losses may ask for it
     has_energy: ClassVar[bool] = True  # whether one energy joins all labels, as margins need it
-    has_min_marginals: ClassVar[bool] = True  # as likelihoods and probabilities need them
+    has_likelihood: ClassVar[bool] = True  # whether it has a gradient to learn by
     takes_envelopes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -94,22 +94,19 @@ class Labels(ABC):
         energy = model.energy(problem, w)
         return np.asarray(energy.minimize(fixed_in(problem, energy.shape)).labels, np.uint8)
 
+    @abstractmethod
     def min_marginals(
         self, model: "Model", problem: Problem, w: ArrayLike, threads: int = 1
     ) -> Matrix:
         """Give the least energy with each node at each label, (n, L); infinite if it is fixed."""
-        raise InputError(self._refusal("min-marginals"))
 
     def log_likelihood(
         self, model: "Model", problem: Problem, w: ArrayLike, truth: Mask, known: Bits
     ) -> Valued:
         """Give sum_d log q_d(y_d) over known labels, and its gradient with respect to w."""
-        raise InputError(self._refusal("likelihood"))
-
-    def _refusal(self, asked: str) -> str:
-        return (
-            f"labels: {self.name} labels have no {asked}, because expansion moves give masks only. "
-            "Choose labels='surrogate', which takes any labels."
+        raise InputError(
+            f"labels: {self.name} labels have no likelihood to learn by, because expansion moves "
+            "end in local optima. Choose labels='surrogate', which takes any labels."
         )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cutlearn.energy.joins import LinearTables
 from cutlearn.energy.labels.base import (
     Bits,
     Labels,
@@ -44,7 +45,7 @@ class Several(Labels):
         unary[:, 1:] += cost
         return Summands(unary, terms.edges, terms.envelopes)
 
-    def _tables(self, problem: Problem, terms: Summands) -> Matrix:
+    def _tables(self, problem: Problem, terms: Summands) -> LinearTables | Matrix:
         L = self.count
         return np.zeros((problem.n_edges, L, L)) if terms.edges is None else terms.edges
 
@@ -68,7 +69,8 @@ class Ordered(Several):
                 "envelope: ordered labels take no envelopes, because the fraction of a middle "
                 "label has no exact cut. Leave out the envelope, or choose unordered labels."
             )
-        tables, unary = self._tables(problem, terms), terms.unary
+        given, unary = self._tables(problem, terms), terms.unary
+        tables = given.dense() if isinstance(given, LinearTables) else given
         assert unary is not None
         if problem.shape is None:
             return OrderedEnergy(unary, problem.edges, tables)
@@ -104,16 +106,22 @@ class Ordered(Several):
 class Unordered(Several):
     """Labels without an order, a table of costs for each edge feature: expansion moves.
 
-    A move is exact, their end a local optimum: nothing is certified, and there are no min-marginals
-    to make probabilities of.
+    A move is exact, their end a local optimum: nothing is certified. The min-marginals are those of
+    one more move from there, which probabilities can be made of, but no likelihood.
     """
 
     name = "unordered"
-    ordered = exact = has_order = has_min_marginals = False
+    ordered = exact = has_order = has_likelihood = False
 
     def energy(self, problem: Problem, terms: Summands) -> UnorderedEnergy:
         """Give the energy of terms."""
         assert terms.unary is not None
-        return UnorderedEnergy(
-            terms.unary, problem.edge_ends(), self._tables(problem, terms), terms.envelopes
-        )
+        tables = self._tables(problem, terms)
+        return UnorderedEnergy.of(problem, terms.unary, tables, terms.envelopes)
+
+    def min_marginals(
+        self, model: "Model", problem: Problem, w: ArrayLike, threads: int = 1
+    ) -> Matrix:
+        """Give the least energies within one expansion of each label from the best labels."""
+        energy = model.energy(problem, w)
+        return np.asarray(energy.min_marginals(fixed_in(problem, energy.shape), threads))

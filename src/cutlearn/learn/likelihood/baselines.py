@@ -7,6 +7,9 @@ marginals (Kohli and Torr 2008): (q_i(1) - y_i) f_i of a node and, its ends take
 its best and its last point differ.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,9 +17,12 @@ from cutlearn.energy.labels import Valued, binary_log_likelihood
 from cutlearn.energy.potentials import edge_features
 from cutlearn.energy.softmax import softened, softmax
 from cutlearn.errors import InputError
+from cutlearn.features.problem import Problem
 from cutlearn.learn.oracle import Task
 
 Vector = NDArray[np.float64]
+
+MOST_ROWS = 100_000
 
 
 def logistic(task: Task, w: Vector) -> Valued:
@@ -35,6 +41,26 @@ def logistic(task: Task, w: Vector) -> Valued:
     q[at, labels] -= 1.0
     layout.unaries(gradient)[:] = (q[:, -len(rows) :].T @ features) / len(labels)
     return float((soft - costs[at, labels]).mean()), gradient
+
+
+def thinned(tasks: Sequence[Task]) -> list[Task]:
+    """Give tasks with every k-th labelled node alone, k the least that leaves `MOST_ROWS` in all.
+
+    Logistic regression sees no edges, and neighbouring pixels tell it nearly the same: several
+    labels, which cost a field each, need no more.
+    """
+    step = -(-sum(int(task.known.sum()) for task in tasks) // MOST_ROWS)
+    return [_every(task, step) for task in tasks] if step > 1 else list(tasks)
+
+
+def _every(task: Task, step: int) -> Task:
+    problem, rows = task.problem, np.flatnonzero(task.known)[::step]
+    alone = Problem(
+        problem.node_features[rows],
+        edge_features=np.zeros((0, problem.n_edge_features)),
+        regions=[[] for _ in problem.regions],
+    )
+    return replace(task, problem=alone, labels=task.labels[rows], known=task.known[rows])
 
 
 def kohli_torr(task: Task, w: Vector) -> Valued:

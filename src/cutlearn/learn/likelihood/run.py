@@ -9,7 +9,7 @@ every image once.
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.layout import Layout
 from cutlearn.learn.learners import LikelihoodLearner, learner_of
+from cutlearn.learn.likelihood.baselines import logistic, thinned
 from cutlearn.learn.likelihood.quasi_newton import FixedStep, Move, QuasiNewton
 from cutlearn.learn.likelihood.value import mean_likelihood
 from cutlearn.learn.oracle import Task
@@ -28,18 +29,38 @@ from cutlearn.sealed import Arrays
 
 Vector = NDArray[np.float64]
 
-# A run stops when so many steps together lower f by less than its share `tol`, or, with a fixed
-# step, would move w by less.
-WINDOW = 30
 # Logistic regression, from which all others start, is smooth and convex: it is cheap to do well.
 START_TOL, START_STEPS = 1e-4, 300
-# Starts that race, each for so many steps: edges of this mean strength beside the weights of
-# logistic regression. The more the edges join, the more unaries a min-marginal sums, so all is
-# scaled down. Images are alike: some of them tell which start is best.
-STRENGTHS, MOST_RACING = (0.0, 0.3, 1.0, 3.0), 8
-# Rounds of the race: up to so many steps for so many of the best. Strong edges begin badly and
-# overtake late.
-ROUNDS = ((20, 4), (60, 2))
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How much work goes into a run.
+
+    Parameters
+    ----------
+    window : int
+        A run stops when so many steps together lower f by less than its share `tol`, or, with a
+        fixed step, would move w by less.
+    strengths : tuple of float
+        Starts that race: edges of this mean strength beside the weights of logistic regression. The
+        more the edges join, the more unaries a min-marginal sums, so all is scaled down.
+    racing : int
+        Images of the race. Images are alike: some of them tell which start is best.
+    rounds : tuple of (steps, places)
+        Of the race: up to so many steps for so many of the best. Strong edges begin badly and
+        overtake late.
+    """
+
+    window: int
+    strengths: tuple[float, ...]
+    racing: int
+    rounds: tuple[tuple[int, int], ...]
+
+
+TWO = Pace(30, (0.0, 0.3, 1.0, 3.0), 8, ((20, 4), (60, 2)))
+# A step of several labels costs two cuts of each, so there are fewer.
+SEVERAL = Pace(10, (0.0, 0.3, 1.0), 3, ((10, 3),))
 
 
 class LikelihoodRun(Run):
@@ -57,10 +78,14 @@ class LikelihoodRun(Run):
 
     def __init__(self, tasks: Sequence[Task], setting: Settings, file: str | Path | None) -> None:
         super().__init__(tasks[0].layout, setting, file)
-        self.tasks = tasks
         assert isinstance(setting.learner, LikelihoodLearner)
         self.learner = setting.learner
         self.value = self.learner.value()
+        several = tasks[0].model.labels.most > 2
+        self.pace = SEVERAL if several else TWO
+        if several and self.value is logistic:
+            tasks = thinned(tasks)
+        self.tasks = tasks
         self.move: Move
         if self.learner.step is not None:
             self.move = FixedStep(self.layout, self.learner.step)
@@ -85,14 +110,14 @@ class LikelihoodRun(Run):
 
     def _race(self, w: Vector, threads: int, tell: Tell | None) -> Vector:
         """Give the weights of the start that gets furthest on some of the images."""
-        part = self.tasks[:: -(-len(self.tasks) // MOST_RACING)]
+        part = self.tasks[:: -(-len(self.tasks) // self.pace.racing)]
         racers = []
-        for k, start in enumerate(_starts(self.layout, self.tasks, w)):
+        for k, start in enumerate(_starts(self.layout, self.tasks, w, self.pace.strengths)):
             racers.append(self._other(self.learner.name, part, self.setting.tol, 0, f"start{k}"))
             if not racers[-1].steps:
                 racers[-1].w = start
         leading = racers
-        for most, places in ROUNDS:
+        for most, places in self.pace.rounds:
             leading = sorted(leading, key=lambda run: run.best)[:places]
             for racer in leading:
                 racer.setting = replace(racer.setting, max_steps=most)
@@ -143,19 +168,20 @@ class LikelihoodRun(Run):
         """What the last steps gained, as a share of f; with a fixed step, how much they moved."""
         if self.learner.step is not None:
             size = float(np.linalg.norm(self.w)) or 1.0
-            return WINDOW * float(np.linalg.norm(self.w - self._last_w)) / size
-        if len(self.steps) < WINDOW:
+            return self.pace.window * float(np.linalg.norm(self.w - self._last_w)) / size
+        if len(self.steps) < self.pace.window:
             return math.inf if self.best > 0 else 0.0
         # Not of `best`: a start that wins the race may need long to get below logistic regression.
         values = [step.objective for step in self.steps] + [objective]
-        before, now = min(values[:-WINDOW]), min(values)
+        before, now = min(values[: -self.pace.window]), min(values)
         return (before - now) / now if now > 0 else 0.0
 
     def advice(self) -> str:
         """Say what the last steps gained."""
         return (
-            f"while it was still making progress: the last {WINDOW} lowered the objective by "
-            f"{self._rest:.2%}, and it goes on until they gain less than {self.setting.tol:.2%}. "
+            f"while it was still making progress: the last {self.pace.window} lowered the "
+            f"objective by {self._rest:.2%}, and it goes on until they gain less than "
+            f"{self.setting.tol:.2%}. "
             "Raise max_steps."
         )
 
@@ -173,7 +199,9 @@ class LikelihoodRun(Run):
         self._last_w, self._rest = arrays["last_w"], self.steps[-1].relative_gap
 
 
-def _starts(layout: Layout, tasks: Sequence[Task], w: Vector) -> list[Vector]:
+def _starts(
+    layout: Layout, tasks: Sequence[Task], w: Vector, strengths: Sequence[float]
+) -> list[Vector]:
     """Give the weights of logistic regression beside edges of each strength t, over 1 + 2 t."""
     features = [task.problem.edge_features for task in tasks]
     sums = [g.sum(dtype=np.float64) / len(g) for g in features if g is not None and g.size]
@@ -182,7 +210,7 @@ def _starts(layout: Layout, tasks: Sequence[Task], w: Vector) -> list[Vector]:
         return [w]
     joined = smoothing != 0
     starts = []
-    for strength in STRENGTHS:
+    for strength in strengths:
         start = np.where(joined, strength / float(np.mean(sums)) * smoothing, w)
         starts.append(start / (1.0 + 2.0 * strength))
     return starts

@@ -80,13 +80,13 @@ def likelihood_tasks(
 
 
 def check_likelihood(model: Model) -> None:
-    """Refuse labels without min-marginals, and envelopes where the labels take none."""
+    """Refuse labels without a likelihood, and envelopes where the labels take none."""
     labels = model.labels
-    if not labels.has_min_marginals:
+    if not labels.has_likelihood:
         raise InputError(
-            f"labels: {labels.name!r} labels have no likelihood, because expansion moves give "
-            "masks only. Choose labels='surrogate', which takes any labels, or a max-margin "
-            "learner."
+            f"labels: {labels.name!r} labels have no likelihood to learn by, because expansion "
+            "moves end in local optima. Choose labels='surrogate', which takes any labels, or a "
+            "max-margin learner."
         )
     if model.has_regions and not labels.takes_envelopes:
         raise InputError(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from cutlearn.energy.labels import LABELS
+from cutlearn.energy.labels import AUTO, LABELS, Labels, kind_of
 from cutlearn.energy.model import Model
 from cutlearn.energy.named import NAMED as POTENTIALS
 from cutlearn.energy.named import potentials_of, uses_regions
@@ -32,6 +32,8 @@ from cutlearn.shape.cccp import MARGINS
 MOST = {"shape": 16_384, "hidden": 10**6, "words": 10**5, "epochs": 10**7, "cycles": 10**6,
         "starts": 256}  # fmt: skip
 MOST_LABELS = 2**16
+# What the labels of a Segmenter may be called.
+NAMES = (AUTO, *LABELS)
 
 
 class Rule(NamedTuple):
@@ -106,6 +108,12 @@ def _for_masks() -> tuple[str, ...]:
     return tuple(name for name, one in LEARNERS.items() if one.for_masks)
 
 
+def kinds(model: Any) -> list[type[Labels]]:
+    """Give the kinds of labels that an estimator may come to have, by the number of labels."""
+    margin = LEARNERS[model.learner].margin
+    return [kind_of(model.labels, n, margin) for n in (2, 3)]
+
+
 def _labels(model: Any) -> str:
     return f"when labels are {model.labels}"
 
@@ -113,7 +121,7 @@ def _labels(model: Any) -> str:
 def _learners(model: Any) -> str:
     able = [name for name, kind in LABELS.items() if model.learner in learners_of(kind)]
     return (
-        f"one of {learners_of(LABELS[model.labels])} {_labels(model)}; {model.learner!r} learns "
+        f"one of {learners_of(kinds(model)[0])} {_labels(model)}; {model.learner!r} learns "
         f"{' and '.join(able)} ones"
     )
 
@@ -161,7 +169,7 @@ SEGMENTER = (
         f"a tuple of different names, 'unary' first, of {tuple(POTENTIALS)}, or of Potential "
         "objects",
     ),
-    Rule("labels", lambda m: _is(m.labels, LABELS), lambda m: f"one of {tuple(LABELS)}"),
+    rule("labels", lambda labels: _is(labels, NAMES), f"one of {NAMES}"),
     rule(
         "loss",
         lambda loss: isinstance(loss, Loss) or _is(loss, NAMED),
@@ -189,13 +197,13 @@ SEGMENTER = (
     ),
     Rule(
         "potentials",
-        lambda m: LABELS[m.labels].takes_envelopes or not uses_regions(m.potentials),
+        lambda m: kinds(m)[0].takes_envelopes or not uses_regions(m.potentials),
         lambda m: f"without envelopes {_labels(m)}",
     ),
-    Rule("learner", lambda m: m.learner in learners_of(LABELS[m.labels]), _learners),
+    Rule("learner", lambda m: m.learner in learners_of(kinds(m)[0]), _learners),
     Rule(
         "loss",
-        lambda m: LABELS[m.labels].has_order or not loss_of(m.loss).needs_order,
+        lambda m: kinds(m)[0].has_order or not loss_of(m.loss).needs_order,
         lambda m: f"one that needs no order {_labels(m)}, such as 'hamming'",
     ),
     Rule(
@@ -241,9 +249,15 @@ def plain_C(C: float | str) -> float | str:
     return C if isinstance(C, str) else "inf" if math.isinf(C) else float(C)
 
 
+def labels_for(estimator: Any, n_labels: int) -> Labels:
+    """Give the labels of an estimator, if they are so many."""
+    kind = kind_of(estimator.labels, n_labels, LEARNERS[estimator.learner].margin)
+    return kind(n_labels)
+
+
 def model_for(estimator: Any, n_labels: int, families: int) -> Model:
     """Give the potentials and labels of an estimator, for so many families of regions."""
-    labels = LABELS[estimator.labels](n_labels)
+    labels = labels_for(estimator, n_labels)
     return Model(potentials_of(estimator.potentials, families), labels)
 
 

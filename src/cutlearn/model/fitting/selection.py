@@ -37,6 +37,9 @@ K = TypeVar("K")
 # C = "auto" takes the first unless another is clearly better on held-out images.
 PATH = (1000.0, 100.0, 10000.0)
 LIKELIHOOD_PATH = (300.0, 30.0, 3000.0)
+# Several labels cost several cuts where two cost one: so many of the path are tried with them, and
+# held-out trainings stop at this gap, which moves weights less than other images do.
+SETTINGS_OF_SEVERAL, TOL_OF_SEVERAL = {True: 2, False: 1}, 0.05
 # Shifts of the bias are tried that would give label 1 these parts of its true area without edges;
 # then finer ones, by this factor, on both sides of the best.
 AREAS = (0.7, 1.0, 1.4)
@@ -69,8 +72,16 @@ class Plan:
     @property
     def path(self) -> list[Setting]:
         """What C = "auto" tries: the first, unless another is clearly better held out."""
-        path = PATH if is_margin(self.learner) else LIKELIHOOD_PATH
+        margin = is_margin(self.learner)
+        path: Sequence[float] = PATH if margin else LIKELIHOOD_PATH
+        if self.several:
+            path = path[: SETTINGS_OF_SEVERAL[margin]]
         return [Setting(learner, C) for learner in (self.learner, *self.rivals) for C in path]
+
+    @property
+    def several(self) -> bool:
+        """Whether the labels are of a kind that has more than two."""
+        return self.model.labels.most > 2
 
     def scorer(self, problems: Sequence[Problem], labels: Sequence[Mask]) -> Scorer:
         """Give what scores the weights."""
@@ -146,15 +157,20 @@ class _Training:
         # Weights by setting and held-out part.
         self.held_out: dict[tuple[Setting, int], Vector] = {}
 
-    def train(self, images: Sequence[int], setting: Setting, name: str) -> TrainResult:
-        """Train on some of the images; the steps are kept under this name."""
+    def train(
+        self, images: Sequence[int], setting: Setting, name: str, least: float = 0.0
+    ) -> TrainResult:
+        """Train on some of the images, up to the plan's tolerance or `least`, if that is larger.
+
+        The steps are kept under this name.
+        """
         folder = self.plan.checkpoint
         return train(
             [self.problems[i] for i in images],
             [self.labels[i] for i in images],
             self.loss,
             *setting,
-            self.plan.tol,
+            max(self.plan.tol, least),
             model=self.plan.model,
             n_jobs=self.plan.threads,
             checkpoint=None if folder is None else folder / f"{name}.safetensors",
@@ -192,13 +208,14 @@ class _Training:
         if (setting, k) not in self.held_out:
             kept = [i for i in range(len(self.problems)) if i not in set(self.parts[k])]
             name = f"part{k}-{setting.learner}-C{setting.C:g}"
-            self.held_out[setting, k] = self.train(kept, setting, name).w
+            least = TOL_OF_SEVERAL if self.plan.several else 0.0
+            self.held_out[setting, k] = self.train(kept, setting, name, least).w
         return self.held_out[setting, k]
 
     def calibration(self, setting: Setting, trained: Vector, w: Vector) -> Calibration:
         """Calibrate on min-marginals of weights that have not seen their image, shifted as w is."""
         plan = self.plan
-        if plan.calibration is None or not plan.model.labels.has_min_marginals:
+        if plan.calibration is None:
             return uncalibrated(plan.model.n_labels)
         held_out = len(self.parts) > 1
         others = [self._train_without(k, setting) if held_out else trained
