@@ -13,7 +13,7 @@ from cutlearn.app.cli import main
 from cutlearn.experiments import tarlow2012
 from cutlearn.experiments.reproduction import Reproduction
 from cutlearn.experiments.tarlow2012_judge import area, judge, summary_of
-from cutlearn.model import choose
+from cutlearn.model.fitting import selection
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_likelihood_wins_on_single_images_and_the_tables_are_written(tmp_path, d
     small = {"SIDE": 20, "SINGLES": 3, "SPLITS": 1, "STEPS": 40, "CLASSES": ("aeroplane", "dog")}
     for name, value in small.items():
         monkeypatch.setattr(tarlow2012, name, value)
-    monkeypatch.setattr(choose, "LIKELIHOOD_PATH", (300.0, 3000.0))
+    monkeypatch.setattr(selection, "LIKELIHOOD_PATH", (300.0, 3000.0))
     arguments = ["reproduce", "tarlow2012", "--data", str(data), "-o", str(tmp_path), "--json"]
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
