@@ -7,7 +7,7 @@ or a PNG or TIFF of a probability, which becomes its log-odds. Out: samples with
 
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -28,28 +28,15 @@ LEAST = 0.5 / 65535
 
 
 @dataclass(frozen=True)
-class GivenFolder:
+class GivenFolder(Folder):
     """A folder of images, each with the logits of its file; used as the folder itself is."""
 
-    folder: Folder
-    files: tuple[Path, ...]
+    given: tuple[Path, ...] = ()
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Stems of the images."""
-        return self.folder.names
-
-    def __len__(self) -> int:
-        return len(self.folder)
-
-    def image(self, index: int) -> Sample:
+    def image(self, index: int) -> Sample:  # type: ignore[override]
         """The image at an index with its logits."""
-        image = self.folder.image(index)
-        return Sample(image, extra=read_logits(self.files[index], (image.shape[0], image.shape[1])))
-
-    def labels(self, index: int) -> npt.NDArray[np.uint8]:
-        """The labels at an index."""
-        return self.folder.labels(index)
+        image = super().image(index)
+        return Sample(image, extra=read_logits(self.given[index], (image.shape[0], image.shape[1])))
 
 
 def with_logits(folder: Folder, logits: Any) -> GivenFolder:
@@ -72,7 +59,8 @@ def with_logits(folder: Folder, logits: Any) -> GivenFolder:
             wrong.append(f"{shown(place)}: {names} are both for one image. Remove one of them.")
     if wrong:
         raise InputError("\n".join(wrong))
-    return GivenFolder(folder, tuple(known[name][0] for name in folder.names))
+    same = {field.name: getattr(folder, field.name) for field in fields(folder)}
+    return GivenFolder(**same, given=tuple(known[name][0] for name in folder.names))
 
 
 def read_logits(path: Path, shape: Shape) -> Float32:
