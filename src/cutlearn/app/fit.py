@@ -5,9 +5,7 @@ same command finds it and goes on; it is removed when the model is written. A se
 model at the same time is refused.
 """
 
-import contextlib
 import json
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -32,13 +30,13 @@ from cutlearn.app.options import (
 )
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent
+from cutlearn.app.unfinished import farewell, found_unfinished, remove_unfinished, target_of
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features.modes import SUMMARIES
 from cutlearn.learn.learners import LEARNERS
 from cutlearn.run.progress import Progress, clock
 
 # The files of an unfinished run.
-KEPT = "*.safetensors"
 # What the phases take of the time, about.
 PHASES = {
     "auto": {"reading": 2.0, "features": 80.0, "training": 18.0},
@@ -199,7 +197,7 @@ def fit(
     from cutlearn.run.lock import only_one
 
     begin = time.monotonic()
-    target = _target(model, force)
+    target = target_of(model, force)
     # That a third label is refused here, if two are wanted, spares the time of the features.
     two = labels == "binary" or command != "cut"
     folder = open_folder(
@@ -222,7 +220,7 @@ def fit(
     part = target.with_name(f"{target.name}.part")
     phases = PHASES.get(features, PHASES["auto"])
     with only_one(part):
-        resumed = _found(part, target, restart)
+        resumed = found_unfinished(part, target, restart)
         with shown_progress(phases, estimator.trainings(len(folder))) as shown:
             pairs = _pairs(folder, estimator.min_side, shown)
             stopped = _train(estimator, pairs, together, part, shown)
@@ -231,7 +229,7 @@ def fit(
         estimator.training_ = TrainingImages.of(folder.facts, values, words)
         estimator.n_jobs = jobs  # as asked for; the memory of this machine is not the model's
         estimator.save(target)
-        _remove(part)
+        remove_unfinished(part)
     if stopped:
         say(f"cutlearn: {stopped}", err=True)
     said = {
@@ -298,16 +296,6 @@ def _estimator(command: str, settings: dict[str, Any]) -> Any:
     return made.set_params(**{name: settings[name] for name in settings.keys() & known.keys()})
 
 
-def _remove(part: Path) -> None:
-    """Remove the files of a finished run, its own only; empty folders go too."""
-    files = list(part.rglob(KEPT))
-    for file in files:
-        file.unlink()
-    for folder in {file.parent for file in files} - {part}:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-
-
 def _tell_estimate(folder: Any, estimator: Any, features: str) -> None:
     """Say about how long the fit will take; linear features are done before one has read it."""
     from cutlearn.model.fitting.size import worked_shape
@@ -335,28 +323,6 @@ def _words(names: str | None, n_labels: int) -> tuple[str, ...]:
     return words
 
 
-def _target(model: str, force: bool) -> Path:
-    """The file to write, refused before any work if it cannot be written."""
-    target = Path(model)
-    if target.exists() and not force and not _agreed(target):
-        raise InputError(
-            f"{target}: this model exists already. Write it elsewhere, or overwrite it with "
-            "--force."
-        )
-    if not target.parent.is_dir():
-        raise InputError(
-            f"{target}: its folder does not exist; an existing one was wanted. Make it first."
-        )
-    return target
-
-
-def _agreed(target: Path) -> bool:
-    """Whether the person at the terminal agrees to overwrite a file; nobody there does not."""
-    if not sys.stdin.isatty():
-        return False
-    return click.confirm(f"{target} exists already. Overwrite it?", err=True)
-
-
 def _train(
     estimator: Any,
     pairs: list[tuple[Any, Any]],
@@ -375,7 +341,7 @@ def _train(
                           progress=estimator.shown_by(shown), callback=shown.step)  # fmt: skip
         except KeyboardInterrupt:
             shown.close()
-            raise Interrupted(_farewell(part)) from None
+            raise Interrupted(farewell(part)) from None
         except InputError as error:
             said = str(error).replace("Remove it to start anew", "Begin anew with --restart")
             raise InputError(said) from error
@@ -385,29 +351,6 @@ def _train(
             remark(str(warning.message))
     # Of several runs (the choice of C) only the last one is the model's.
     return "" if estimator.summary().converged or not gaps else str(gaps[-1])
-
-
-def _found(part: Path, target: Path, restart: bool) -> bool:
-    """Whether there is an unfinished run to go on with; what a kill left besides is removed."""
-    from cutlearn.store import remove_leftovers
-
-    remove_leftovers(part)
-    remove_leftovers(target)
-    if restart:
-        _remove(part)
-    found = any(part.rglob(KEPT))
-    if found:
-        say(f"going on with the unfinished run in {part}", err=True)
-    return found
-
-
-def _farewell(part: Path) -> str:
-    if any(part.rglob(KEPT)):
-        return (
-            f"interrupted; what was done is kept in {part}. "
-            "Run the same command again to go on from there."
-        )
-    return "interrupted while computing features; nothing is kept. Run the same command again."
 
 
 def _held_out(estimator: Any) -> str:
