@@ -61,6 +61,14 @@ def run(*command):
     return json.loads(done.stdout), {name: round(value, 1) for name, value in spent.items()}
 
 
+def judged(labels):
+    """Pixel error over all labels, and the IoU of each, in percent."""
+    area = sum(label["true_area"] for label in labels)
+    right = sum(label["found"] * label["true_area"] for label in labels)
+    overlaps = ", ".join(f"{label['name']}: {100 * label['iou']:.1f}" for label in labels)
+    return f"pixel error {100 * (1 - right / area):.2f} %, IoU {overlaps}"
+
+
 def main():
     """Split, fit, evaluate, tell."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -86,7 +94,7 @@ def main():
         fitted, cost = run("fit", train / "images", train / "masks", "-o", model, *others)
         print("fit", json.dumps(cost), json.dumps(fitted), flush=True)
         said, cost = run("evaluate", model, test / "images", test / "masks")
-        print("evaluate", json.dumps(cost), json.dumps(said), flush=True)
+        print("evaluate", json.dumps(cost), judged(said["labels"]), flush=True)
 
 
 if __name__ == "__main__":

@@ -242,3 +242,14 @@ def test_min_marginals_of_two_labels_are_exact():
         unary, table = rng.integers(-9, 9, (n, 2)) * 1.0, np.array([[0.0, 3.0], [2.0, 0.0]])
         exact = cl.OrderedEnergy(unary, edges, table).min_marginals()
         assert np.array_equal(UnorderedEnergy(unary, edges, table, ()).min_marginals(), exact)
+
+
+def test_linear_tables_add_to_others_of_any_kind():
+    rng = np.random.default_rng(8)
+    features, T, more = rng.random((5, 2)), rng.random((2, 3, 3)), rng.random((5, 3, 3))
+    linear = LinearTables(features, T)
+    wanted = np.einsum("eg,gab->eab", features, T)
+    assert np.abs(linear.dense() - wanted).max() < 1e-15
+    for total in (linear + more, more + linear):
+        assert np.abs(total - (wanted + more)).max() < 1e-15
+    assert np.abs((linear + linear) - 2 * wanted).max() < 1e-15

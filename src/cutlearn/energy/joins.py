@@ -162,6 +162,7 @@ class LinearTables:
 
     ndim = 3  # of what it stands for
     each = True
+    __array_ufunc__ = None  # an array to which it is added asks it, and not its own elements
 
     def __init__(self, features: NDArray[Any], weights: Floats) -> None:
         self.features, self.weights, self.n_labels = features, weights, weights.shape[-1]

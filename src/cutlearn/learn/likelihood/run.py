@@ -81,20 +81,18 @@ class LikelihoodRun(Run):
         assert isinstance(setting.learner, LikelihoodLearner)
         self.learner = setting.learner
         self.value = self.learner.value()
-        several = tasks[0].model.labels.most > 2
-        self.pace = SEVERAL if several else TWO
-        if several and self.value is logistic:
-            tasks = thinned(tasks)
-        self.tasks = tasks
+        several, smooth = tasks[0].model.labels.most > 2, self.value is logistic
+        self.pace = SEVERAL if several and not smooth else TWO
+        self.tasks = thinned(tasks) if several and smooth else tasks
         self.move: Move
         if self.learner.step is not None:
             self.move = FixedStep(self.layout, self.learner.step)
         else:
-            block = self.layout.coordinates(tasks[0].problem, _second_moment(tasks))
+            block = self.layout.coordinates(tasks[0].problem, _second_moment(self.tasks))
             self.move = QuasiNewton(self.layout, block)
         self._last_w, self._rest = self.w, math.inf
         plain = f"{setting.learner.name} {setting.C!r} {self.layout!r}"
-        self.resume(lambda: digest_of_all(plain, tasks))
+        self.resume(lambda: digest_of_all(plain, self.tasks))
 
     def begin(self, threads: int, tell: Tell | None) -> None:
         """Start from logistic regression, and from where it wins the race."""
