@@ -1,11 +1,10 @@
 """Several labels from `cutlearn fit` to `cutlearn evaluate`: seconds, memory, error and IoU.
 
-    python benchmarks/several_labels.py --data DIR [--set cows] [--train 20] [--seed 0] [OPTION ...]
+    python benchmarks/several_labels.py --data DIR [--set cows] [--train 20] [--test 20] [--seed 0]
 
 DIR holds msrc_cows (cow, grass, sky) and msrc21; of the latter the 8 most frequent labels are kept
-and all others void. Images are drawn by the seed: some to learn from, the rest (at most as many) to
-judge. What the script does not know goes to `cutlearn fit`. One thread, each command in a process
-of its own.
+and all others void. Images are drawn by the seed: some to learn from, others to judge. Options that
+the script does not know go to `cutlearn fit`. One thread, each command in a process of its own.
 """
 
 import argparse
@@ -75,11 +74,13 @@ def main():
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--set", choices=SETS, default="cows")
     parser.add_argument("--train", type=int, default=20)
+    parser.add_argument("--test", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     options, others = parser.parse_known_args()
     files, masks = SETS[options.set](options.data)
     order = np.random.default_rng(options.seed).permutation(len(files))
-    parts = {"train": order[: options.train], "test": order[options.train : 2 * options.train]}
+    ends = options.train, options.train + options.test
+    parts = {"train": order[: ends[0]], "test": order[ends[0] : ends[1]]}
     with tempfile.TemporaryDirectory() as place:
         for part, images in parts.items():
             for kind in ("images", "masks"):

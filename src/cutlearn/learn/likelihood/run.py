@@ -59,7 +59,7 @@ class Pace:
 
 
 TWO = Pace(30, (0.0, 0.3, 1.0, 3.0), 8, ((20, 4), (60, 2)))
-# A step of several labels costs two cuts of each, so there are fewer.
+# A step of labels with a field each costs two cuts of every field, so there are fewer.
 SEVERAL = Pace(10, (0.0, 0.3, 1.0), 3, ((10, 3),))
 
 
@@ -81,7 +81,7 @@ class LikelihoodRun(Run):
         assert isinstance(setting.learner, LikelihoodLearner)
         self.learner = setting.learner
         self.value = self.learner.value()
-        several, smooth = tasks[0].model.labels.most > 2, self.value is logistic
+        several, smooth = not tasks[0].model.labels.exact, self.value is logistic
         self.pace = SEVERAL if several and not smooth else TWO
         self.tasks = thinned(tasks) if several and smooth else tasks
         self.move: Move

@@ -37,8 +37,8 @@ K = TypeVar("K")
 # C = "auto" takes the first unless another is clearly better on held-out images.
 PATH = (1000.0, 100.0, 10000.0)
 LIKELIHOOD_PATH = (300.0, 30.0, 3000.0)
-# Several labels cost several cuts where two cost one: so many of the path are tried with them, and
-# held-out trainings stop at this gap, which moves weights less than other images do.
+# Labels without an order cost several cuts where others cost one: so many settings of the path of a
+# margin, or of a likelihood, are tried with them, and held-out trainings stop at this gap.
 SETTINGS_OF_SEVERAL, TOL_OF_SEVERAL = {True: 2, False: 1}, 0.05
 # Shifts of the bias are tried that would give label 1 these parts of its true area without edges;
 # then finer ones, by this factor, on both sides of the best.
@@ -80,8 +80,8 @@ class Plan:
 
     @property
     def several(self) -> bool:
-        """Whether the labels are of a kind that has more than two."""
-        return self.model.labels.most > 2
+        """Whether no single cut is exact for the labels: each image takes one or more a label."""
+        return not self.model.labels.exact
 
     def scorer(self, problems: Sequence[Problem], labels: Sequence[Mask]) -> Scorer:
         """Give what scores the weights."""
