@@ -67,7 +67,7 @@ def test_files_bring_it_back(fitted, tmp_path):
 def test_C_and_a_loss_are_chosen_by_images_left_out():
     chosen = model(C="auto", tol=0.1).fit(IMAGES[:3], MASKS[:3])
     assert chosen.judged_["judge"] == "pooled mean IoU"
-    assert len(chosen.judged_["path"]) == 2
+    assert len(chosen.judged_["path"]) == 3
     assert "shift" not in chosen.judged_
     other = model(loss=cl.Absolute(), tol=0.1).fit(IMAGES[:3], MASKS[:3])
     assert other.judged_["judge"] == "-loss"
