@@ -176,8 +176,8 @@ def label_text(rows: "Sequence[LabelFigures]") -> str:
 def _check_label(label: int, n_labels: int) -> None:
     if label >= n_labels:
         raise InputError(
-            f"--label {label} found, and a model of {n_labels} labels; one from 0 to "
-            f"{n_labels - 1} was wanted. Leave it out for label 1."
+            f"--label {label}: a model of {n_labels} labels has only the labels 0 to "
+            f"{n_labels - 1}. Give one of these, or leave the option out for label 1."
         )
 
 

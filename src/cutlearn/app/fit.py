@@ -50,7 +50,7 @@ def _strength(_: click.Context, param: click.Parameter, value: str) -> float | s
         return value if value == "auto" else float(value)
     except ValueError:
         raise click.BadParameter(
-            f"{value!r} found; a number > 0 or the word auto was wanted.", param=param
+            f"{value!r} is not a number. Give a number above 0, or the word auto.", param=param
         ) from None
 
 

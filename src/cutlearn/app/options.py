@@ -63,7 +63,7 @@ def _object_value(_: click.Context, param: click.Parameter, value: str | None) -
         return int(value)
     except ValueError:
         raise click.BadParameter(
-            f"{value!r} found; a number or the word nonzero was wanted.", param=param
+            f"{value!r} is not a whole number. Give one, or the word nonzero.", param=param
         ) from None
 
 
@@ -74,7 +74,8 @@ def _colors(_: click.Context, param: click.Parameter, value: str | None) -> list
     words = [word.strip().removeprefix("#") for word in value.split(",")]
     if len(words) < 2 or not all(re.fullmatch("[0-9a-fA-F]{6}", word) for word in words):
         raise click.BadParameter(
-            f"{value!r} found; colours such as 000000,ff0000,00ff00 were wanted, label 0 first.",
+            f"{value!r} is not a list of two or more colours. Write them as in "
+            "000000,ff0000,00ff00, with the colour of label 0 first.",
             param=param,
         )
     return [int(word, 16) for word in words]

@@ -174,16 +174,16 @@ def predict(
 def _check_output(out: Path, images: str) -> None:
     if out.resolve() == Path(images).resolve():
         raise InputError(
-            f"{out}: the folder of the images found; another one was wanted, so that no image is "
-            "overwritten by its mask. Name another folder."
+            f"{out}: this is the folder of the images, which could be overwritten by their masks. "
+            "Give another folder for the masks."
         )
 
 
 def _check_areas(areas: str | None, estimator: Any, model: str) -> None:
     if areas is not None and not (estimator.believes and estimator.calibration_.n_images):
         raise InputError(
-            f"{model}: no held-out areas found in this model; intervals come from them. Fit it "
-            "with a calibration, or leave out --areas."
+            f"{model}: this model has no held-out areas, but the intervals of --areas come from "
+            "them. Fit it with a calibration, or leave out --areas."
         )
 
 

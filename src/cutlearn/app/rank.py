@@ -57,8 +57,9 @@ def rank(
     estimator = load_model(model, jobs, min_side)
     if not hasattr(estimator, "rank"):
         raise InputError(
-            f"{model}: a {type(estimator).__name__} found; a Segmenter was wanted, which knows the "
-            "features of what it has learned from. Fit one with `cutlearn fit`."
+            f"{model}: this model is of the class {type(estimator).__name__}, which cannot rank "
+            "images. Ranking needs a Segmenter, which knows the features of what it has learned "
+            "from. Fit one with `cutlearn fit`."
         )
     folder = open_folder(images, **reading)
     tell_differences(estimator, folder)

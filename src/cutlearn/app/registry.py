@@ -31,7 +31,8 @@ def register(command: Any) -> click.Command:
     """
     if not isinstance(command, click.Command) or not command.name:
         raise InputError(
-            f"register: {type(command).__name__} found; a click command with a name is needed. "
+            f"register: an object of type {type(command).__name__} was given, but a click command "
+            "with a name is needed. "
             "Write @register above @click.command()."
         )
     if command.name in COMMANDS:

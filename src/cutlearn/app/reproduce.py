@@ -34,7 +34,9 @@ def reproduce(paper: str, data: str | None, output: str, as_json: bool) -> int:
     """
 
     if data is not None and not Path(data).is_dir():
-        raise InputError(f"{data}: no such folder; the folder of the data sets was wanted.")
+        raise InputError(
+            f"{data}: there is no such folder. Give --data the folder that holds the data sets."
+        )
     begin = time.monotonic()
     figures = {}
     for name in PAPERS if paper == "all" else (paper,):

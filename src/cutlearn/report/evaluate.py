@@ -137,13 +137,13 @@ def evaluation_of(
     """
     if len(names) != len(tables):
         raise InputError(
-            f"names: {len(names)} for {len(tables)} images found; one for each was wanted. "
-            "Give the names in the order of the images."
+            f"names: there are {len(names)} for {len(tables)} images, but there must be one for "
+            "each. Give the names in the order of the images."
         )
     known = [table for table in tables if table.n_pixels]
     if not known:
         raise InputError(
-            "masks: only void pixels found; at least one annotated pixel was wanted. "
+            "masks: they hold only void pixels, but at least one annotated pixel is needed. "
             "Check the value that means void."
         )
     images = tuple(

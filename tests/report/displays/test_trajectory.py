@@ -36,5 +36,5 @@ def test_a_decision_goes_up_from_the_most_probable_labels_to_the_best(lean):
 
 def test_masks_for_all_probabilities():
     q, mask = beliefs(0)
-    with pytest.raises(InputError, match="1 of mine for 2 masks found"):
+    with pytest.raises(InputError, match="1 of mine for 2 masks, but"):
         TrajectoryDisplay.from_decisions({"mine": [q]}, [mask, mask])

@@ -67,8 +67,8 @@ class MasksDisplay:
         lengths = {len(images), len(truths), *(len(masks) for masks in models.values())}
         if len(lengths) != 1 or 0 in lengths:
             raise InputError(
-                f"masks: lists of lengths {sorted(lengths)} found; one length for images, truths "
-                "and predictions, and at least 1, was wanted. Give one mask for each image."
+                f"masks: images, truths and predictions are lists of lengths {sorted(lengths)}, "
+                "but they must be equally long, and not empty. Give one mask for each image."
             )
         return cls(
             [rgb(np.asarray(image)) for image in images],

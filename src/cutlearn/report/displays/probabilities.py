@@ -134,8 +134,9 @@ class ProbabilityDisplay:
         n = len(self.images)
         if n != len(self.probabilities) or not n:
             raise InputError(
-                f"probabilities: {len(self.probabilities)} for {n} images found; one for each, and "
-                "at least one, was wanted. Give what predict_proba gave for these images."
+                f"probabilities: there are {len(self.probabilities)} for {n} images, but there "
+                "must be one for each image, and at least one. Give what predict_proba gave for "
+                "these images."
             )
         if figure is None:
             from matplotlib.figure import Figure

@@ -93,7 +93,7 @@ class TrainingDisplay:
             Whether the run has a bound: False for likelihoods.
         """
         if not len(steps):
-            raise InputError("steps: none found; at least one was wanted. Train first.")
+            raise InputError("steps: there are none, but a curve needs at least one. Train first.")
         return cls(
             np.array([step.number for step in steps], np.int64),
             np.array([step.best for step in steps]),
@@ -116,7 +116,7 @@ class TrainingDisplay:
             below = self.lower_bound
             ax.plot(self.steps, below, color=LINES[0], marker="o", ms=3, label="lower bound")
             ax.fill_between(self.steps, below, self.objective, color="0.9", lw=0)
-            note = f"gap {self.relative_gap[-1]:.2%} (wanted {self.tol:.2%})"
+            note = f"gap {self.relative_gap[-1]:.2%} (asked for {self.tol:.2%})"
         low = float(below[half])
         room = max(high - low, 1e-3 * abs(high), 1e-12)
         bottom = max(min(0.0, float(below[-1])), low - 2 * room)

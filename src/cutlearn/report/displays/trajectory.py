@@ -71,8 +71,8 @@ class TrajectoryDisplay:
         for name, found in probabilities.items():
             if len(found) != len(masks):
                 raise InputError(
-                    f"probabilities: {len(found)} of {name} for {len(masks)} masks found; one for "
-                    "each mask was wanted. Give what predict_proba gave for these images."
+                    f"probabilities: there are {len(found)} of {name} for {len(masks)} masks, but "
+                    "each mask needs one. Give what predict_proba gave for these images."
                 )
         paths = {
             name: [_decided(q, mask) for q, mask in zip(found, masks)]

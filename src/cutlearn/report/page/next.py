@@ -96,4 +96,4 @@ def framed(picture: npt.NDArray[np.float64], window: Window, step: int) -> None:
 
 
 def _settles(ranked: Ranked) -> str:
-    return f"settles {ranked.score:.1%} of all images beyond those before it"
+    return f"its labels would settle another {ranked.score:.1%} of all images"
