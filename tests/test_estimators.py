@@ -219,21 +219,21 @@ def test_bad_input_is_refused_in_words(kind, fitted, method):
     wrong, grey = IMAGES[0].copy(), MASKS[1] * 200
     wrong[2, 3], grey[0, 0] = np.nan, 255
     for images, masks, words in (
-        ([], [], "images: none found"),
-        (IMAGES[:2], MASKS[:1], "masks: 1 found for 2 images"),
-        ([wrong, IMAGES[1]], MASKS[:2], "image 0: NaN"),
+        ([], [], "images is empty"),
+        (IMAGES[:2], MASKS[:1], "masks has length 1, but there are 2 images"),
+        ([wrong, IMAGES[1]], MASKS[:2], "image 0: some values are NaN"),
         (IMAGES[:2], [MASKS[0], MASKS[3]], r"masks\[1\] has shape \(11, 19\), but its image"),
         (IMAGES[:2], [MASKS[0], grey], r"values 0, 1, 200, 255 \(200 first in masks\[1\]"),
         (IMAGES[:2], [MASKS[0], np.full_like(MASKS[1], 255)], "255 may be an object or"),
         (IMAGES[:2], [MASKS[0] * 0.3, MASKS[1]], r"masks\[0\] holds .* no labels"),
-        ("images", MASKS, "images: str found"),
+        ("images", MASKS, "images is of type str"),
     ):
         with pytest.raises(cl.InputError, match=words):
             ask(images, masks)
 
 
 def test_predict_refuses_what_is_no_image(fitted):
-    for images, words in (([], "none found"), ([np.zeros((0, 0))], "image 0"), (3, "list")):
+    for images, words in (([], "images is empty"), ([np.zeros((0, 0))], "image 0"), (3, "list")):
         with pytest.raises(cl.InputError, match=words):
             fitted.predict(images)
 

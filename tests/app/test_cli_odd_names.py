@@ -131,8 +131,8 @@ def test_problems_of_odd_names_are_told_on_one_line_each(tmp_path):
         main, ["fit", str(tmp_path / "images"), str(tmp_path / "masks"), "-o", str(tmp_path / "m")]
     )
     assert done.exit_code == 2
-    assert "two\\x0alines.png: no image found" in done.stderr
-    assert "red\\x1b[31m.png: no image found" in done.stderr
+    assert "two\\x0alines.png: this is not an image" in done.stderr
+    assert "red\\x1b[31m.png: this is not an image" in done.stderr
     assert is_plain(done)
 
 

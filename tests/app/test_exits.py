@@ -81,7 +81,7 @@ def test_three_labels_are_refused_before_the_work(tmp_path, folders):
     for name in ("cell0", "cell2"):
         write_mask(f"{masks}/{name}.png", [[0, 1, 2] * 16] * 40)
     done = run("fit", images, masks, "-o", tmp_path / "m", *FAST, "--labels", "binary")
-    one_line(done, 2, "2 labels are wanted", "with --object-value VALUE")
+    one_line(done, 2, "2 labels are needed", "with --object-value VALUE")
 
 
 def test_probability_of_a_model_without_calibration_is_refused(tmp_path, folders):

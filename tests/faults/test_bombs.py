@@ -105,7 +105,7 @@ def test_an_image_that_inflates_is_read_in_little_memory(name):
 
 
 def test_a_jpeg_of_very_many_scans_is_refused():
-    with pytest.raises(InputError, match=r"a JPEG of 20\d scans found; at most 100"):
+    with pytest.raises(InputError, match=r"the JPEG has 20\d scans, but at most 100"):
         read_image(scans(200, side=16), "a.jpg")
     assert read_image(scans(5, side=16), "a.jpg").shape == (16, 16)
     # What a telephone puts behind the picture is no scan of it.

@@ -18,7 +18,7 @@ from cutlearn.errors import InputError
 from cutlearn.images import as_image, read_folder, read_image, read_values, write_mask
 
 # where: found; wanted. What to do.
-SENTENCE = re.compile(r"^[^:]+: [^\n]+; [^\n]+\. [A-Z][^\n]+\.$")
+SENTENCE = re.compile(r"^[^:]+: [^\n]+(, but|\. It must) [^\n]+\. [A-Z][^\n]+\.$")
 NOISE = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
 
 
@@ -95,24 +95,24 @@ def test_files_that_promise_too_many_pixels(size):
 
 @pytest.mark.parametrize("data", WHOLE.values(), ids=WHOLE.keys())
 def test_limits_hold_for_every_format(data, tmp_path):
-    refused(data, r"30 x 20 pixels .width x height. found; at most 599 pixels", max_pixels=599)
+    refused(data, r"30 x 20 pixels .width x height., but at most 599 pixels", max_pixels=599)
     assert read_image(data, max_pixels=600).shape[:2] == (20, 30)
-    refused(data, "bytes found; at most 100", max_bytes=100)
+    refused(data, "bytes, but at most 100", max_bytes=100)
     (tmp_path / "a.png").write_bytes(data)
-    refused(tmp_path / "a.png", "bytes found; at most 100", max_bytes=100)
+    refused(tmp_path / "a.png", "bytes, but at most 100", max_bytes=100)
 
 
 def test_several_pages(tmp_path):
     pages = np.zeros((3, 9, 9), np.uint8)
-    refused(tiff(pages, photometric="minisblack"), "3 pages found")
-    refused(tiff(pages.astype(np.uint16), photometric="minisblack"), "3 pages found")
+    refused(tiff(pages, photometric="minisblack"), "3 pages, but must have one")
+    refused(tiff(pages.astype(np.uint16), photometric="minisblack"), "3 pages, but must have one")
     planes = tiff(pages.astype(np.uint16), photometric="minisblack", planarconfig="separate")
-    refused(planes, "3 pages found")
+    refused(planes, "3 pages, but must have one")
 
 
 def test_tiffs_of_other_worlds():
-    refused(tiff(np.zeros((4, 4), np.uint32)), "type uint32 found")
-    refused(tiff(np.full((4, 4), 7.5, np.float32)), "floats from 7.5 to 7.5 found")
+    refused(tiff(np.zeros((4, 4), np.uint32)), "type uint32, but")
+    refused(tiff(np.full((4, 4), 7.5, np.float32)), "floats run from 7.5 to 7.5, but")
     refused(tiff(np.full((4, 4), np.nan, np.float32)), "NaN")
     bands = np.zeros((4, 4, 7), np.uint16)
     refused(tiff(bands, photometric="minisblack", planarconfig="contig"), "7 channels")
@@ -147,8 +147,8 @@ def test_no_permission(tmp_path, monkeypatch):
         (np.array([[None]]), "type object"),
         (np.full((5, 5), np.nan), "NaN"),
         (np.full((5, 5), np.inf), "infinite"),
-        (np.full((5, 5), 255.0), r"\[0, 1\] was wanted"),
-        (np.full((5, 5), -0.1), r"\[0, 1\] was wanted"),
+        (np.full((5, 5), 255.0), r"must lie in \[0, 1\]"),
+        (np.full((5, 5), -0.1), r"must lie in \[0, 1\]"),
     ],
 )
 def test_arrays_that_are_no_images(array, message):
@@ -211,7 +211,7 @@ def test_what_cannot_be_used_alone_is_left_out_and_told(tmp_path):
     assert stray == "1 mask without an image left out: b"
     assert unread.startswith("2 files of 6 that cannot be read left out: ")
     assert "d.png: it could not be decoded" in unread
-    assert "e.png: no image found" in unread
+    assert "e.png: this is not an image" in unread
     with pytest.raises(InputError, match="without a mask left out"):
         read_folder(images, masks, strict=True)
 
@@ -219,13 +219,13 @@ def test_what_cannot_be_used_alone_is_left_out_and_told(tmp_path):
 def test_missing_and_empty_folders(tmp_path):
     images, masks = world(tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="nowhere: no such folder"):
+    with pytest.raises(InputError, match="nowhere: there is no such folder"):
         read_folder(tmp_path / "nowhere")
     with pytest.raises(InputError, match="empty: no image file in this folder"):
         read_folder(tmp_path / "empty")
-    with pytest.raises(InputError, match=r"no\.png: no such folder or file"):
+    with pytest.raises(InputError, match=r"no\.png: there is no such folder or file"):
         read_folder(images / "no.png", masks)
-    with pytest.raises(InputError, match="nowhere: no such folder"):
+    with pytest.raises(InputError, match="nowhere: there is no such folder"):
         read_folder(images, tmp_path / "nowhere")
 
 

@@ -137,7 +137,7 @@ def test_arrays_of_numpy_that_are_no_images(tmp_path):
         read_image(objects.getvalue())
     two = io.BytesIO()
     np.savez(two, a=PHOTO, b=PHOTO)
-    with pytest.raises(InputError, match="a file with 2 arrays"):
+    with pytest.raises(InputError, match="the file holds 2 arrays"):
         read_image(two.getvalue())
     large = io.BytesIO()
     np.save(large, np.zeros((40, 50), np.uint8))
@@ -193,7 +193,7 @@ def test_colours_are_labels(tmp_path):
     assert "0 = #000000, 1 = #0000ff, 2 = #ff0000" in folder.notes[-1]
     stated = read_folder(*found, colors=[0, 0xFF0000, 0x0000FF])
     assert (stated.labels(0) == labels).all()
-    with pytest.raises(InputError, match=r"the colour #0000ff found.*Add it to colors"):
+    with pytest.raises(InputError, match=r"the colour #0000ff .*but only.*Add it to colors"):
         read_folder(*found, colors=[0, 0xFF0000])
 
 

@@ -190,14 +190,14 @@ def test_masks_keep_their_integers():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (saved(GREY, "JPEG"), "a JPEG found"),
+        (saved(GREY, "JPEG"), "a JPEG"),
         (saved(COLOR), "colours"),
         (saved(np.dstack([GREY] * 3 + [GREY])), "transparency"),
         (tiff(unit(GREY)), "type float32"),
     ],
 )
 def test_masks_that_are_no_integers_are_refused(data, message):
-    with pytest.raises(InputError, match=rf"^image: .*{message}.*wanted.*\. [A-Z].*\.$"):
+    with pytest.raises(InputError, match=rf"^image: .*{message}.*, but must .*\. [A-Z].*\.$"):
         read_values(data)
 
 

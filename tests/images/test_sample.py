@@ -69,7 +69,7 @@ OUTSIDE[3, 5] = 1
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"box": (0, 0, 5, 6)}, r"^box: \(0, 0, 5, 6\) found; .* 4 rows and 6 columns"),
+        ({"box": (0, 0, 5, 6)}, r"^box is \(0, 0, 5, 6\), but .* 4 rows and 6 columns"),
         ({"box": (2, 0, 2, 6)}, "top < bottom"),
         ({"box": (0, -1, 2, 6)}, "^box"),
         ({"box": (0, 0, 2)}, "^box"),

@@ -71,7 +71,7 @@ def test_some_bright_things_are_no_cells_and_some_cells_are_dim():
 
 
 def test_refuses_a_shape_without_room():
-    with pytest.raises(InputError, match=r"shape: \(8, 8\) found"):
+    with pytest.raises(InputError, match=r"shape is \(8, 8\), but"):
         cells(0, (8, 8))
 
 

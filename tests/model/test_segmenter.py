@@ -128,7 +128,7 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path):
             model.fit(images, masks, checkpoint=tmp_path)
     with pytest.raises(cl.InputError, match="other data or settings"):
         cl.Segmenter(features="linear", C=20.0, n_jobs=1).fit(IMAGES, MASKS, checkpoint=tmp_path)
-    with pytest.raises(cl.InputError, match="a file found; a folder"):
+    with pytest.raises(cl.InputError, match="this is a file, but checkpoints need a folder"):
         model.fit(IMAGES, MASKS, checkpoint=tmp_path / "features.safetensors")
 
 
@@ -165,7 +165,7 @@ def test_extra_arrays_join_the_features():
     assert model.score(samples[4:], MASKS[4:]) > 0.99
     with pytest.raises(cl.InputError, match="image has 0 extra channels"):
         model.predict(IMAGES[:1])
-    with pytest.raises(cl.InputError, match="image 1: no extra array found"):
+    with pytest.raises(cl.InputError, match="image 1 has no extra array"):
         model.fit([samples[0], IMAGES[1]], MASKS[:2])
 
 

@@ -96,7 +96,7 @@ def test_boosted_features_answer_every_threshold(tmp_path):
     [
         ({"potentials": ("unary", "envelope")}, "without envelopes when labels are ordered"),
         ({"labels": "several"}, "'labels' parameter of Segmenter must be one of"),
-        ({"labels": "binary"}, "values 0, 1, 2, 255 .*2 labels are wanted"),
+        ({"labels": "binary"}, "values 0, 1, 2, 255 .*2 labels are needed"),
     ],
 )
 def test_refusals(parameters, words):
@@ -105,5 +105,5 @@ def test_refusals(parameters, words):
 
 
 def test_a_label_that_was_never_seen_is_refused_in_score(fitted):
-    with pytest.raises(cl.InputError, match=r"value 3 found .*the model knows 0, 1, 2"):
+    with pytest.raises(cl.InputError, match=r"the value 3 .*the model knows 0, 1, 2"):
         fitted.score(IMAGES[:1], [np.full((36, 48), 3)])

@@ -72,7 +72,7 @@ def test_ids_with_holes_are_kept_by_the_model(tmp_path):
         score = loaded.score(images[3:], ids[3:])
     found = cl.metrics.mean_iou([worlds[3].labels], loaded.predict(images[3:]), 3)
     assert score == pytest.approx(found)
-    with pytest.raises(cl.InputError, match="value 2 found"):
+    with pytest.raises(cl.InputError, match="hold the value 2"):
         loaded.score(images[3:], [np.where(ids[3] == 4, 2, ids[3])])
 
 

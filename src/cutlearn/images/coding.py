@@ -194,8 +194,10 @@ def decide(
         return Coding("nonzero", None, void_value)
     if object_value is not None:
         if object_value not in seen:
-            raise InputError(f"{where}: values {_few(seen)} found; the object's value "
-                             f"{object_value} was wanted. State another object_value.")  # fmt: skip
+            raise InputError(
+                f"{where}: the masks hold the values {_few(seen)}, but not the object's value "
+                f"{object_value}. State another object_value."
+            )
         void = VOID if void_value is None and object_value != VOID else void_value
         return Coding("object", object_value, void)
     named = seen.keys() - {void_value}
@@ -227,8 +229,8 @@ def _ids(seen: Mapping[int, str], stated: Stated, where: str, advice: str) -> Co
         strange = [v for v in ids if v not in stated.values]
         if strange:
             raise InputError(
-                f"{where}: value {strange[0]} found (first in {seen[strange[0]]}), but the model "
-                f"knows {_few(stated.values)}. {advice}"
+                f"{where}: the masks hold the value {strange[0]} (first in {seen[strange[0]]}), "
+                f"but the model knows {_few(stated.values)}. {advice}"
             )
         return Coding("ids", None, void, tuple(stated.values))
     n = stated.n_labels
@@ -238,7 +240,7 @@ def _ids(seen: Mapping[int, str], stated: Stated, where: str, advice: str) -> Co
     many = len(ids) > MOST_LABELS or (ids and ids[0] < 0)
     if (n is not None and len(ids) != n) or grey or many or not ids:
         top = ids[-1] if ids else void
-        wanted = f"{n} labels are wanted" if n else "labels, or 0 and 255, are wanted"
+        wanted = f"{n} labels are needed" if n else "labels, or 0 and 255, are needed"
         doubt = " They look like grey levels, or smoothed edges." if grey or many else ""
         raise InputError(
             f"{where}: the masks hold the values {_few(seen)} ({top} first in {seen[top]}), but "
@@ -255,8 +257,9 @@ def _colors(seen: Mapping[int, str], stated: Stated, where: str) -> Coding:
         strange = [v for v in seen if v not in stated.colors]
         if strange:
             raise InputError(
-                f"{where}: the colour {hex_of(strange[0])} found (first in {seen[strange[0]]}), "
-                f"but only {', '.join(map(hex_of, stated.colors))} are stated. Add it to colors."
+                f"{where}: the masks hold the colour {hex_of(strange[0])} (first in "
+                f"{seen[strange[0]]}), but only {', '.join(map(hex_of, stated.colors))} are "
+                "stated. Add it to colors."
             )
         return Coding("colors", values=tuple(stated.colors))
     if len(seen) > MOST_LABELS:

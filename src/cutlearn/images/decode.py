@@ -53,11 +53,11 @@ def content(
         path = path_of("image", source)
         name = where or shown(path)
         if not path.is_file():
-            raise InputError(f"{name}: no such file; an image file was wanted. Check the path.")
+            raise InputError(f"{name}: there is no such file. Give the path of an image file.")
         size = path.stat().st_size
     if size > max_bytes:
         raise InputError(
-            f"{name}: {size} bytes found; at most {max_bytes} were wanted. "
+            f"{name}: the file has {size} bytes, but at most {max_bytes} are allowed. "
             "Make the image smaller, or raise max_bytes."
         )
     if isinstance(source, bytes):
@@ -66,8 +66,8 @@ def content(
         return path.read_bytes(), name
     except OSError as error:
         raise InputError(
-            f"{name}: it could not be read ({error.strerror}); an image file was wanted. "
-            "Check its permissions."
+            f"{name}: it could not be read ({error.strerror}). It must be an image file that you "
+            "may read. Check its permissions."
         ) from error
 
 
@@ -82,8 +82,8 @@ def decoding(name: str) -> Iterator[None]:
     except Exception as error:  # decoders raise nearly every type there is
         reason = clean(str(error), 120).rstrip(".") or type(error).__name__
         raise InputError(
-            f"{name}: it could not be decoded ({reason}); a whole PNG, JPEG or TIFF image was "
-            "wanted. Open it in an image viewer, and export it again."
+            f"{name}: it could not be decoded ({reason}). It must be a whole PNG, JPEG or TIFF "
+            "image. Open it in an image viewer, and export it again."
         ) from error
 
 
@@ -147,10 +147,11 @@ def _opened(data: bytes, name: str, max_pixels: int) -> Image.Image:
     try:
         return Image.open(io.BytesIO(data), formats=FORMATS)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise too_many(name, str(error), max_pixels) from error
+        raise too_many(name, f"the image is too large ({error})", max_pixels) from error
     except UnidentifiedImageError as error:
         raise InputError(
-            f"{name}: no image found; a PNG, JPEG or TIFF was wanted. Convert it to PNG."
+            f"{name}: this is not an image that can be read. It must be a PNG, JPEG or TIFF. "
+            "Convert it to PNG."
         ) from error
 
 
@@ -162,12 +163,12 @@ def _array(data: bytes, name: str, max_pixels: int) -> Array:
             names = [part for part in parts.infolist() if part.filename.endswith(".npy")]
             if len(names) != 1:
                 raise InputError(
-                    f"{name}: a file with {len(names)} arrays found; one was wanted. Save each "
+                    f"{name}: the file holds {len(names)} arrays, but must hold one. Save each "
                     "array in a file of its own, with numpy.save."
                 )
             # Channels of doubles at most: what is larger is refused before it is inflated.
             if names[0].file_size > 4 * 8 * max_pixels + 4096:
-                raise too_many(name, f"{names[0].file_size} bytes", max_pixels)
+                raise too_many(name, f"the array has {names[0].file_size} bytes", max_pixels)
             file = io.BytesIO(parts.read(names[0]))
     form = np.lib.format
     version = form.read_magic(file)
@@ -175,7 +176,7 @@ def _array(data: bytes, name: str, max_pixels: int) -> Array:
     shape, _, dtype = read(file)
     if dtype.hasobject or dtype.itemsize * math.prod(shape) > len(file.getbuffer()):
         raise InputError(
-            f"{name}: an array of {dtype} that the file does not hold found; numbers were wanted. "
+            f"{name}: the file should hold an array of {dtype}, but its numbers are not there. "
             "Save it again with numpy.save."
         )
     colored = len(shape) > 2 and shape[-1] in (1, 3, 4)
@@ -195,8 +196,8 @@ def _page_of_array(array: Array, name: str, page: int | None) -> Array:
         return array
     if array.ndim not in (3, 4):
         raise InputError(
-            f"{name}: an array of shape {array.shape} found; an image or a stack of images was "
-            "wanted. Put rows before columns, and colours last."
+            f"{name}: the array has shape {array.shape}, but must be an image or a stack of "
+            "images. Put rows before columns, and colours last."
         )
     if page is None:
         check_pages(name, len(array))
@@ -242,9 +243,8 @@ def _decode_deep_tiff(
         known = page.axes in ("YX", "YXS", "SYX") and page.photometric in (0, 1, 2)
         if not known or page.samplesperpixel not in (1, 3, 4):
             raise InputError(
-                f"{name}: a TIFF with {page.samplesperpixel} channels, axes {page.axes} "
-                "found; one grey or colour image was wanted. "
-                "Save a single slice, as PNG or TIFF."
+                f"{name}: the TIFF has {page.samplesperpixel} channels (axes {page.axes}), but "
+                "must be one grey or colour image. Save a single slice, as PNG or TIFF."
             )
         if page.axes == "SYX" and page.photometric != 2:
             check_pages(name, page.shape[0])

@@ -77,7 +77,9 @@ class Folder:
     def labels(self, index: int) -> LabelMap:
         """The labels at an index, (h, w) uint8 with 255 for void."""
         if self.coding is None:
-            raise InputError("folder: no masks found; a folder of masks was wanted. Name one.")
+            raise InputError(
+                "folder: it was read without masks, so there are no labels. Name a folder of masks."
+            )
         data, name = content(self.masks[index], None, self.limits.bytes)
         page = self.pages[index]
         return self.coding.labels(open_values(data, name, self.limits.pixels, page, self.turned))
@@ -182,7 +184,7 @@ def read_folder(
     whole_number("max_pixels", max_pixels, 0, 2**63)
     for name, word in (("mask_suffix", mask_suffix), ("pattern", pattern)):
         if word is not None and not isinstance(word, str):
-            raise InputError(f"{name}: {quoted(word)} found; text was wanted.")
+            raise InputError(f"{name} is {quoted(word)}, but must be text. Give a string.")
     found, notes, pairs = _paired(pictures, truths, mask_suffix, pattern, leave)
     limits = Limits(max_bytes, max_pixels)
     survey = look(found, pairs, stated, limits, turned, shown(truths or pictures))
@@ -266,15 +268,20 @@ def _stated(
             whole_number(name, value, low, high)
     if object_value is not None and object_value == void_value:
         raise InputError(
-            f"object_value: {object_value} found, and the same for void_value; two values were "
-            "wanted. State another void_value, or leave it out."
+            f"object_value and void_value are both {object_value}, but must differ. "
+            "State another void_value, or leave it out."
         )
     if threshold is not None and not is_number(threshold):
-        raise InputError(f"threshold: {quoted(threshold)} found; a number was wanted.")
+        raise InputError(
+            f"threshold is {quoted(threshold)}, but must be a number. Use one such as 128."
+        )
     for name, given in (("colors", colors), ("values", values)):
         if given is not None:
             if not isinstance(given, Sequence) or isinstance(given, str) or len(given) < 2:
-                raise InputError(f"{name}: {quoted(given)} found; two or more were wanted.")
+                raise InputError(
+                    f"{name} is {quoted(given)}, but must be a list of two or more numbers. "
+                    "Give one for each label."
+                )
             for value in given:
                 whole_number(name, value, 0, 2**24)
     return Stated(object_value, void_value, n_labels, threshold, colors, values)

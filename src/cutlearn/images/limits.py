@@ -24,13 +24,15 @@ END_OF_IMAGE, START_OF_SCAN = 0xD9, 0xDA
 def check_size(name: str, height: int, width: int, max_pixels: int) -> None:
     """Refuse too many pixels."""
     if height * width > max_pixels:
-        raise too_many(name, f"{width} x {height} pixels (width x height)", max_pixels)
+        raise too_many(
+            name, f"the image has {width} x {height} pixels (width x height)", max_pixels
+        )
 
 
 def too_many(name: str, found: str, max_pixels: int) -> InputError:
     """Give the refusal of too many pixels."""
     return InputError(
-        f"{name}: {found} found; at most {max_pixels} pixels were wanted. "
+        f"{name}: {found}, but at most {max_pixels} pixels are allowed. "
         "Make the image smaller or cut it into tiles, or raise max_pixels."
     )
 
@@ -39,7 +41,8 @@ def check_pages(name: str, pages: int) -> None:
     """Refuse a file of several images."""
     if pages != 1:
         raise InputError(
-            f"{name}: {pages} pages found; one was wanted. Save each slice as its own file."
+            f"{name}: the file has {pages} pages, but must have one. Save each slice as its own "
+            "file."
         )
 
 
@@ -69,9 +72,9 @@ def check_inflated(name: str, data: bytes, page: Any) -> None:
                 part = inflater.unconsumed_tail
                 if total > most:
                     raise InputError(
-                        f"{name}: more compressed pixels than the header says found; "
-                        f"{page.imagewidth} x {page.imagelength} were wanted. Open it in an image "
-                        "viewer, and export it again."
+                        f"{name}: the header says {page.imagewidth} x {page.imagelength} pixels, "
+                        "but more are compressed in the file. Open it in an image viewer, and "
+                        "export it again."
                     )
 
 
@@ -85,6 +88,6 @@ def check_scans(name: str, data: bytes) -> None:
         at = found.end() + int.from_bytes(data[found.end() : found.end() + 2], "big")
     if scans > MOST_SCANS:
         raise InputError(
-            f"{name}: a JPEG of {scans} scans found; at most {MOST_SCANS} were wanted. "
+            f"{name}: the JPEG has {scans} scans, but at most {MOST_SCANS} are allowed. "
             "Export it again, not progressive, or as PNG."
         )

@@ -42,7 +42,7 @@ def listed(folder: Path, pattern: str | None = None, leave: Path | None = None) 
         return Listed({folder.stem: folder}, [])
     if not folder.is_dir():
         raise InputError(
-            f"{shown(folder)}: no such folder or file. Check the name; images are wanted there."
+            f"{shown(folder)}: there is no such folder or file to read images from. Check the name."
         )
     files, strangers = _images(sorted(folder.iterdir()), pattern)
     deep = not files

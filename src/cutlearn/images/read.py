@@ -75,8 +75,8 @@ def _canonical(array: Array, where: str) -> tuple[FloatImage, bool]:
         array = array[:, :, 0]
     if not (array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))) or not array.size:
         raise InputError(
-            f"{where}: an array of shape {array.shape} found; (h, w), (h, w, 3) or (h, w, 4) with "
-            "at least one pixel was wanted. Put rows first and channels last."
+            f"{where}: the array has shape {array.shape}, but must have (h, w), (h, w, 3) or "
+            "(h, w, 4), with at least one pixel. Put rows first and channels last."
         )
     unit, clear = _unit_range(array, where), False
     if unit.ndim == 3 and unit.shape[2] == 4:
@@ -94,19 +94,19 @@ def _unit_range(array: Array, where: str) -> FloatImage:
         return np.asarray(array, np.float32) / np.float32(top)
     if array.dtype.kind != "f":
         raise InputError(
-            f"{where}: values of type {array.dtype} found; uint8, uint16, or floats in [0, 1] were "
-            "wanted. Convert with .astype(np.uint8) if the values lie in 0..255."
+            f"{where}: the values are of type {array.dtype}, but must be uint8, uint16, or floats "
+            "in [0, 1]. Convert with .astype(np.uint8) if the values lie in 0..255."
         )
     if not np.isfinite(array).all():
         raise InputError(
-            f"{where}: NaN or infinite values found; numbers in [0, 1] were wanted. "
+            f"{where}: some values are NaN or infinite, but all must be numbers in [0, 1]. "
             "Replace them, or leave the image out."
         )
     low, high = float(array.min()), float(array.max())
     if low < 0 or high > 1:
         raise InputError(
-            f"{where}: floats from {low:g} to {high:g} found; [0, 1] was wanted. Divide by one "
-            "number for all images (255 or 65535, say), not by each image's own maximum."
+            f"{where}: the floats run from {low:g} to {high:g}, but must lie in [0, 1]. Divide by "
+            "one number for all images (255 or 65535, say), not by each image's own maximum."
         )
     return np.asarray(array, np.float32)
 
@@ -228,7 +228,7 @@ def read_values(
     data, name = content(source, where, max_bytes)
     if data[: len(JPEG)] == JPEG:
         raise InputError(
-            f"{name}: a JPEG found; a mask in PNG or TIFF was wanted, because JPEG changes values. "
+            f"{name}: the mask is a JPEG, which changes values, but must be a PNG or TIFF. "
             "Export the mask again as PNG."
         )
     return one_channel(open_values(data, name, max_pixels), name)
@@ -246,7 +246,7 @@ def open_values(
     if array.ndim == 3 and array.shape[2] in (2, 4) and array.dtype.kind == "u":
         if (array[:, :, -1] != np.iinfo(array.dtype).max).any():
             raise InputError(
-                f"{name}: transparency found in a mask; one integer a pixel was wanted. "
+                f"{name}: the mask has transparency, but must hold one integer a pixel. "
                 "Save the mask as a grey or palette PNG of label ids."
             )
         array = array[:, :, :-1]
@@ -259,7 +259,9 @@ def open_values(
     if array.dtype.kind == "f" and np.isin(array, (0, 1)).all():
         array = array.astype(np.uint8)
     if not array.size:
-        raise InputError(f"{name}: no pixels found; at least one was wanted. Export it again.")
+        raise InputError(
+            f"{name}: the mask has no pixels, but needs at least one. Export it again."
+        )
     return np.ascontiguousarray(array)
 
 
@@ -267,12 +269,12 @@ def one_channel(array: Array, name: str) -> Array:
     """Give the integers of a mask; refuse colours and floats."""
     if array.ndim == 3:
         raise InputError(
-            f"{name}: colours found; one integer a pixel was wanted. "
+            f"{name}: the mask has colours, but must hold one integer a pixel. "
             "Save the mask as a grey or palette PNG of label ids."
         )
     if array.dtype not in (np.uint8, np.uint16):
         raise InputError(
-            f"{name}: values of type {array.dtype} found; integers of 8 or 16 bits were wanted. "
-            "Save the mask as PNG."
+            f"{name}: the mask's values are of type {array.dtype}, but must be integers of 8 or "
+            "16 bits. Save the mask as PNG."
         )
     return array

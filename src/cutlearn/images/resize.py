@@ -37,15 +37,15 @@ def side_shape(shape: Shape, min_side: int) -> Shape:
     """
     if type(min_side) is not int or not 1 <= min_side <= MOST_SIDE:
         raise InputError(
-            f"min_side: {quoted(min_side)} found; a whole number of pixels from 1 to {MOST_SIDE} "
-            "was wanted. Use a number such as 240."
+            f"min_side is {quoted(min_side)}, but must be a whole number of pixels from 1 to "
+            f"{MOST_SIDE}. Use a number such as 240."
         )
     factor = min_side / min(shape)
     rows, columns = max(1, round(shape[0] * factor)), max(1, round(shape[1] * factor))
     if rows * columns > max(MOST_MADE, shape[0] * shape[1]):
         raise InputError(
-            f"min_side: {min_side} found for an image of {shape[1]} x {shape[0]} pixels, which "
-            f"would become {columns} x {rows}; at most {MOST_MADE} pixels were wanted. "
+            f"min_side: at {min_side}, an image of {shape[1]} x {shape[0]} pixels would become "
+            f"{columns} x {rows}, but at most {MOST_MADE} pixels are allowed. "
             "Use a smaller number."
         )
     return rows, columns

@@ -86,8 +86,8 @@ class Sample:
             outside[self.box[0] : self.box[2], self.box[1] : self.box[3]] = False
             if (self.seeds[outside] > 0).any():
                 raise InputError(
-                    f"seeds: an object's seed outside of the box {self.box} found; outside only "
-                    "label 0 is possible. Enlarge the box, or remove the seed."
+                    f"seeds mark an object outside of the box {self.box}, but only label 0 is "
+                    "possible there. Enlarge the box, or remove the seed."
                 )
 
     @property
@@ -147,8 +147,8 @@ def _box(box: Any, shape: tuple[int, int]) -> tuple[int, int, int, int]:
         if 0 <= top < bottom <= shape[0] and 0 <= left < right <= shape[1]:
             return top, left, bottom, right
     raise InputError(
-        f"box: {quoted(box)} found; whole numbers (top, left, bottom, right) with top < bottom and "
-        f"left < right within {shape[0]} rows and {shape[1]} columns were wanted. "
+        f"box is {quoted(box)}, but must be whole numbers (top, left, bottom, right) with "
+        f"top < bottom and left < right, within {shape[0]} rows and {shape[1]} columns. "
         "Put rows before columns."
     )
 
@@ -157,14 +157,14 @@ def _seeds(seeds: Any, shape: tuple[int, int]) -> npt.NDArray[np.int16]:
     array = as_array("seeds", seeds)
     if array.shape != shape or array.dtype.kind != "i":
         raise InputError(
-            f"seeds: an array of shape {array.shape} and type {array.dtype} found; signed integers "
-            f"of the image's shape {shape} were wanted. Use -1 where there is no seed."
+            f"seeds has shape {array.shape} and type {array.dtype}, but must be signed integers of "
+            f"the image's shape {shape}. Use -1 where there is no seed."
         )
     low, high = int(array.min()), int(array.max())
     if low < FREE or high > 254:
         raise InputError(
-            f"seeds: values from {low} to {high} found; -1 for none and labels 0 to 254 were "
-            "wanted. Use -1 where there is no seed."
+            f"seeds has values from {low} to {high}, but must hold labels from 0 to 254 or -1. "
+            "Use -1 where there is no seed."
         )
     return array.astype(np.int16)
 
@@ -175,13 +175,13 @@ def _extra(extra: Any, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
         array = array[:, :, None]
     if array.ndim != 3 or array.shape[:2] != shape or array.dtype.kind not in "fiub":
         raise InputError(
-            f"extra: an array of shape {np.shape(extra)} and type {array.dtype} found; numbers of "
-            f"shape {(*shape, 'k')} were wanted. Put channels last."
+            f"extra has shape {np.shape(extra)} and type {array.dtype}, but must be numbers of "
+            f"shape {(*shape, 'k')}. Put channels last."
         )
     with np.errstate(over="ignore"):  # told below, in words
         channels = np.ascontiguousarray(array, np.float32)
     if not np.isfinite(channels).all():
         raise InputError(
-            "extra: NaN or infinite values found; finite numbers were wanted. Clip the logits."
+            "extra has NaN or infinite values, but must hold finite numbers. Clip the logits."
         )
     return channels

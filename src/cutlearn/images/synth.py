@@ -125,7 +125,7 @@ def cells(seed: int, shape: tuple[int, int] = (192, 256)) -> Cells:
     """
     if np.shape(shape) != (2,) or min(shape) < 32:
         raise InputError(
-            f"shape: {shape} found; two numbers of at least 32 were wanted. Use (192, 256)."
+            f"shape is {shape}, but must be two numbers of at least 32. Use (192, 256)."
         )
     rng = np.random.default_rng(seed)
     mask, light = _colony(rng, shape)
@@ -197,7 +197,9 @@ def pasture(seed: int, shape: tuple[int, int] = (107, 160)) -> Pasture:
     ((64, 96, 3), [0, 1, 2])
     """
     if min(shape) < 16:
-        raise InputError(f"shape: {shape} found; at least 16 x 16 wanted, for animals to fit.")
+        raise InputError(
+            f"shape is {shape}, but must be at least 16 x 16 for animals to fit. Use (107, 160)."
+        )
     rng = np.random.default_rng(seed)
     h, w = shape
     bend = ndimage.gaussian_filter1d(rng.normal(size=w), w / 6, mode="nearest")

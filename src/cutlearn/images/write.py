@@ -50,15 +50,15 @@ def write_mask(
     fits = array.ndim == 2 and array.size > 0 and array.dtype.kind in "iub"
     if not fits or array.min() < 0 or array.max() > 255:
         raise InputError(
-            f"{path}: labels of shape {array.shape} and type {array.dtype} found; (h, w) integers "
-            "from 0 to 255 were wanted. Give one label a pixel."
+            f"{path}: the labels have shape {array.shape} and type {array.dtype}, but must be "
+            "(h, w) integers from 0 to 255. Give one label a pixel."
         )
     if object_value is not None:
         if not is_one_of(object_value, range(1, 256)) or array.max() > 1:
             raise InputError(
-                f"{path}: labels up to {array.max()} and object_value={quoted(object_value)} "
-                "found; labels 0 and 1 without void, and a value from 1 to 255, were wanted. "
-                "Leave object_value out."
+                f"{path}: there are labels up to {array.max()} with "
+                f"object_value={quoted(object_value)}, but labels must be 0 and 1 without void, "
+                "and the value from 1 to 255. Leave object_value out."
             )
         array = array * np.uint8(object_value)
     _write_png(path, array.astype(np.uint8))
@@ -125,8 +125,8 @@ def write_probability(path: str | os.PathLike[str], probability: npt.ArrayLike) 
     # Written so that NaN fails the test as well.
     if array.ndim != 2 or not array.size or not (array.min() >= 0 and array.max() <= 1):
         raise InputError(
-            f"{path}: an array of shape {array.shape} found; (h, w) numbers in [0, 1] were wanted. "
-            "Give the probability of one label."
+            f"{path}: an array of shape {array.shape} was given, but (h, w) numbers in [0, 1] are "
+            "needed. Give the probability of one label."
         )
     _write_png(path, np.rint(array * 65535).astype(np.uint16))
 

@@ -30,7 +30,7 @@ def read_samples(images: Any) -> list[Sample]:
     """Check a list of images or samples; all that is wrong is told at once."""
     given = _listed("images", images)
     if not given:
-        raise InputError("images: none found; at least one was wanted. Give a list of images.")
+        raise InputError("images is empty, but at least one is needed. Give a list of images.")
     samples: list[Sample] = []
     wrong: list[str] = []
     for i, image in enumerate(given):
@@ -71,8 +71,8 @@ def read_training(
     given = _listed("masks", masks)
     if len(given) != len(samples):
         raise InputError(
-            f"masks: {len(given)} found for {len(samples)} images; one for each wanted. "
-            "Give them in the order of the images."
+            f"masks has length {len(given)}, but there are {len(samples)} images. "
+            "Give one for each, in the order of the images."
         )
     wrong: list[str] = []
     arrays: list[NDArray[Any]] = []
@@ -113,7 +113,7 @@ def coding_of(
     coding = decide(seen, sets, stated, "masks", advice)
     if coding.n_labels > most_labels:
         raise InputError(
-            f"masks: {coding.n_labels} labels found; at most {most_labels} are possible. {advice}"
+            f"masks have {coding.n_labels} labels, but at most {most_labels} are possible. {advice}"
         )
     return coding
 
@@ -160,8 +160,8 @@ def _listed(name: str, given: Any) -> list[Any]:
         return [given]
     if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
         raise InputError(
-            f"{name}: {type(given).__name__} found; a list was wanted, or a single image as an "
-            f"array. Give [{name[:-1]}]."
+            f"{name} is of type {type(given).__name__}, but must be a list, or a single image as "
+            f"an array. Give [{name[:-1]}]."
         )
     return list(given)
 
@@ -177,9 +177,7 @@ def checkpoint_folder(path: str | os.PathLike[str] | None) -> Path | None:
         return None
     folder = path_of("checkpoint", path)
     if folder.exists() and not folder.is_dir():
-        raise InputError(
-            f"{folder}: a file found; a folder for checkpoints was wanted. Name another."
-        )
+        raise InputError(f"{folder}: this is a file, but checkpoints need a folder. Name another.")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -218,6 +216,6 @@ def training_features(
 def _need_extra(sample: Sample, i: int) -> None:
     if sample.extra is None:
         raise InputError(
-            f"image {i}: no extra array found, though others have one; one each wanted. "
+            f"image {i} has no extra array, but others have one. "
             "Give extra for all samples, or for none."
         )
