@@ -10,6 +10,7 @@ again. Run it in a checkout of its own: files are changed in place and put back.
 import argparse
 import random
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,8 @@ def main() -> int:
     asked.add_argument("--only", choices=ROOMS, action="append")
     asked.add_argument("--tests", nargs="+")
     given = asked.parse_args()
+    # A change is undone also when the run is told to stop.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     rng = random.Random(given.seed)
     rooms = given.only or list(ROOMS)
     missed = 0
