@@ -94,7 +94,7 @@ def rank(
         [folder.names[r.image], str(k), percent(r.score)]
         for k, r in enumerate(order[:PRINTED], 1)
     ]  # fmt: skip
-    say(text_table(["image", "rank", "settles"], table))
+    say(text_table(["image", "rank", "tells of all"], table))
     look = "" if output is None else f", look at {output}"
     say(f"{images}: {len(folder)} images ranked, {clock(seconds)}{look}")
     return 0

@@ -310,7 +310,7 @@ class Segmenter(Estimator):
             proof = "certified" if self.certified_ else "not certified"
             state = proof if self.converged_ else "NOT REACHED"
             gap, tol = 100 * self.gap_, 100 * float(self.tol)
-            reached = f"gap {gap:.2f} % ({tol:.2f} % wanted, {state})"
+            reached = f"gap {gap:.2f} % ({tol:.2f} % asked for, {state})"
         return f"C = {self.C_:g}, {reached} after {self.n_steps_} steps"
 
     def to_header(self) -> tuple[dict[str, Any], segmenter_file.Arrays]:

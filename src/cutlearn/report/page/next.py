@@ -59,7 +59,7 @@ def next_page(
         HTML, whole in itself.
     """
     rows = [
-        (f"{k}. {names[r.image]}", _settles(r), candidate_panels(c, r.windows))
+        (f"{k}. {names[r.image]}", _told(r), candidate_panels(c, r.windows))
         for k, (r, c) in enumerate(zip(order, candidates), 1)
     ]
     top = max((r.score for r in order), default=0.0) or 1.0
@@ -95,5 +95,5 @@ def framed(picture: npt.NDArray[np.float64], window: Window, step: int) -> None:
         side[:] = FRAME
 
 
-def _settles(ranked: Ranked) -> str:
+def _told(ranked: Ranked) -> str:
     return f"its labels would settle another {ranked.score:.1%} of all images"
