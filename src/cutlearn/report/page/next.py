@@ -67,7 +67,7 @@ def next_page(
     headlines = [
         ("images", str(len(names)), "without masks"),
         ("the first", str(len(rows)), "are shown below"),
-        ("settle", f"{sum(r.score for r in order[: len(rows)]):.1%}", "of all images"),
+        ("tell", f"{sum(r.score for r in order[: len(rows)]):.1%}", "of all images"),
     ]
     return render("next.html", title=title, headlines=headlines, rows=rows, table=table)
 
@@ -96,4 +96,4 @@ def framed(picture: npt.NDArray[np.float64], window: Window, step: int) -> None:
 
 
 def _told(ranked: Ranked) -> str:
-    return f"its labels would settle another {ranked.score:.1%} of all images"
+    return f"its labels would tell of another {ranked.score:.1%} of all images"
