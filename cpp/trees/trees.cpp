@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "trees/masks.hpp"
+
 namespace cutlearn {
 
 namespace {
@@ -95,10 +97,14 @@ void check(const Trees& trees, const Columns& columns) {
 
 void evaluate(const Trees& trees, const Columns& columns, std::span<double> out) {
   const Packed packed = pack(trees, columns.start);
+  const Masks masks(trees, columns.start);
+  const bool together = columns.step == 1 && masks.fits();
   for (std::int64_t r = 0; r < columns.rows; ++r) {
     const float* row = columns.buffer.data() + r * columns.step * columns.stride;
     double* line = out.data() + r * columns.cols;
     std::int64_t c = 0;
+    if (together)
+      for (; c + Masks::LANES <= columns.cols; c += Masks::LANES) masks.add_all(row + c, line + c);
     for (; c + LANES <= columns.cols; c += LANES)
       add_all<LANES>(trees, packed, row + c * columns.step, columns.step, line + c);
     for (; c < columns.cols; ++c)

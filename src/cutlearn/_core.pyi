@@ -90,6 +90,19 @@ def evaluate_trees(feature: Annotated[NDArray[numpy.int32], dict(shape=(None,), 
     Write baseline + the sum of the trees' values into out, one logit a pixel.
     """
 
+def smooth(stack: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], first: int, down: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], down_sign: float, across: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], across_sign: float, out: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu')]) -> None:
+    """
+    Filter rows of all planes by a kernel along columns and one along rows.
+    """
+
+def rings(plane: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], moves: Annotated[NDArray[numpy.int64], dict(shape=(None, 2), order='C', device='cpu', writable=False)], pad: int, out: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu')]) -> None:
+    """
+    Write sum, sum of squares, least and largest of samples around every pixel.
+    """
+
+def enlarge(small: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], low_rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], part_rows: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], low_cols: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], part_cols: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu')]) -> None:
+    """Interpolate all planes, first along rows, then along columns."""
+
 def forward_offsets(connectivity: int) -> list[list[int]]: ...
 
 def check_grid(shape: Sequence[int]) -> None:

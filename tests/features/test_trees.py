@@ -6,7 +6,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
 from cutlearn.errors import InputError
-from cutlearn.features.describe import Columns
+from cutlearn.features.columns import Columns
 from cutlearn.features.trees import Trees
 
 
@@ -20,7 +20,7 @@ def grown(n=2000, f=7, seed=0, **options):
         return model.fit(x, y), x
 
 
-@pytest.mark.parametrize("leaves", [2, 31, 200])
+@pytest.mark.parametrize("leaves", [2, 31, 32, 33, 200])
 def test_equals_scikit_learn(leaves):
     model, x = grown(max_iter=25, max_leaf_nodes=leaves, min_samples_leaf=3)
     rng = np.random.default_rng(1)
@@ -49,12 +49,24 @@ def test_columns_of_planes_equal_a_matrix(step):
     trees = Trees.of_sklearn(model)
     planes = np.ascontiguousarray(x.T.reshape(-1, 8, 13))
     start = np.arange(len(planes), dtype=np.int64) * 8 * 13
-    columns = Columns((8, 13), planes, start, [""] * len(planes))
+    columns = Columns((8, 13), planes.ravel(), 13, start)
     np.testing.assert_array_equal(columns.rows(np.arange(8 * 13)), x)
-    full = trees.evaluate_rows(x).reshape(8, 13).astype(np.float32)
-    ours = trees.evaluate(columns, step)
-    assert ours.shape == (8, 13)
-    np.testing.assert_allclose(ours[::step, ::step], full[::step, ::step], rtol=0, atol=1e-6)
+    full = trees.evaluate_rows(x).reshape(8, 13)
+    np.testing.assert_array_equal(trees.evaluate(columns, step), full[::step, ::step])
+
+
+def test_a_long_chain_of_nodes_is_no_danger():
+    depth = 300_000
+    inner, leaves = np.arange(depth), np.full(depth + 1, -1)
+    feature = np.concatenate([np.zeros(depth), leaves])
+    left = np.concatenate([np.append(inner[1:], depth), np.zeros(depth + 1)])
+    right = np.concatenate([depth + 1 + inner, np.zeros(depth + 1)])
+    value = np.concatenate([np.zeros(depth), np.arange(depth + 1)])
+    arrays = {"feature": feature, "threshold": np.zeros(2 * depth + 1), "left": left,
+              "right": right, "value": value, "roots": [0], "baseline": [0.0]}  # fmt: skip
+    trees = Trees.of_arrays({name: np.asarray(a) for name, a in arrays.items()})
+    rows = np.array([[-1.0], [1.0]], np.float32)
+    assert trees.evaluate_rows(rows).tolist() == [0.0, 1.0]
 
 
 def test_constant_trees():
@@ -101,7 +113,7 @@ def test_trees_that_share_nodes_are_refused(shared):
 
 def test_columns_outside_the_buffer_are_refused():
     model, _ = grown(n=8 * 13, f=7)
-    columns = Columns((8, 13), np.zeros((7, 8, 13), np.float32), np.arange(7) * 105, [""] * 7)
+    columns = Columns((8, 13), np.zeros(7 * 8 * 13, np.float32), 13, np.arange(7) * 105)
     with pytest.raises(ValueError, match="T4 broken"):
         Trees.of_sklearn(model).evaluate(columns)
 

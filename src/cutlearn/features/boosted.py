@@ -12,13 +12,17 @@ from typing import Any
 import numpy.typing as npt
 
 from cutlearn.checks import real_number, whole_number
+from cutlearn.features.columns import Stack
 from cutlearn.features.context import add_context
 from cutlearn.features.describe import Bank, Image, Picture, shrink
-from cutlearn.features.filters import Float32, enlarge
-from cutlearn.features.trees import Trees
+from cutlearn.features.filters import enlarge
+from cutlearn.features.planes import Float32
+from cutlearn.features.trees import Trees, logits_of
 
 # Logits by question, then by stage.
 Answers = list[list[Float32]]
+# Questions that are worked on together, on planes that are made once for all of them.
+AT_ONCE = 4
 # What a recipe may ask for; a model file may say anything.
 RECIPE_COUNTS = {
     "trees": (1, 100_000), "leaves": (2, 65_536), "min_leaf": (1, 10**9), "rows": (2, 10**9),
@@ -99,21 +103,27 @@ def answer(
     """
     if not models:
         return []
-    bank, shape = models[0].bank, picture.shape
+    bank, step, shape = models[0].bank, models[0].step, picture.shape
     small = picture.shrunk(bank.scale)
-    stack = bank.stack(small, shrink(extra, bank.scale))
-    plain = stack.columns() if guess is None else None
+    base = bank.stack(small, shrink(extra, bank.scale))
     first = shrink(guess, bank.scale)
-    answers = []
-    for t, model in enumerate(models):
-        own, maps = stack.copy(), [] if first is None else [first[..., t]]
-        for trees in model.stages:
-            if maps:
-                add_context(own, maps[-1], small, bank.kind)
-            seen = own.columns() if maps or plain is None else plain
-            maps.append(trees.evaluate(seen, model.step))
-        made = [enlarge(logit, bank.scale, shape) for logit in maps]
-        answers.append(made if guess is None else [guess[..., t], *made[1:]])
+    answers: Answers = []
+    for begin in range(0, len(models), AT_ONCE):
+        part = models[begin : begin + AT_ONCE]
+        numbers = range(begin, begin + len(part))
+        maps: Answers = [[] if first is None else [first[..., t]] for t in numbers]
+        own = [Stack(small.shape) for _ in part]
+        for stage in range(len(part[0].stages)):
+            for stack, logits in zip(own, maps):
+                if logits:
+                    add_context(stack, logits[-1], small, bank.kind)
+            found = logits_of([model.stages[stage] for model in part], base, own, step)
+            for logits, logit in zip(maps, found):
+                logits.append(logit)
+        del own
+        for t, logits in zip(numbers, maps):
+            made = [enlarge(logit, bank.scale, shape) for logit in logits]
+            answers.append(made if guess is None else [guess[..., t], *made[1:]])
     return answers
 
 

@@ -1,16 +1,15 @@
 """Banks of dense channels: an image becomes columns of numbers at every pixel.
 
-In: a `Picture`, an image while it is worked on. Out: `Columns`, a padded stack of planes and a
-table of starts, so that a channel seen at an offset costs nothing but an entry in the table.
-Two recipes, chosen from the training images and recorded: "photograph" (Lab colour, context to
-sigma 64, colour against the image's own, gradient orientations at offsets, position) and
-"microscopy" (intensity, Hessian, rings, orientations, openings).
+In: a `Picture`, an image while it is worked on. Out: a `Stack`: planes that are made by rows, and
+the offsets at which they are seen. Two recipes, chosen from the training images and recorded:
+"photograph" (Lab colour, context to sigma 64, colour against the image's own, gradient orientations
+at offsets, position) and "microscopy" (intensity, Hessian, rings, orientations, openings).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, overload
+from typing import TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,97 +17,25 @@ from scipy import ndimage
 
 from cutlearn.checks import one_of
 from cutlearn.errors import InputError
+from cutlearn.features.columns import Stack
 from cutlearn.features.filters import (
-    DIRECTIONS,
-    Float32,
     Palette,
     blur,
-    gradient,
+    blurred,
     hessian,
+    middle,
     orientations,
-    reduce,
+    reduced,
     rings,
+    slopes,
 )
+from cutlearn.features.planes import Float32, Planes, Shape, bands, whole
 
 Image: TypeAlias = npt.NDArray[np.float32]
 
 KINDS = ("photograph", "microscopy")
 SIDE = 300
 PIXELS = 400_000
-
-
-@dataclass
-class Columns:
-    """Planes of one image, padded, and where each column starts in them.
-
-    Column f of pixel (y, x) is ``buffer.ravel()[start[f] + y * buffer.shape[2] + x]``.
-
-    Attributes
-    ----------
-    shape : (h, w) of the image.
-    buffer : (c, h + 2 pad, w + 2 pad) float32, borders continued.
-    start : (f,) int64.
-    names : f names, one a column.
-    """
-
-    shape: tuple[int, int]
-    buffer: Float32
-    start: npt.NDArray[np.int64]
-    names: list[str]
-
-    def rows(self, index: npt.NDArray[np.int64]) -> Float32:
-        """All columns of the pixels `index` (row-major), (len(index), f) float32."""
-        y, x = np.divmod(index, self.shape[1])
-        place = y * self.buffer.shape[2] + x
-        rows: Float32 = self.buffer.reshape(-1)[self.start[None, :] + place[:, None]]
-        return rows
-
-
-@dataclass
-class Stack:
-    """Collects planes and their views at offsets, in order, then becomes `Columns`."""
-
-    shape: tuple[int, int]
-    planes: list[Float32] = field(default_factory=list)
-    seen: list[tuple[int, int, int]] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-
-    def add(self, name: str, planes: npt.NDArray[Any]) -> range:
-        """Append planes, (h, w) or (c, h, w); return their numbers."""
-        first = len(self.planes)
-        for k, plane in enumerate(np.asarray(planes, np.float32).reshape(-1, *self.shape)):
-            self.seen.append((len(self.planes), 0, 0))
-            self.planes.append(plane)
-            self.names.append(f"{name}.{k}" if np.ndim(planes) == 3 else name)
-        return range(first, len(self.planes))
-
-    def offsets(self, name: str, planes: Sequence[int], radius: float) -> None:
-        """See the planes (by number) at `radius` pixels in eight directions, too."""
-        for dy, dx in DIRECTIONS:
-            move = round(radius * dy), round(radius * dx)
-            for k, plane in enumerate(planes):
-                self.seen.append((plane, *move))
-                self.names.append(f"{name}.{k}@{move[0]},{move[1]}")
-
-    def copy(self) -> "Stack":
-        """Give a stack that can be added to alone; the planes are shared."""
-        return Stack(self.shape, list(self.planes), list(self.seen), list(self.names))
-
-    def columns(self) -> Columns:
-        """Pad all planes by the largest offset and table the starts."""
-        h, w = self.shape
-        pad = max(max(abs(dy), abs(dx)) for _, dy, dx in self.seen)
-        buffer = np.empty((len(self.planes), h + 2 * pad, w + 2 * pad), np.float32)
-        for plane, target in zip(self.planes, buffer):
-            inside = target[pad : pad + h]
-            inside[:, pad : pad + w] = plane
-            inside[:, :pad] = plane[:, :1]
-            inside[:, pad + w :] = plane[:, -1:]
-            target[:pad] = inside[0]
-            target[pad + h :] = inside[-1]
-        size, width = buffer[0].size, w + 2 * pad
-        start = [k * size + (pad + dy) * width + pad + dx for k, dy, dx in self.seen]
-        return Columns(self.shape, buffer, np.array(start, np.int64), list(self.names))
 
 
 class Picture:
@@ -221,25 +148,36 @@ class Bank:
         """A small bank for features="linear", (c, h, w) float32, and names: colour or intensity at
         three scales, spread, gradient orientations, Hessian; with position also its square.
         """
-        stack = Stack(picture.shape)
-        color = picture.lab if self.kind == "photograph" else picture.grey[None]
+        parts: list[tuple[str, Planes]] = []
+        color = whole(picture.lab if self.kind == "photograph" else picture.grey)
         for sigma in (1, 4, 16):
-            stack.add(f"mean{sigma}", blur(color, sigma))
-            stack.add(f"spread{2 * sigma}", _spread(color[0], 2 * sigma))
-        stack.add("hog4", blur(orientations(color, 4), 4))
+            parts.append((f"mean{sigma}", blurred(color, sigma)))
+            parts.append((f"spread{2 * sigma}", _spread(color[0], 2 * sigma)))
+        parts.append(("hog4", blurred(orientations(color, 4), 4)))
         for sigma in (2, 4):
-            stack.add(f"hessian{sigma}", hessian(color[0], sigma))
+            parts.append((f"hessian{sigma}", hessian(color[0], sigma)))
         if self.position:
-            y, x = (2 * grid - 1 for grid in _position(stack.shape))
-            for name, plane in (("row", y), ("column", x), ("row2", y * y), ("column2", x * x)):
-                stack.add(name, plane)
-        return np.stack(stack.planes), stack.names
+            place = _position(picture.shape).each(lambda part: 2 * part - 1)
+            square = place.each(lambda part: part * part)
+            parts += [("row", place[0]), ("column", place[1])]
+            parts += [("row2", square[0]), ("column2", square[1])]
+        names = [
+            f"{name}.{k}" if name[0] in "mh" else name
+            for name, planes in parts
+            for k in range(planes.count)
+        ]
+        return np.concatenate([planes.all() for _, planes in parts]), names
 
 
-def _position(shape: tuple[int, int]) -> Float32:
-    """Row and column of every pixel centre, in [0, 1], (2, h, w) float32."""
-    y, x = np.mgrid[: shape[0], : shape[1]].astype(np.float32)
-    return np.stack([(y + 0.5) / shape[0], (x + 0.5) / shape[1]])
+def _position(shape: Shape) -> Planes:
+    """Row and column of every pixel centre, in [0, 1]."""
+    x = (np.arange(shape[1]).astype(np.float32) + 0.5) / shape[1]
+
+    def rows(first: int, last: int) -> Float32:
+        y = (np.arange(first, last).astype(np.float32) + 0.5) / shape[0]
+        return np.stack(np.broadcast_arrays(y[:, None], x[None, :]))
+
+    return Planes(2, shape, rows)
 
 
 @overload
@@ -251,7 +189,7 @@ def shrink(image: Image | None, scale: int) -> Image | None:
     if image is None or scale == 1:
         return image
     planes = np.moveaxis(image[..., None] if image.ndim == 2 else image, -1, 0)
-    small = np.moveaxis(reduce(planes, scale), 0, -1)
+    small = np.moveaxis(reduced(whole(planes), scale), 0, -1)
     return np.ascontiguousarray(small[..., 0] if image.ndim == 2 else small)
 
 
@@ -272,7 +210,9 @@ def as_grey(image: Image) -> Float32:
         return np.ascontiguousarray(image[..., 0], np.float32)
     # In double and rounded once: what the processor's own code for products makes of the last
     # bits does not get into the features. The same holds for `lab`, angles and exponentials.
-    grey: Float32 = (image @ np.array([0.299, 0.587, 0.114])).astype(np.float32)
+    grey = np.empty(image.shape[:2], np.float32)
+    for first, last in bands(len(image)):
+        grey[first:last] = image[first:last] @ np.array([0.299, 0.587, 0.114])
     return grey
 
 
@@ -287,49 +227,74 @@ def lab(image: Image) -> Float32:
     """CIE Lab / 100 of a colour image, (3, h, w) float32."""
     from skimage.color import rgb2lab
 
-    planes: Float32 = np.moveaxis(rgb2lab(image.astype(float)), -1, 0).astype(np.float32)
-    return planes / np.float32(100)
+    planes = np.empty((3, *image.shape[:2]), np.float32)
+    for first, last in bands(len(image)):
+        planes[:, first:last] = np.moveaxis(rgb2lab(image[first:last].astype(float)), -1, 0)
+    planes /= np.float32(100)
+    return planes
 
 
 def _palette(picture: Picture, kind: str, cells: int) -> Palette:
     if kind == "photograph":
-        planes = picture.lab
+        planes = whole(picture.lab)
         low, high, bins = [0.0, -0.45, -0.45], [1.0, 0.8, 0.8], [12, 24, 24]
     else:
-        plane = blur(picture.grey, 1.0)
-        planes = np.stack([plane, _spread(plane, 4.0)])
+        plane = whole(blur(picture.grey, 1.0))
+        planes = _beside(plane, _spread(plane, 4.0))
         low, high, bins = [0.0, 0.0], [1.0, 0.25], [32, 12]
     if cells > 1:
-        planes = np.concatenate([planes, _position(picture.shape)])
+        planes = _beside(planes, _position(picture.shape))
         low, high = low + [0.0, 0.0], high + [1.0, 1.0]
         bins = [n // 2 for n in bins] + [cells, cells]
     return Palette(planes, low, high, bins)
 
 
-def _spread(plane: Float32, sigma: float) -> Float32:
-    """Deviation under a Gaussian window, of a plane or stack."""
-    mean = blur(plane, sigma)
-    root: Float32 = np.sqrt(np.maximum(blur(plane * plane, sigma) - mean * mean, 0))
-    return root
+def _beside(a: Planes, b: Planes) -> Planes:
+    """Planes of both."""
+
+    def rows(first: int, last: int) -> Float32:
+        return np.concatenate([a.rows(first, last), b.rows(first, last)])
+
+    return Planes(a.count + b.count, a.shape, rows)
+
+
+def _mean_and_spread(planes: Planes, sigma: float) -> Planes:
+    """Mean and deviation under a Gaussian window, of all planes."""
+    mean, square = blurred(planes, sigma), blurred(planes.each(lambda part: part * part), sigma)
+
+    def rows(first: int, last: int) -> Float32:
+        here = mean.rows(first, last)
+        spread = np.sqrt(np.maximum(square.rows(first, last) - here * here, 0))
+        return np.concatenate([here, spread])
+
+    return Planes(2 * planes.count, planes.shape, rows)
+
+
+def _spread(plane: Planes, sigma: float) -> Planes:
+    """Deviation under a Gaussian window, of one plane."""
+    return _mean_and_spread(plane, sigma)[1]
 
 
 def _photograph(stack: Stack, picture: Picture) -> None:
-    color = picture.lab
+    color = whole(picture.lab)
     stack.add("color", color)
-    for sigma in (2, 4, 8, 16, 32, 64):
-        mean = blur(color, sigma)
-        stack.add(f"mean{sigma}", mean)
-        if sigma <= 16:
-            spread = blur(color * color, sigma) - mean * mean
-            stack.add(f"spread{sigma}", np.sqrt(np.maximum(spread, 0)))
+    for sigma in (2, 4, 8, 16):
+        names = [f"{what}{sigma}.{k}" for what in ("mean", "spread") for k in range(3)]
+        stack.add(names, _mean_and_spread(color, sigma))
+    for sigma in (32, 64):
+        stack.add(f"mean{sigma}", blurred(color, sigma))
     _relative(stack, picture)
-    edges = orientations(blur(color, 0.7))
+    edges = orientations(blurred(color, 0.7))
     for radius, sigma in ((7, 2), (16, 4), (34, 8)):
-        local = blur(edges, sigma)
-        energy = local.sum(axis=0)
-        numbers = stack.add(f"hog{sigma}", local / (energy + np.float32(0.003)))
-        seen = [*stack.add(f"energy{sigma}", energy), *numbers[::2]]
-        stack.offsets(f"near{sigma}", seen, radius)
+        names = [*(f"hog{sigma}.{k}" for k in range(8)), f"energy{sigma}"]
+        numbers = stack.add(names, blurred(edges, sigma).each(_shares, 9))
+        stack.offsets(f"near{sigma}", [numbers[8], *numbers[:8:2]], radius)
+
+
+def _shares(local: Float32) -> Float32:
+    """Shares of orientations, and their sum."""
+    energy = local.sum(axis=0)
+    return np.concatenate([local / (energy + np.float32(0.003)), energy[None]])
 
 
 def _relative(stack: Stack, picture: Picture) -> None:
@@ -339,53 +304,125 @@ def _relative(stack: Stack, picture: Picture) -> None:
     border and gathered in one place does not.
     """
     (h, w), color = stack.shape, picture.lab
-    flat = color.reshape(3, -1).astype(np.float64)
-    mean, scale = flat.mean(axis=1), flat.std(axis=1)
-    stack.add("contrast", color - mean[:, None, None])
-    stack.add("score", (color - mean[:, None, None]) / (scale[:, None, None] + 0.02))
+    flat = [plane.reshape(1, -1) for plane in color]
+    # In double, one plane at a time.
+    mean = np.concatenate([plane.astype(np.float64).mean(axis=1) for plane in flat])[:, None, None]
+    scale = np.concatenate([plane.astype(np.float64).std(axis=1) for plane in flat])[:, None, None]
     border = np.ones((h, w), bool)
     rim = max(1, round(0.08 * min(h, w)))
     border[rim:-rim, rim:-rim] = False
-    stack.add("border", color - color[:, border].mean(axis=1)[:, None, None])
+    around = color[:, border].mean(axis=1)[:, None, None]
+
+    def against(part: Float32) -> Float32:
+        made = np.empty((9, *part.shape[1:]), np.float32)
+        away = part - mean
+        made[:3], made[3:6], made[6:] = away, away / (scale + 0.02), part - around
+        return made
+
+    names = [f"{what}.{k}" for what in ("contrast", "score", "border") for k in range(3)]
+    stack.add(names, whole(color).each(against, 9))
     like = picture.palette("photograph")
-    y, x = _position(stack.shape) - np.float32(0.5)
-    away = np.maximum(abs(y), abs(x))
-    first = [like.mean(y), like.mean(x), like.mean(away), like.mean(border.astype(np.float32))]
-    second = [like.mean(y * y) - first[0] ** 2, like.mean(x * x) - first[1] ** 2]
-    stack.add("palette", np.stack([*first, *second, like.share()]))
+    *first, yy, xx = like.mean_tables(_places(stack.shape, border))
+    second = [yy - first[0] ** 2, xx - first[1] ** 2]
+    stack.add("palette", like.look_up([*first, *second, like.share_table()]))
 
 
-def _microscopy(stack: Stack, plane: Float32) -> None:
+def _places(shape: Shape, border: npt.NDArray[np.bool_]) -> Planes:
+    """Row and column from the middle, the larger of both, whether at the border, and squares."""
+    position = _position(shape)
+
+    def rows(first: int, last: int) -> Float32:
+        y, x = position.rows(first, last) - np.float32(0.5)
+        away = np.maximum(abs(y), abs(x))
+        return np.stack([y, x, away, border[first:last], y * y, x * x])
+
+    return Planes(6, shape, rows)
+
+
+def _microscopy(stack: Stack, grey: Float32) -> None:
+    plane = whole(grey)
     stack.add("grey", plane)
-    means: dict[float, Float32] = {}
+    fine = whole(blur(grey, 1.0))
+    means: dict[float, Planes] = {1.0: fine, 2.0: whole(blur(grey, 2.0))}
     for sigma in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0):
-        means[sigma] = blur(plane, sigma)
-        spread = _spread(plane, sigma)
-        stack.add(f"mean{sigma:g}", means[sigma])
-        stack.add(f"spread{sigma:g}", spread)
+        both = _mean_and_spread(plane, sigma)
+        means.setdefault(sigma, both[0])
+        names = [f"mean{sigma:g}", f"spread{sigma:g}"]
         if sigma >= 8:
-            stack.add(f"local{sigma:g}", (means[1.0] - means[sigma]) / (spread + 0.02))
+            names.append(f"local{sigma:g}")
+            both = _beside(both, _local(fine, both))
+        stack.add(names, both)
     for sigma in (1.0, 2.0, 4.0, 8.0):
         stack.add(f"hessian{sigma:g}", hessian(plane, sigma))
-    slopes: dict[float, Float32] = {}
-    for sigma in (1.0, 2.0, 4.0, 8.0):
-        gy, gx = gradient(means[sigma])
-        slopes[sigma] = np.sqrt(gy * gy + gx * gx) * np.float32(sigma)
-        stack.add(f"slope{sigma:g}", slopes[sigma])
+    steep = {sigma: whole(_slope(means[sigma], sigma).all()) for sigma in (1.0, 2.0, 4.0, 8.0)}
+    for sigma, slope in steep.items():
+        stack.add(f"slope{sigma:g}", slope)
+    centres = {sigma: (middle(means[sigma]), middle(slope)) for sigma, slope in steep.items()}
     for radius, sigma in ((3, 1.0), (6, 2.0), (10, 2.0), (16, 4.0), (24, 4.0), (36, 8.0)):
-        stack.add(f"ring{radius}", rings(means[sigma], radius))
-        stack.add(f"slopering{radius}", rings(slopes[sigma], radius))
-    edges = orientations(means[1.0][None])
+        stack.add(f"ring{radius}", rings(means[sigma], radius, centres[sigma][0]))
+        stack.add(f"slopering{radius}", rings(steep[sigma], radius, centres[sigma][1]))
+    edges = orientations(fine)
     for scale in (2, 4, 8):
-        local = blur(edges, scale)
-        local /= local.sum(axis=0) + np.float32(0.003)
-        stack.add(f"hog{scale}", local)
-        stack.add(f"coherence{scale}", np.sort(local, axis=0)[[0, 3, 5, 7]])
-    mean, deviation = float(plane.mean(dtype=np.float64)), float(plane.std(dtype=np.float64))
-    stack.add("score", (means[4.0] - mean) / (deviation + 0.01))
-    dark = (means[1.0] < np.quantile(plane, 0.3)).astype(np.float32)
-    stack.add("dark", np.stack([blur(dark, sigma) for sigma in (8.0, 24.0)]))
+        names = [f"hog{scale}.{k}" for k in range(8)] + [f"coherence{scale}.{k}" for k in range(4)]
+        stack.add(names, blurred(edges, scale).each(_coherence, 12))
+    mean, deviation = float(grey.mean(dtype=np.float64)), float(grey.std(dtype=np.float64))
+    stack.add("score", means[4.0].each(lambda part: (part - mean) / (deviation + 0.01)))
+    quantile = np.quantile(grey, 0.3)
+    dark = fine.each(lambda part: (part < quantile).astype(np.float32))
+    stack.add("dark", _beside(blurred(dark, 8.0), blurred(dark, 24.0)))
     for size in (9, 21):
-        opened = ndimage.grey_opening(means[1.0], size=(size, size))
-        closed = ndimage.grey_closing(means[1.0], size=(size, size))
-        stack.add(f"shape{size}", np.stack([opened, closed, means[1.0] - opened]))
+        stack.add(f"shape{size}", _opened(fine, size))
+
+
+def _local(fine: Planes, both: Planes) -> Planes:
+    """Intensity against mean and deviation around it."""
+
+    def rows(first: int, last: int) -> Float32:
+        mean, spread = both.rows(first, last)
+        made: Float32 = (fine.rows(first, last) - mean) / (spread + 0.02)
+        return made
+
+    return Planes(1, fine.shape, rows)
+
+
+def _slope(plane: Planes, sigma: float) -> Planes:
+    down, across = slopes(plane)
+
+    def rows(first: int, last: int) -> Float32:
+        gy, gx = down.rows(first, last), across.rows(first, last)
+        made: Float32 = np.sqrt(gy * gy + gx * gx) * np.float32(sigma)
+        return made
+
+    return Planes(1, plane.shape, rows)
+
+
+# Pairs that sort eight numbers (Batcher's merge exchange).
+NETWORK = (
+    (0, 4), (1, 5), (2, 6), (3, 7), (0, 2), (1, 3), (4, 6), (5, 7), (2, 4), (3, 5),
+    (0, 1), (2, 3), (4, 5), (6, 7), (1, 4), (3, 6), (1, 2), (3, 4), (5, 6),
+)  # fmt: skip
+
+
+def _coherence(local: Float32) -> Float32:
+    """Shares of orientations, and the least, two in the middle and the largest of them."""
+    made = np.empty((12, *local.shape[1:]), np.float32)
+    np.divide(local, local.sum(axis=0) + np.float32(0.003), out=made[:8])
+    ordered = list(made[:8])
+    for low, high in NETWORK:
+        one, other = ordered[low], ordered[high]
+        ordered[low], ordered[high] = np.minimum(one, other), np.maximum(one, other)
+    for k, rank in enumerate((0, 3, 5, 7)):
+        made[8 + k] = ordered[rank]
+    return made
+
+
+def _opened(plane: Planes, size: int) -> Planes:
+    """Opening, closing, and what the opening takes away."""
+
+    def rows(first: int, last: int) -> Float32:
+        part, inside = plane.around(first, last, 2 * (size // 2))
+        opened = ndimage.grey_opening(part[0], size=(size, size))[inside]
+        closed = ndimage.grey_closing(part[0], size=(size, size))[inside]
+        return np.stack([opened, closed, part[0][inside] - opened])
+
+    return Planes(3, plane.shape, rows)

@@ -15,6 +15,9 @@ import numpy.typing as npt
 from cutlearn.features.filters import Float32
 from cutlearn.grid import grid_offsets, grid_slices
 
+# Edges that are worked on at a time.
+BLOCK = 1 << 15
+
 
 def edge_names(ndim: int, connectivity: int, per_direction: bool = False) -> list[str]:
     """Names of the columns of `edge_features`."""
@@ -52,12 +55,17 @@ def edge_features(
     grid = values.shape[:ndim]
     stack = np.asarray(values, np.float32).reshape(*grid, -1)
     squares = [_squares(stack, *ends) for ends in grid_slices(grid, connectivity)]
-    columns = [np.ones(sum(map(len, squares)), np.float32)]
-    columns.append(_contrast(squares, moves))
-    d = np.sqrt(np.concatenate(squares) / np.float32(stack.shape[-1]))
-    d = np.clip(d, 0, 1)
-    columns += [d, 1 - d]
-    one = np.stack(columns, axis=1)
+    scale, one = _scale(squares), np.empty((sum(map(len, squares)), 4), np.float32)
+    begin = 0
+    for square, move in zip(squares, moves):
+        for first in range(0, len(square), BLOCK):
+            part = square[first : first + BLOCK]
+            made = one[begin : begin + len(part)]
+            made[:, 0] = 1
+            made[:, 1] = _contrast(part, scale, move)
+            made[:, 2] = np.clip(np.sqrt(part / np.float32(stack.shape[-1])), 0, 1)
+            made[:, 3] = 1 - made[:, 2]
+            begin += len(part)
     if not per_direction:
         return one
     wide = np.zeros((len(one), len(moves), one.shape[1]), np.float32)
@@ -71,23 +79,29 @@ def edge_contrast(values: npt.NDArray[Any], connectivity: int, ndim: int = 2) ->
     grid = values.shape[:ndim]
     stack = np.asarray(values, np.float32).reshape(*grid, -1)
     squares = [_squares(stack, *ends) for ends in grid_slices(grid, connectivity)]
-    return _contrast(squares, grid_offsets(ndim, connectivity))
+    scale, moves = _scale(squares), grid_offsets(ndim, connectivity)
+    parts = [_contrast(s, scale, move).astype(np.float32) for s, move in zip(squares, moves)]
+    return np.concatenate(parts)
 
 
 def _squares(stack: Float32, first: tuple[slice, ...], second: tuple[slice, ...]) -> Float32:
-    difference = stack[first] - stack[second]
-    square: Float32 = np.einsum("...c,...c->...", difference, difference).reshape(-1)
-    return square
+    """Squared differences between the ends of edges, some rows at a time."""
+    a, b = stack[first], stack[second]
+    made = np.empty(a.shape[:-1], np.float32)
+    rows = max(1, BLOCK // max(1, int(np.prod(a.shape[1:]))))
+    for begin in range(0, len(a), rows):
+        difference = a[begin : begin + rows] - b[begin : begin + rows]
+        np.einsum("...c,...c->...", difference, difference, out=made[begin : begin + rows])
+    return made.reshape(-1)
 
 
-def _contrast(squares: list[Float32], moves: list[tuple[int, ...]]) -> Float32:
+def _scale(squares: list[Float32]) -> np.float32:
+    """-1 / (2 beta); of a flat image, which has no scale of differences, 0: all are equals."""
     count = sum(map(len, squares))
     total = sum(float(s.sum(dtype=np.float64)) for s in squares)
     beta = total / max(count, 1)
-    # A flat image has no scale of differences: its contrast is that of equals.
-    scale = np.float32(-0.5 / beta) if beta > 1e-12 else np.float32(0)
-    parts = [
-        np.exp(scale * s, dtype=np.float64) / sqrt(sum(o * o for o in move))
-        for s, move in zip(squares, moves)
-    ]
-    return np.concatenate(parts).astype(np.float32)
+    return np.float32(-0.5 / beta) if beta > 1e-12 else np.float32(0)
+
+
+def _contrast(square: Float32, scale: np.float32, move: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    return np.asarray(np.exp(scale * square, dtype=np.float64) / sqrt(sum(o * o for o in move)))

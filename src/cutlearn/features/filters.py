@@ -1,146 +1,259 @@
-"""Filters on stacks of planes: blur, gradient orientations, Hessian, statistics on rings, palettes.
+"""Filters on planes: blur, gradient orientations, Hessian, statistics on rings, palettes.
 
-A stack is (c, h, w) float32, a plane (h, w) float32; distances and sigmas are in pixels. Borders
+They take and give `Planes`, which are made by rows; distances and sigmas are in pixels. Borders
 are mirrored (blur) or continued (shifts). Every filter takes any size down to 1 x 1 and is
-deterministic. Wide blurs work on a reduced copy, so their cost does not grow with sigma.
+deterministic. Wide blurs work on a reduced copy, so their cost does not grow with sigma; only that
+copy is kept.
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
-Float32: TypeAlias = npt.NDArray[np.float32]
+from cutlearn import _core
+from cutlearn.features.planes import Float32 as Float32
+from cutlearn.features.planes import Planes, Shape, bands, whole
 
 DIRECTIONS = tuple((np.sin(a), np.cos(a)) for a in np.arange(8) * np.pi / 4)
 DENSE_DIRECTIONS = tuple((np.sin(a), np.cos(a)) for a in np.arange(16) * np.pi / 8)
 
 
 def blur(stack: Float32, sigma: float) -> Float32:
-    """Gaussian mean of every plane.
+    """Gaussian mean of every plane of a stack, (h, w) or (c, h, w) float32."""
+    return blurred(whole(stack), sigma).all().reshape(stack.shape)
 
-    Parameters
-    ----------
-    stack : (..., h, w) float32
-    sigma : float
-        Standard deviation in pixels.
 
-    Returns
-    -------
-    (..., h, w) float32
-    """
-    h, w = stack.shape[-2:]
+def blurred(planes: Planes, sigma: float) -> Planes:
+    """Gaussian mean of every plane; sigma: standard deviation in pixels."""
+    h, w = planes.shape
     step = 1
     while 2 * step <= sigma / 2 and 2 * step <= min(h, w) / 8:
         step *= 2
-    small = reduce(stack, step)
     # A mean over step x step pixels is already a blur of variance (step^2 - 1) / 12.
     rest = np.sqrt(sigma**2 - (step**2 - 1) / 12) / step
-    for axis in (-2, -1):
-        small = ndimage.gaussian_filter1d(small, rest, axis=axis, truncate=3.0, mode="reflect")
-    return enlarge(small, step, (h, w))
+    kernel = gaussian(float(rest))
+    if step > 1:
+        small = reduced(planes, step)
+        return enlarged(smooth(small, slice(0, small.shape[1]), kernel, kernel), step, (h, w))
+
+    def rows(first: int, last: int) -> Float32:
+        part, inside = planes.around(first, last, kernel.reach)
+        return smooth(part, inside, kernel, kernel)
+
+    return Planes(planes.count, planes.shape, rows)
+
+
+class Kernel(NamedTuple):
+    """One side of a kernel: weights at distances 0, 1, ..; the other has the same times sign."""
+
+    weights: npt.NDArray[np.float64]
+    sign: float
+
+    @property
+    def reach(self) -> int:
+        """Pixels on each side that it looks at."""
+        return len(self.weights) - 1
+
+
+@cache
+def gaussian(sigma: float, order: int = 0) -> Kernel:
+    """A Gaussian, or a derivative of it, up to three deviations."""
+    reach = int(3.0 * sigma + 0.5)
+    impulse = np.zeros(4 * reach + 3)
+    impulse[2 * reach + 1] = 1
+    seen = ndimage.gaussian_filter1d(impulse, sigma, order=order, truncate=3.0, mode="constant")
+    return Kernel(seen[2 * reach + 1 : 3 * reach + 2].copy(), -1.0 if order % 2 else 1.0)
+
+
+def smooth(stack: Float32, rows: slice, down: Kernel, across: Kernel) -> Float32:
+    """Filter some rows of a stack along columns, then along rows; borders are mirrored."""
+    made = np.empty((len(stack), rows.stop - rows.start, stack.shape[2]), np.float32)
+    given = np.ascontiguousarray(stack, np.float32)
+    _core.smooth(given, rows.start, down.weights, down.sign, across.weights, across.sign, made)
+    return made
+
+
+def reduced(planes: Planes, step: int) -> Float32:
+    """Means over step x step pixels; borders are continued to whole blocks."""
+    h, w = planes.shape
+    small = np.empty((planes.count, -(-h // step), -(-w // step)), np.float32)
+    for first, last in bands(h, step):
+        small[:, first // step : -(-last // step)] = reduce(planes.rows(first, last), step)
+    return small
 
 
 def reduce(stack: Float32, step: int) -> Float32:
-    """Means over step x step pixels; borders are continued to whole blocks."""
+    """Means over step x step pixels of a stack (.., h, w); sums along rows, then over rows."""
     if step == 1:
         return stack
     h, w = stack.shape[-2:]
-    pad = [(0, 0)] * (stack.ndim - 2) + [(0, -h % step), (0, -w % step)]
-    full = np.pad(stack, pad, mode="edge")
-    rows, cols = full.shape[-2] // step, full.shape[-1] // step
-    blocks = full.reshape(*stack.shape[:-2], rows, step, cols, step)
-    mean: Float32 = blocks.mean(axis=(-3, -1), dtype=np.float32)
+    if h % step or w % step:
+        pad = [(0, 0)] * (stack.ndim - 2) + [(0, -h % step), (0, -w % step)]
+        stack = np.pad(stack, pad, mode="edge")
+    parts = [stack[..., k::step] for k in range(step)]
+    if step >= 8:  # eight sums side by side, then in pairs, as numpy sums a row
+        even = step // 8 * 8
+        a, b, c, d, e, f, g, h8 = (_total(parts[k:even:8]) for k in range(8))
+        parts = [((a + b) + (c + d)) + ((e + f) + (g + h8)), *parts[even:]]
+    across = _total(parts)
+    rows = _total([across[..., k::step, :] for k in range(step)])
+    mean: Float32 = rows / np.float32(step * step)
     return mean
 
 
-def enlarge(stack: Float32, step: int, shape: tuple[int, int], centred: bool = True) -> Float32:
-    """Linear interpolation of a reduced stack back to (h, w) = shape.
+def _total(parts: Sequence[Float32]) -> Float32:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
 
-    ``centred``: the stack holds means of blocks (as `reduce`); else it holds every step-th pixel.
+
+def enlarged(small: Float32, step: int, shape: Shape, centred: bool = True) -> Planes:
+    """Linear interpolation of a reduced stack (c, .., ..) back to (h, w) = shape.
+
+    ``centred``: the stack holds means of blocks (as `reduced`); else it holds every step-th pixel.
     """
     if step == 1:
-        return stack
-    for axis, size in ((-1, shape[1]), (-2, shape[0])):
-        centre = (step - 1) / 2 if centred else 0.0
-        place = (np.arange(size) - centre) / step
-        place = np.clip(place, 0, stack.shape[axis] - 1)
-        low = np.minimum(place.astype(np.intp), max(stack.shape[axis] - 2, 0))
-        high = np.minimum(low + 1, stack.shape[axis] - 1)
-        part = (place - low).astype(stack.dtype)
-        if axis == -2:
-            part = part[:, None]
-        start = stack.take(low, axis=axis)
-        stack = start + part * (stack.take(high, axis=axis) - start)
-    return stack
+        return whole(small)
+    given = np.ascontiguousarray(small, np.float32)
+    left, part = _places(0, shape[1], step, small.shape[2], centred)
+
+    def rows(first: int, last: int) -> Float32:
+        above, share = _places(first, last, step, small.shape[1], centred)
+        made = np.empty((len(small), last - first, shape[1]), np.float32)
+        _core.enlarge(given, above, share, left, part, made)
+        return made
+
+    return Planes(len(small), shape, rows)
 
 
-def gradient(plane: Float32) -> tuple[Float32, Float32]:
+def enlarge(plane: Float32, step: int, shape: Shape, centred: bool = True) -> Float32:
+    """Give all of a reduced plane (.., ..) interpolated, as `enlarged`, (h, w)."""
+    return plane if step == 1 else enlarged(plane[None], step, shape, centred).all()[0]
+
+
+def _places(
+    first: int, last: int, step: int, size: int, centred: bool
+) -> tuple[npt.NDArray[np.int64], Float32]:
+    """Of places in an enlarged line: the number before each in the reduced line, and the rest."""
+    place = (np.arange(first, last) - ((step - 1) / 2 if centred else 0.0)) / step
+    place = np.clip(place, 0, size - 1)
+    low = np.minimum(place.astype(np.int64), max(size - 2, 0))
+    return low, (place - low).astype(np.float32)
+
+
+def slopes(planes: Planes) -> tuple[Planes, Planes]:
     """Central differences along rows and columns (one-sided at borders, 0 on one pixel)."""
-    parts = [
-        ndimage.correlate1d(plane, [-0.5, 0.0, 0.5], axis=axis, mode="nearest") for axis in (0, 1)
-    ]
-    return parts[0], parts[1]
+
+    def down(first: int, last: int) -> Float32:
+        part, inside = planes.around(first, last, 1)
+        return _difference(part, 1)[:, inside]
+
+    across = planes.each(lambda part: _difference(part, 2))
+    return Planes(planes.count, planes.shape, down), across
 
 
-def orientations(stack: Float32, bins: int = 8) -> Float32:
-    """Gradient magnitude spread over `bins` unsigned orientations, (bins, h, w) float32.
+def _difference(stack: Float32, axis: int) -> Float32:
+    made: Float32 = ndimage.correlate1d(stack, [-0.5, 0.0, 0.5], axis=axis, mode="nearest")
+    return made
 
-    Every pixel takes the plane of the stack with the strongest gradient there; its magnitude
-    is divided linearly between the two nearest orientations.
+
+@dataclass(frozen=True)
+class _Spread:
+    """Of every pixel: an orientation, and the magnitudes that it and the next one get."""
+
+    low: npt.NDArray[np.uint8]
+    near: Float32
+    far: Float32
+    bins: int
+
+    def rows(self, first: int, last: int) -> Float32:
+        low = self.low[first:last]
+        made = np.zeros((self.bins, *low.shape), np.float32)
+        flat = made.reshape(self.bins, -1)
+        place, where = low.reshape(-1).astype(np.intp), np.arange(low.size)
+        flat[place, where] = self.near[first:last].reshape(-1)
+        flat[(place + 1) % self.bins, where] = self.far[first:last].reshape(-1)
+        return made
+
+
+def orientations(planes: Planes, bins: int = 8) -> Planes:
+    """Gradient magnitude spread over `bins` unsigned orientations.
+
+    Every pixel takes the plane with the strongest gradient there; its magnitude is divided
+    linearly between the two nearest orientations. Three numbers a pixel are kept.
     """
-    pairs = [gradient(plane) for plane in stack]
-    gy = np.stack([p[0] for p in pairs])
-    gx = np.stack([p[1] for p in pairs])
-    square = gy * gy + gx * gx
-    best = np.argmax(square, axis=0)[None]
-    gy, gx = (np.take_along_axis(g, best, axis=0)[0] for g in (gy, gx))
-    size = np.sqrt(np.take_along_axis(square, best, axis=0)[0])
-    place = (np.arctan2(gy, gx, dtype=np.float64) % np.pi) * (bins / np.pi)
-    low = np.floor(place)
-    part = (place - low).astype(np.float32)
-    low = low.astype(np.intp) % bins
-    spread = np.zeros((bins, *size.shape), np.float32)
-    index = np.indices(size.shape, sparse=True)
-    spread[(low, *index)] = size * (1 - part)
-    spread[((low + 1) % bins, *index)] = size * part
-    return spread
+    down, across = slopes(planes)
+    shape = planes.shape
+    near, far = np.empty(shape, np.float32), np.empty(shape, np.float32)
+    places = np.empty(shape, np.uint8)
+    for first, last in bands(shape[0]):
+        gy, gx = down.rows(first, last), across.rows(first, last)
+        square = gy * gy + gx * gx
+        best = np.argmax(square, axis=0)[None]
+        gy, gx = (np.take_along_axis(g, best, axis=0)[0] for g in (gy, gx))
+        size = np.sqrt(np.take_along_axis(square, best, axis=0)[0])
+        place = (np.arctan2(gy, gx, dtype=np.float64) % np.pi) * (bins / np.pi)
+        low = np.floor(place)
+        part = (place - low).astype(np.float32)
+        places[first:last] = low.astype(np.intp) % bins
+        near[first:last] = size * (1 - part)
+        far[first:last] = size * part
+    return Planes(bins, shape, _Spread(places, near, far, bins).rows)
 
 
-def hessian(plane: Float32, sigma: float) -> Float32:
-    """Larger and smaller eigenvalue of the Hessian at scale sigma, times sigma^2; (2, h, w)."""
-    xx, yy, xy = (
-        ndimage.gaussian_filter(plane, sigma, order=order, truncate=3.0) * np.float32(sigma**2)
-        for order in ((0, 2), (2, 0), (1, 1))
-    )
-    mean, half = (xx + yy) / 2, (xx - yy) / 2
-    root = np.sqrt(half * half + xy * xy)
-    return np.stack([mean + root, mean - root])
+def hessian(plane: Planes, sigma: float) -> Planes:
+    """Larger and smaller eigenvalue of the Hessian at scale sigma, times sigma^2."""
+    kernels = [gaussian(float(sigma), order) for order in range(3)]
+
+    def rows(first: int, last: int) -> Float32:
+        part, inside = plane.around(first, last, kernels[0].reach)
+        xx, yy, xy = (
+            smooth(part, inside, kernels[down], kernels[across])[0] * np.float32(sigma**2)
+            for down, across in ((0, 2), (2, 0), (1, 1))
+        )
+        mean, half = (xx + yy) / 2, (xx - yy) / 2
+        root = np.sqrt(half * half + xy * xy)
+        return np.stack([mean + root, mean - root])
+
+    return Planes(2, plane.shape, rows)
 
 
-def rings(plane: Float32, radius: float) -> Float32:
-    """Mean, deviation, minimum and maximum of 16 samples on a circle; (4, h, w) float32."""
-    total = np.zeros_like(plane)
-    square = np.zeros_like(plane)
-    low = np.full_like(plane, np.inf)
-    high = np.full_like(plane, -np.inf)
-    # Deviations from one constant keep the difference of squares exact enough in float32.
-    centre = np.float32(plane.mean(dtype=np.float64))
-    h, w = plane.shape
+def middle(plane: Planes) -> np.float32:
+    """The mean of a plane."""
+    return np.float32(plane.all()[0].mean(dtype=np.float64))
+
+
+def rings(plane: Planes, radius: float, centre: np.float32) -> Planes:
+    """Mean, deviation, minimum and maximum of 16 samples on a circle.
+
+    Deviations from one constant, `centre`, keep the difference of squares exact enough in float32.
+    """
     pad = int(np.ceil(radius))
-    wide = np.pad(plane - centre, pad, mode="edge")
-    for dy, dx in DENSE_DIRECTIONS:
-        top, left = pad + round(radius * dy), pad + round(radius * dx)
-        moved = wide[top : top + h, left : left + w]
-        total += moved
-        square += moved * moved
-        np.minimum(low, moved, out=low)
-        np.maximum(high, moved, out=high)
-    mean = total / 16
-    spread = np.sqrt(np.maximum(square / 16 - mean * mean, 0))
-    return np.stack([mean + centre, spread, low + centre, high + centre])
+    moves = np.array([np.rint([radius * dy, radius * dx]) for dy, dx in DENSE_DIRECTIONS])
+    moves = moves.astype(np.int64)
+
+    def rows(first: int, last: int) -> Float32:
+        part, inside = plane.around(first, last, pad)
+        more = (pad - inside.start, pad - (part.shape[1] - inside.stop))
+        wide = np.pad(part - centre, ((0, 0), more, (pad, pad)), mode="edge")
+        made = np.empty((4, last - first, plane.shape[1]), np.float32)
+        _core.rings(wide, moves, pad, made)
+        total, square, low, high = made
+        total /= 16
+        square /= 16
+        square -= total * total
+        np.sqrt(np.maximum(square, 0, out=square), out=square)
+        for one in (total, low, high):
+            one += centre
+        return made
+
+    return Planes(4, plane.shape, rows)
 
 
 class Palette:
@@ -148,40 +261,55 @@ class Palette:
 
     Parameters
     ----------
-    stack : (c, h, w) float32
-    low, high : c floats
-        Range of each plane; values outside count as at its ends.
-    bins : c ints
+    planes : Planes
+    low, high : floats, one for each plane
+        Its range; values outside count as at its ends.
+    bins : ints, one for each plane
     """
 
     def __init__(
-        self, stack: Float32, low: Sequence[float], high: Sequence[float], bins: Sequence[int]
+        self, planes: Planes, low: Sequence[float], high: Sequence[float], bins: Sequence[int]
     ) -> None:
-        self.shape, self.bins = stack.shape[1:], tuple(bins)
-        codes = [
-            np.clip((plane - a) * (n / (b - a)), 0, n - 1).astype(np.intp)
-            for plane, a, b, n in zip(stack, low, high, bins)
-        ]
-        self.code = np.ravel_multi_index(codes, self.bins).reshape(-1)
-        self.count = self._histogram(None)
-
-    def _histogram(self, weights: Float32 | None) -> Float32:
-        flat = None if weights is None else weights.reshape(-1)
+        self.shape, self.bins = planes.shape, tuple(bins)
         size = int(np.prod(self.bins))
-        grid = np.bincount(self.code, flat, minlength=size).reshape(self.bins)
-        smooth: Float32 = ndimage.gaussian_filter(
-            grid.astype(np.float32), 1.0, mode="constant", truncate=3.0
+        self.code = np.empty(self.shape, np.uint16 if size <= 2**16 else np.int32)
+        count = np.zeros(size, np.int64)
+        for first, last in bands(self.shape[0]):
+            codes = [
+                np.clip((plane - a) * (n / (b - a)), 0, n - 1).astype(np.intp)
+                for plane, a, b, n in zip(planes.rows(first, last), low, high, bins)
+            ]
+            code = np.ravel_multi_index(codes, self.bins)
+            count += np.bincount(code.reshape(-1), minlength=size)
+            self.code[first:last] = code
+        self.count = self._smooth(count)
+
+    def _smooth(self, grid: npt.NDArray[Any]) -> Float32:
+        made: Float32 = ndimage.gaussian_filter(
+            grid.reshape(self.bins).astype(np.float32), 1.0, mode="constant", truncate=3.0
         )
-        return smooth
+        return made
 
-    def share(self) -> Float32:
-        """Of every pixel: the share of the image's pixels that are like it, (h, w)."""
-        return self._spread(self.count / np.float32(self.code.size))
+    def share_table(self) -> Float32:
+        """Of every colour: the share of the image's pixels that are like it."""
+        made: Float32 = self.count / np.float32(self.code.size)
+        return made
 
-    def mean(self, plane: Float32) -> Float32:
-        """Of every pixel: the mean of a plane over the pixels that are like it, (h, w)."""
-        return self._spread(self._histogram(plane) / (self.count + np.float32(1e-6)))
+    def mean_tables(self, planes: Planes) -> list[Float32]:
+        """Of every colour: the means of planes over the pixels that are like it."""
+        sums = np.zeros((planes.count, self.count.size))
+        for first, last in bands(self.shape[0]):
+            code = self.code[first:last].reshape(-1).astype(np.intp)
+            # One addition after the other, so that the sums do not depend on the bands.
+            for total, part in zip(sums, planes.rows(first, last)):
+                np.add.at(total, code, part.reshape(-1).astype(np.float64))
+        return [self._smooth(total) / (self.count + np.float32(1e-6)) for total in sums]
 
-    def _spread(self, grid: Float32) -> Float32:
-        values: Float32 = grid.reshape(-1)[self.code].reshape(self.shape)
-        return values
+    def look_up(self, tables: Sequence[Float32]) -> Planes:
+        """Of every pixel: what the tables say of its colour."""
+        table = np.stack([one.reshape(-1) for one in tables])
+
+        def rows(first: int, last: int) -> Float32:
+            return np.asarray(table.take(self.code[first:last], axis=1))
+
+        return Planes(len(table), self.shape, rows)

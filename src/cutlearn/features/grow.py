@@ -16,12 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from cutlearn.checks import instance, whole_number
-from cutlearn.features.boosted import Answers, Boosted, Recipe
+from cutlearn.features.boosted import AT_ONCE, Answers, Boosted, Recipe
+from cutlearn.features.columns import Stack, sampled
 from cutlearn.features.context import add_context
-from cutlearn.features.describe import Bank, Image, Picture, Stack, shrink
-from cutlearn.features.filters import Float32, enlarge
+from cutlearn.features.describe import Bank, Image, Picture, shrink
+from cutlearn.features.filters import enlarge
 from cutlearn.features.folds import make_folds
-from cutlearn.features.trees import Trees
+from cutlearn.features.planes import Float32
+from cutlearn.features.trees import Trees, logits_of
 
 Progress = Callable[[int, int, str], None]
 Labels = npt.NDArray[np.uint8]
@@ -29,8 +31,6 @@ S = TypeVar("S")
 T = TypeVar("T")
 # Rows on which extracted trees are compared with scikit-learn's own.
 CHECKED = 100
-# Questions whose rows are in memory together; each has up to 100 MB of them.
-AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -183,40 +183,37 @@ class _Growing:
         self.maps, self.index = [], []
 
     def _first_rows(self, i: int) -> list[Float32]:
-        item = self.items[i]
-        picture = Picture(item.image)
-        stack = self.bank.stack(picture, item.extra)
-        if item.guess is None:
-            columns = stack.columns()
-            return [columns.rows(index[i]) for index in self.index]
-        rows = []
-        for maps, index in zip(self.maps, self.index):
-            own = stack.copy()
-            add_context(own, maps[i][0], picture, self.bank.kind)
-            rows.append(own.columns().rows(index[i]))
-        return rows
+        picture, base = self._described(i)
+        return sampled(base, self._contexts(i, picture), [index[i] for index in self.index])
 
     def _predict(
         self, i: int, grown: Sequence[Trees], last: bool
     ) -> list[tuple[Float32, Float32 | None]]:
         """Of each question: the item's logits, and its rows of their context for the next stage."""
-        item, kind = self.items[i], self.bank.kind
-        picture = Picture(item.image)
-        stack = self.bank.stack(picture, item.extra)
-        plain = None if self.maps[0][i] else stack.columns()
+        picture, base = self._described(i)
+        logits = logits_of(grown, base, self._contexts(i, picture), self.recipe.step)
         out: list[tuple[Float32, Float32 | None]] = []
-        for trees, maps, index in zip(grown, self.maps, self.index):
-            own = stack.copy()
-            for logit in maps[i]:
-                add_context(own, logit, picture, kind)
-            logit = trees.evaluate(plain or own.columns(), self.recipe.step)
+        for logit, index in zip(logits, self.index):
             new = None
             if not last:
                 context = Stack(picture.shape)
-                add_context(context, logit, picture, kind)
-                new = context.columns().rows(index[i])
+                add_context(context, logit, picture, self.bank.kind)
+                new = context.rows(index[i])
             out.append((logit, new))
         return out
+
+    def _described(self, i: int) -> tuple[Picture, Stack]:
+        picture = Picture(self.items[i].image)
+        return picture, self.bank.stack(picture, self.items[i].extra)
+
+    def _contexts(self, i: int, picture: Picture) -> list[Stack]:
+        """Of each question: a stack of the context of what is known of the item so far."""
+        stacks = []
+        for maps in self.maps:
+            stacks.append(Stack(picture.shape))
+            for logit in maps[i]:
+                add_context(stacks[-1], logit, picture, self.bank.kind)
+        return stacks
 
 
 def _first(item: Item, question: int) -> list[Float32]:

@@ -234,7 +234,8 @@ def _float(name: str, value: ArrayLike) -> NDArray[Any]:
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name} must hold real numbers, not values of type {array.dtype}.")
     array = array.astype(np.float32 if array.dtype == np.float32 else np.float64, copy=False)
-    if not np.isfinite(array).all():
+    # The least and the largest number tell it without a copy.
+    if array.size and not np.isfinite([array.min(), array.max()]).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise InputError(
             f"{name} has NaN or infinity at {where}, but every number must be finite. Clean the "

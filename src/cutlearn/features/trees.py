@@ -5,6 +5,7 @@ in float32, rounded down: for a float32 x that is the same comparison as scikit-
 so both give the same bits. Missing values are refused where columns are made, not here.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -13,8 +14,9 @@ import numpy.typing as npt
 
 from cutlearn import _core
 from cutlearn.errors import InputError
-from cutlearn.features.describe import Columns
-from cutlearn.features.filters import Float32, enlarge
+from cutlearn.features.columns import Columns, Stack, describe
+from cutlearn.features.filters import enlarge
+from cutlearn.features.planes import Float32
 
 DTYPES = {
     "feature": np.int32,
@@ -104,12 +106,12 @@ class Trees:
         """The same trees with `shift` added to every logit."""
         return replace(self, baseline=self.baseline + shift)
 
-    def evaluate(self, columns: Columns, step: int = 1) -> Float32:
-        """Logits of an image, (h, w) float32; with step > 1 every step-th pixel, interpolated."""
+    def evaluate(self, columns: Columns, step: int = 1) -> npt.NDArray[np.float64]:
+        """Logits of every step-th pixel of every step-th row of a band, (.., ..) float64."""
         h, w = columns.shape
-        out = np.empty((-(-h // step), -(-w // step)), np.float64)
-        self._run(columns.buffer.reshape(-1), columns.start, columns.buffer.shape[2], step, out)
-        return enlarge(out.astype(np.float32), step, (h, w), centred=False)
+        out: npt.NDArray[np.float64] = np.empty((-(-h // step), -(-w // step)), np.float64)
+        self._run(columns.buffer, columns.start, columns.stride, step, out)
+        return out
 
     def evaluate_rows(self, rows: Float32) -> npt.NDArray[np.float64]:
         """Logits of the rows of a matrix (n, f) float32; (n,) float64."""
@@ -141,6 +143,24 @@ class Trees:
             step,
             out,
         )
+
+
+def logits_of(
+    grown: Sequence[Trees], base: Stack, more: Sequence[Stack], step: int = 1
+) -> list[Float32]:
+    """Logits of an image by several ensembles, (h, w) float32 each.
+
+    Each sees the columns of `base` and of a further stack of its own. With step > 1 every step-th
+    pixel is looked at, and the rest interpolated.
+    """
+    (h, w), made = base.shape, []
+    for _ in grown:
+        made.append(np.empty((-(-h // step), -(-w // step)), np.float32))
+    for band in describe(base, more, step):
+        for k, trees in enumerate(grown):
+            found = trees.evaluate(band.columns(k), step)
+            made[k][band.first // step :][: len(found)] = found
+    return [enlarge(plane, step, (h, w), centred=False) for plane in made]
 
 
 def _check_walks(made: dict[str, npt.NDArray[Any]], where: str) -> None:

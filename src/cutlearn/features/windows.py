@@ -37,7 +37,8 @@ def window_means(features: NDArray[np.floating], shape: tuple[int, int]) -> Floa
     shape : h, w
     """
     rows, columns = windows(shape)
-    grid = features.reshape(*shape, -1).astype(np.float64)
-    sums = np.add.reduceat(np.add.reduceat(grid, rows[:-1], axis=0), columns[:-1], axis=1)
+    grid = features.reshape(*shape, -1)
+    down = np.add.reduceat(grid, rows[:-1], axis=0, dtype=np.float64)
+    sums = np.add.reduceat(down, columns[:-1], axis=1)
     means = sums / np.outer(np.diff(rows), np.diff(columns))[..., None]
     return np.asarray(means.reshape(-1, grid.shape[2]))

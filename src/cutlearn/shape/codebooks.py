@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cutlearn.features.filters import blur, orientations
+from cutlearn.features.filters import blurred, orientations
+from cutlearn.features.planes import whole
 
 Float32 = NDArray[np.float32]
 NEAREST = 5
@@ -32,7 +33,7 @@ def descriptors(planes: Float32) -> tuple[Float32, tuple[NDArray[np.intp], NDArr
     (k, 128) float32, and the rows and columns of their centres
     """
     _, h, w = planes.shape
-    local = blur(orientations(planes), SIDE / 2)
+    local = blurred(orientations(whole(planes)), SIDE / 2).all()
     rows, columns = (g.ravel() for g in np.mgrid[STEP // 2 : h : STEP, STEP // 2 : w : STEP])
     reach = CELLS * SIDE // 2
     wide = np.pad(local, ((0, 0), (reach, reach), (reach, reach)), mode="reflect")

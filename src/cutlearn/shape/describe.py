@@ -14,7 +14,8 @@ from scipy import ndimage
 
 from cutlearn.features.describe import lab
 from cutlearn.features.edges import edge_features
-from cutlearn.features.filters import blur, orientations, reduce
+from cutlearn.features.filters import blurred, orientations, reduced
+from cutlearn.features.planes import whole
 from cutlearn.images.resize import resize_image
 from cutlearn.shape.codebooks import codes, descriptors, distances, learn_words
 from cutlearn.shape.frame import SCALE
@@ -103,7 +104,8 @@ class Describer:
         word = distances(picture.reshape(-1, 3), self.colors).argmin(axis=1)
         ones = np.ones(word.size, np.float32)
         color = _table(regions.ravel(), word, ones, (count, len(self.colors)))
-        edges = np.concatenate([orientations(blur(_planes(picture), s)) for s in (1.0, 2.0)])
+        planes = whole(_planes(picture))
+        edges = np.concatenate([orientations(blurred(planes, s)).all() for s in (1.0, 2.0)])
         size = np.bincount(regions.ravel(), minlength=count)
         strength = np.stack([
             np.bincount(regions.ravel(), plane.ravel(), minlength=count) / size for plane in edges
@@ -130,7 +132,7 @@ def hog(picture: Float32) -> Float32:
     -------
     (9, rows, columns) float32
     """
-    cells = reduce(orientations(_planes(picture), ORIENTATIONS), CELL)
+    cells = reduced(orientations(whole(_planes(picture)), ORIENTATIONS), CELL)
     energy = ndimage.uniform_filter((cells * cells).sum(axis=0), 3, mode="nearest")
     return np.asarray(np.minimum(cells / (np.sqrt(energy) + 0.007), 1.2), np.float32)
 
