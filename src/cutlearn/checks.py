@@ -215,6 +215,15 @@ def _ranged(name: str, labels: ArrayLike, lowest: int, highest: int) -> NDArray[
 
 
 def _owned(array: NDArray[Any], dtype: type[Scalar], given: object) -> NDArray[Scalar]:
-    """C-ordered array of a type that shares no memory with what was given."""
-    shared = array is given or array.base is not None
+    """C-ordered array of a type that shares no memory with anything that can be written to."""
+    shared = (array is given or array.base is not None) and not _settled(array)
     return np.array(array, dtype=dtype, order="C", copy=True if shared else None)
+
+
+def _settled(array: Any) -> bool:
+    """Whether an array, and what it is a view of, is read-only."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return False
+        array = array.base
+    return array is None

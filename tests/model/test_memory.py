@@ -1,5 +1,9 @@
 """Large images: the size at which they are worked, the memory that is estimated, the refusal."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -57,3 +61,73 @@ def test_a_fit_keeps_something_of_every_image():
 def test_the_system_tells_what_is_free_or_nothing():
     free = free_bytes()
     assert free is None or free > 10 * 2**20
+
+
+GROWTH = """
+import ctypes, sys
+from pathlib import Path
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from cutlearn.features.boosted import Recipe
+from cutlearn.features.featurizer import Featurizer
+
+def memory(field):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
+
+def grown(shape):
+    image = np.random.default_rng(2).uniform(size=shape).astype(np.float32)
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    before = memory("VmRSS")
+    featurizer.node_features(image)
+    return memory("VmHWM") - before
+
+rng = np.random.default_rng(0)
+images = [rng.uniform(size=(40, 50, 3)).astype(np.float32) for _ in range(3)]
+masks = [(image[..., 0] > 0.5).astype(np.uint8) for image in images]
+recipe = Recipe(trees=3, rows=900, folds=2, min_leaf=5)
+featurizer = Featurizer("trees", kind=sys.argv[1], recipe=recipe, n_jobs=1).fit(images, masks)
+small, large = (300, 400, 3), (900, 1000, 3)
+print((grown(large) - grown(small)) / (900 * 1000 - 300 * 400))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's /proc")
+@pytest.mark.parametrize("kind", ["photograph", "microscopy"])
+def test_describing_an_image_takes_few_bytes_a_pixel(kind):
+    made = subprocess.run(
+        [sys.executable, "-c", GROWTH, kind], check=True, capture_output=True, text=True
+    )
+    # About 100; all planes of a bank at once would be 800 and more.
+    assert 20 < float(made.stdout) < 250
+
+
+def test_an_energy_copies_what_others_can_change_and_nothing_else():
+    unary, weight = np.zeros((4, 5)), [np.ones((4, 4)), np.ones((3, 5))]
+    ours = cl.Energy.grid(unary, weight)
+    unary[:], weight[0][:] = -1, 7
+    assert ours.minimize().value == 0
+    read_only = np.full((4, 5), -1.0)
+    view = read_only[:]
+    view.flags.writeable = False  # the array behind it can still be written to
+    ours = cl.Energy.grid(view, 0.0)
+    read_only[:] = 1
+    assert ours.minimize().value == -20
+    read_only.flags.writeable = False
+    assert cl.Energy.grid(read_only, 0.0)._terms.unary.base is read_only
+
+
+def test_what_answers_for_a_problem_says_what_the_model_says():
+    rng = np.random.default_rng(0)
+    problem = cl.Problem(rng.normal(size=(6, 7, 2)), edge_features=rng.uniform(size=(71, 1)),
+                         shape=(6, 7), connectivity=4)  # fmt: skip
+    for labels, L in (("binary", 2), ("surrogate", 3)):
+        model = cl.Model(labels=labels, n_labels=L)
+        w = np.abs(rng.normal(size=model.layout(problem).size))
+        asked = model.posed(problem, w)
+        assert np.array_equal(asked.mask(), model.mask(problem, w))
+        assert np.array_equal(asked.min_marginals(), model.min_marginals(problem, w))

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.checks import as_array, instance, listed
 from cutlearn.energy.forms import Envelopes, specs_of
-from cutlearn.energy.labels import LABELS, Labels, Valued, labels_of
+from cutlearn.energy.labels import LABELS, Labels, Posed, Valued, labels_of
 from cutlearn.energy.layout import Layout, checked_weights
 from cutlearn.energy.potentials import (
     Contrast,
@@ -174,6 +174,17 @@ class Model:
         """Give the least energy with each node at each label, the problem's shape + (L,)."""
         table = self.labels.min_marginals(self, problem, w, threads)
         return table.reshape(*(problem.shape or (-1,)), table.shape[-1])
+
+    def posed(self, problem: Problem, w: ArrayLike) -> Posed:
+        """Give what answers for a problem, as `mask` and `min_marginals`, but once, and lighter.
+
+        The problem itself need not be kept until then: its features are larger than its energy.
+        """
+        shape, asked = problem.shape or (-1,), self.labels.posed(self, problem, w)
+        return Posed(
+            lambda: asked.mask().reshape(shape),
+            lambda: (table := asked.min_marginals()).reshape(*shape, table.shape[-1]),
+        )
 
     def log_likelihood(
         self, problem: Problem, w: ArrayLike, truth: Mask, known: NDArray[np.bool_]

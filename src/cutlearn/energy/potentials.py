@@ -290,8 +290,10 @@ def edge_features(problem: Problem) -> NDArray[Any]:
 
 
 def product(features: NDArray[Any], v: Vector) -> Vector:
-    """features @ v, not by a BLAS, whose order of sums may depend on its threads."""
-    return np.asarray(np.einsum("ij,j->i", features, v))
+    """features @ v, not by a BLAS, whose order of sums may depend on its threads; read-only."""
+    made = np.asarray(np.einsum("ij,j->i", features, v))
+    made.flags.writeable = False  # so that an energy need not copy it
+    return made
 
 
 def weighted(weights: Vector, features: NDArray[Any]) -> Vector:

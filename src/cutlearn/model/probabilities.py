@@ -26,6 +26,8 @@ from cutlearn.model.probability.decisions import Decision, decision_of
 T = TypeVar("T")
 Floats = NDArray[np.float64]
 Mask = NDArray[np.uint8]
+# Rows whose probabilities are computed at a time.
+ROWS = 64
 
 
 class Probabilities:
@@ -82,7 +84,12 @@ class Probabilities:
         return self._each(samples, lambda small, full: self._min_marginals(small))
 
     def _believed(self, min_marginals: Floats) -> NDArray[np.float32]:
-        return self.calibration_.probabilities(min_marginals).astype(np.float32)
+        q = np.empty(min_marginals.shape, np.float32)
+        for first in range(0, len(q), ROWS):  # in double, a few rows at a time
+            q[first : first + ROWS] = self.calibration_.probabilities(
+                min_marginals[first : first + ROWS]
+            )
+        return q
 
     def _decided(self, decision: Decision, min_marginals: Floats) -> Mask:
         """The labels of a decision; of least energy, those of least min-marginal."""

@@ -220,10 +220,10 @@ class Segmenter(Estimator):
         return self.featurizer_.problem(sample, None, edges, regions)
 
     def _mask(self, sample: Sample) -> Mask:
-        return self.model_.mask(self._problem(sample), self.w_)
+        return self.model_.posed(self._problem(sample), self.w_).mask()
 
     def _min_marginals(self, sample: Sample) -> NDArray[np.float64]:
-        return self.model_.min_marginals(self._problem(sample), self.w_)
+        return self.model_.posed(self._problem(sample), self.w_).min_marginals()
 
     @property
     def most_labels(self) -> int:

@@ -12,7 +12,7 @@ labels under q_d = softmax of -Phi_d. Model, oracles, learners, estimators and f
 
 from typing import Any
 
-from cutlearn.energy.labels.base import MOST_LABELS, Labels, Valued, fixed_in
+from cutlearn.energy.labels.base import MOST_LABELS, Labels, Posed, Valued, fixed_in
 from cutlearn.energy.labels.binary import Binary, binary_log_likelihood
 from cutlearn.energy.labels.several import Ordered, Unordered
 from cutlearn.energy.labels.surrogate import Surrogate
@@ -25,6 +25,7 @@ __all__ = [
     "Binary",
     "Labels",
     "Ordered",
+    "Posed",
     "Surrogate",
     "Unordered",
     "Valued",

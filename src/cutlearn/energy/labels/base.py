@@ -1,8 +1,9 @@
 """What is asked of a kind of labels, and what the kinds share."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +24,13 @@ Bits = NDArray[np.bool_]
 Valued = tuple[float, Vector]
 
 MOST_LABELS = 126
+
+
+class Posed(NamedTuple):
+    """A problem with its weights, ready to be asked once for labels or for min-marginals."""
+
+    mask: Callable[[], Mask]
+    min_marginals: Callable[[], Matrix]
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,12 @@ class Labels(ABC):
         """Give the best labels."""
         energy = model.energy(problem, w)
         return np.asarray(energy.minimize(fixed_in(problem, energy.shape)).labels, np.uint8)
+
+    def posed(self, model: "Model", problem: Problem, w: ArrayLike) -> Posed:
+        """Give what answers for the problem; it may let go of its features, which are large."""
+        return Posed(
+            lambda: self.mask(model, problem, w), lambda: self.min_marginals(model, problem, w)
+        )
 
     @abstractmethod
     def min_marginals(

@@ -12,6 +12,7 @@ from cutlearn.energy.labels.base import (
     Labels,
     Mask,
     Matrix,
+    Posed,
     Valued,
     Vector,
     by_direction,
@@ -58,6 +59,15 @@ class Binary(Labels):
         """Give terms with the cost of label 1 added."""
         unary = cost[:, 0] if terms.unary is None else terms.unary + cost[:, 0]
         return Summands(unary, terms.edges, terms.envelopes)
+
+    def posed(self, model: "Model", problem: Problem, w: ArrayLike) -> Posed:
+        """Give what answers for the problem: its energy, which has no features any more."""
+        energy = model.energy(problem, w)
+        fixed = fixed_in(problem, energy.shape)
+        return Posed(
+            lambda: np.asarray(energy.minimize(fixed).labels, np.uint8),
+            lambda: np.asarray(energy.min_marginals(fixed)).reshape(-1, 2),
+        )
 
     def min_marginals(
         self, model: "Model", problem: Problem, w: ArrayLike, threads: int = 1
