@@ -13,22 +13,23 @@ from typing import TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
-from scipy import ndimage
 
 from cutlearn.checks import one_of
 from cutlearn.errors import InputError
 from cutlearn.features.columns import Stack
 from cutlearn.features.filters import (
     Palette,
+    beside,
     blur,
     blurred,
     hessian,
-    middle,
+    mean_and_spread,
     orientations,
+    position,
     reduced,
-    rings,
-    slopes,
+    spread,
 )
+from cutlearn.features.micrographs import microscopy
 from cutlearn.features.planes import Float32, Planes, Shape, bands, whole
 
 Image: TypeAlias = npt.NDArray[np.float32]
@@ -130,9 +131,9 @@ class Bank:
         if self.kind == "photograph":
             _photograph(stack, picture)
         else:
-            _microscopy(stack, picture.grey)
+            microscopy(stack, picture.grey)
         if self.position:
-            stack.add("position", _position(stack.shape))
+            stack.add("position", position(stack.shape))
         if extra is not None:
             stack.add("extra", np.moveaxis(extra, -1, 0))
         return stack
@@ -152,12 +153,12 @@ class Bank:
         color = whole(picture.lab if self.kind == "photograph" else picture.grey)
         for sigma in (1, 4, 16):
             parts.append((f"mean{sigma}", blurred(color, sigma)))
-            parts.append((f"spread{2 * sigma}", _spread(color[0], 2 * sigma)))
+            parts.append((f"spread{2 * sigma}", spread(color[0], 2 * sigma)))
         parts.append(("hog4", blurred(orientations(color, 4), 4)))
         for sigma in (2, 4):
             parts.append((f"hessian{sigma}", hessian(color[0], sigma)))
         if self.position:
-            place = _position(picture.shape).each(lambda part: 2 * part - 1)
+            place = position(picture.shape).each(lambda part: 2 * part - 1)
             square = place.each(lambda part: part * part)
             parts += [("row", place[0]), ("column", place[1])]
             parts += [("row2", square[0]), ("column2", square[1])]
@@ -167,17 +168,6 @@ class Bank:
             for k in range(planes.count)
         ]
         return np.concatenate([planes.all() for _, planes in parts]), names
-
-
-def _position(shape: Shape) -> Planes:
-    """Row and column of every pixel centre, in [0, 1]."""
-    x = (np.arange(shape[1]).astype(np.float32) + 0.5) / shape[1]
-
-    def rows(first: int, last: int) -> Float32:
-        y = (np.arange(first, last).astype(np.float32) + 0.5) / shape[0]
-        return np.stack(np.broadcast_arrays(y[:, None], x[None, :]))
-
-    return Planes(2, shape, rows)
 
 
 @overload
@@ -240,39 +230,13 @@ def _palette(picture: Picture, kind: str, cells: int) -> Palette:
         low, high, bins = [0.0, -0.45, -0.45], [1.0, 0.8, 0.8], [12, 24, 24]
     else:
         plane = whole(blur(picture.grey, 1.0))
-        planes = _beside(plane, _spread(plane, 4.0))
+        planes = beside(plane, spread(plane, 4.0))
         low, high, bins = [0.0, 0.0], [1.0, 0.25], [32, 12]
     if cells > 1:
-        planes = _beside(planes, _position(picture.shape))
+        planes = beside(planes, position(picture.shape))
         low, high = low + [0.0, 0.0], high + [1.0, 1.0]
         bins = [n // 2 for n in bins] + [cells, cells]
     return Palette(planes, low, high, bins)
-
-
-def _beside(a: Planes, b: Planes) -> Planes:
-    """Planes of both."""
-
-    def rows(first: int, last: int) -> Float32:
-        return np.concatenate([a.rows(first, last), b.rows(first, last)])
-
-    return Planes(a.count + b.count, a.shape, rows)
-
-
-def _mean_and_spread(planes: Planes, sigma: float) -> Planes:
-    """Mean and deviation under a Gaussian window, of all planes."""
-    mean, square = blurred(planes, sigma), blurred(planes.each(lambda part: part * part), sigma)
-
-    def rows(first: int, last: int) -> Float32:
-        here = mean.rows(first, last)
-        spread = np.sqrt(np.maximum(square.rows(first, last) - here * here, 0))
-        return np.concatenate([here, spread])
-
-    return Planes(2 * planes.count, planes.shape, rows)
-
-
-def _spread(plane: Planes, sigma: float) -> Planes:
-    """Deviation under a Gaussian window, of one plane."""
-    return _mean_and_spread(plane, sigma)[1]
 
 
 def _photograph(stack: Stack, picture: Picture) -> None:
@@ -280,7 +244,7 @@ def _photograph(stack: Stack, picture: Picture) -> None:
     stack.add("color", color)
     for sigma in (2, 4, 8, 16):
         names = [f"{what}{sigma}.{k}" for what in ("mean", "spread") for k in range(3)]
-        stack.add(names, _mean_and_spread(color, sigma))
+        stack.add(names, mean_and_spread(color, sigma))
     for sigma in (32, 64):
         stack.add(f"mean{sigma}", blurred(color, sigma))
     _relative(stack, picture)
@@ -329,100 +293,11 @@ def _relative(stack: Stack, picture: Picture) -> None:
 
 def _places(shape: Shape, border: npt.NDArray[np.bool_]) -> Planes:
     """Row and column from the middle, the larger of both, whether at the border, and squares."""
-    position = _position(shape)
+    place = position(shape)
 
     def rows(first: int, last: int) -> Float32:
-        y, x = position.rows(first, last) - np.float32(0.5)
+        y, x = place.rows(first, last) - np.float32(0.5)
         away = np.maximum(abs(y), abs(x))
         return np.stack([y, x, away, border[first:last], y * y, x * x])
 
     return Planes(6, shape, rows)
-
-
-def _microscopy(stack: Stack, grey: Float32) -> None:
-    plane = whole(grey)
-    stack.add("grey", plane)
-    fine = whole(blur(grey, 1.0))
-    means: dict[float, Planes] = {1.0: fine, 2.0: whole(blur(grey, 2.0))}
-    for sigma in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0):
-        both = _mean_and_spread(plane, sigma)
-        means.setdefault(sigma, both[0])
-        names = [f"mean{sigma:g}", f"spread{sigma:g}"]
-        if sigma >= 8:
-            names.append(f"local{sigma:g}")
-            both = _beside(both, _local(fine, both))
-        stack.add(names, both)
-    for sigma in (1.0, 2.0, 4.0, 8.0):
-        stack.add(f"hessian{sigma:g}", hessian(plane, sigma))
-    steep = {sigma: whole(_slope(means[sigma], sigma).all()) for sigma in (1.0, 2.0, 4.0, 8.0)}
-    for sigma, slope in steep.items():
-        stack.add(f"slope{sigma:g}", slope)
-    centres = {sigma: (middle(means[sigma]), middle(slope)) for sigma, slope in steep.items()}
-    for radius, sigma in ((3, 1.0), (6, 2.0), (10, 2.0), (16, 4.0), (24, 4.0), (36, 8.0)):
-        stack.add(f"ring{radius}", rings(means[sigma], radius, centres[sigma][0]))
-        stack.add(f"slopering{radius}", rings(steep[sigma], radius, centres[sigma][1]))
-    edges = orientations(fine)
-    for scale in (2, 4, 8):
-        names = [f"hog{scale}.{k}" for k in range(8)] + [f"coherence{scale}.{k}" for k in range(4)]
-        stack.add(names, blurred(edges, scale).each(_coherence, 12))
-    mean, deviation = float(grey.mean(dtype=np.float64)), float(grey.std(dtype=np.float64))
-    stack.add("score", means[4.0].each(lambda part: (part - mean) / (deviation + 0.01)))
-    quantile = np.quantile(grey, 0.3)
-    dark = fine.each(lambda part: (part < quantile).astype(np.float32))
-    stack.add("dark", _beside(blurred(dark, 8.0), blurred(dark, 24.0)))
-    for size in (9, 21):
-        stack.add(f"shape{size}", _opened(fine, size))
-
-
-def _local(fine: Planes, both: Planes) -> Planes:
-    """Intensity against mean and deviation around it."""
-
-    def rows(first: int, last: int) -> Float32:
-        mean, spread = both.rows(first, last)
-        made: Float32 = (fine.rows(first, last) - mean) / (spread + 0.02)
-        return made
-
-    return Planes(1, fine.shape, rows)
-
-
-def _slope(plane: Planes, sigma: float) -> Planes:
-    down, across = slopes(plane)
-
-    def rows(first: int, last: int) -> Float32:
-        gy, gx = down.rows(first, last), across.rows(first, last)
-        made: Float32 = np.sqrt(gy * gy + gx * gx) * np.float32(sigma)
-        return made
-
-    return Planes(1, plane.shape, rows)
-
-
-# Pairs that sort eight numbers (Batcher's merge exchange).
-NETWORK = (
-    (0, 4), (1, 5), (2, 6), (3, 7), (0, 2), (1, 3), (4, 6), (5, 7), (2, 4), (3, 5),
-    (0, 1), (2, 3), (4, 5), (6, 7), (1, 4), (3, 6), (1, 2), (3, 4), (5, 6),
-)  # fmt: skip
-
-
-def _coherence(local: Float32) -> Float32:
-    """Shares of orientations, and the least, two in the middle and the largest of them."""
-    made = np.empty((12, *local.shape[1:]), np.float32)
-    np.divide(local, local.sum(axis=0) + np.float32(0.003), out=made[:8])
-    ordered = list(made[:8])
-    for low, high in NETWORK:
-        one, other = ordered[low], ordered[high]
-        ordered[low], ordered[high] = np.minimum(one, other), np.maximum(one, other)
-    for k, rank in enumerate((0, 3, 5, 7)):
-        made[8 + k] = ordered[rank]
-    return made
-
-
-def _opened(plane: Planes, size: int) -> Planes:
-    """Opening, closing, and what the opening takes away."""
-
-    def rows(first: int, last: int) -> Float32:
-        part, inside = plane.around(first, last, 2 * (size // 2))
-        opened = ndimage.grey_opening(part[0], size=(size, size))[inside]
-        closed = ndimage.grey_closing(part[0], size=(size, size))[inside]
-        return np.stack([opened, closed, part[0][inside] - opened])
-
-    return Planes(3, plane.shape, rows)

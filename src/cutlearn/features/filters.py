@@ -256,6 +256,43 @@ def rings(plane: Planes, radius: float, centre: np.float32) -> Planes:
     return Planes(4, plane.shape, rows)
 
 
+def beside(a: Planes, b: Planes) -> Planes:
+    """Planes of both."""
+
+    def rows(first: int, last: int) -> Float32:
+        return np.concatenate([a.rows(first, last), b.rows(first, last)])
+
+    return Planes(a.count + b.count, a.shape, rows)
+
+
+def mean_and_spread(planes: Planes, sigma: float) -> Planes:
+    """Mean and deviation under a Gaussian window, of all planes."""
+    mean, square = blurred(planes, sigma), blurred(planes.each(lambda part: part * part), sigma)
+
+    def rows(first: int, last: int) -> Float32:
+        here = mean.rows(first, last)
+        spread = np.sqrt(np.maximum(square.rows(first, last) - here * here, 0))
+        return np.concatenate([here, spread])
+
+    return Planes(2 * planes.count, planes.shape, rows)
+
+
+def spread(plane: Planes, sigma: float) -> Planes:
+    """Deviation under a Gaussian window, of one plane."""
+    return mean_and_spread(plane, sigma)[1]
+
+
+def position(shape: Shape) -> Planes:
+    """Row and column of every pixel centre, in [0, 1]."""
+    x = (np.arange(shape[1]).astype(np.float32) + 0.5) / shape[1]
+
+    def rows(first: int, last: int) -> Float32:
+        y = (np.arange(first, last).astype(np.float32) + 0.5) / shape[0]
+        return np.stack(np.broadcast_arrays(y[:, None], x[None, :]))
+
+    return Planes(2, shape, rows)
+
+
 class Palette:
     """Pixels of like values: a blurred histogram of an image's own colours, to average over.
 
