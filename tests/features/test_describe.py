@@ -1,5 +1,8 @@
 """Banks and filters: any size works, offsets mean what they say, choices are recorded."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from scipy import ndimage
@@ -62,6 +65,21 @@ def test_offsets_see_the_shifted_plane(monkeypatch):
         x = np.clip(np.arange(11) + dx, 0, 10)
         np.testing.assert_array_equal(rows[..., k], plane[y[:, None], x[None, :]])
     assert {(dy, dx) for _, dy, dx in stack.seen} >= {(0, 3), (3, 0), (2, 2), (-2, 2), (0, 0)}
+
+
+def test_a_picture_and_its_planes_go_when_nobody_holds_them():
+    picture = Picture(np.zeros((9, 9, 3), np.float32))
+    assert picture.shrunk(1) is picture
+    assert picture.shrunk(2).shape == (5, 5)
+    stack = Bank("photograph", True).stack(picture)
+    stack.rows(np.arange(3))
+    gone = weakref.ref(picture)
+    gc.disable()  # a cycle would wait for it
+    try:
+        del picture, stack
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_choice_of_the_bank():

@@ -53,7 +53,7 @@ class Picture:
         self.image = image
         self.shape: tuple[int, int] = (image.shape[0], image.shape[1])
         self._palettes: dict[tuple[str, int], Palette] = {}
-        self._smaller: dict[int, Picture] = {1: self}
+        self._smaller: dict[int, Picture] = {}
 
     @cached_property
     def grey(self) -> Float32:
@@ -73,6 +73,8 @@ class Picture:
 
     def shrunk(self, scale: int) -> "Picture":
         """The picture of means over scale x scale pixels."""
+        if scale == 1:
+            return self  # and never kept: a picture that held itself would stay in memory
         if scale not in self._smaller:
             self._smaller[scale] = Picture(shrink(self.image, scale))
         return self._smaller[scale]
