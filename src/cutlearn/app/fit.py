@@ -357,7 +357,7 @@ def _held_out(estimator: Any) -> str:
     """How well images were segmented that the weights had not seen, if there were any."""
     held, name = estimator.judged_.get("held_out"), estimator.judged_.get("judge", "")
     if held is None:
-        return ""
+        return ", no held-out figure: the images cannot be divided in two parts"
     if "IoU" not in name:
         return f", {name} {held['value']:.4g} on held-out images"
     low, high = (f"{100 * held[end]:.1f}" for end in ("low", "high"))

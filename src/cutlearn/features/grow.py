@@ -8,9 +8,8 @@ those of each stage.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +21,14 @@ from cutlearn.features.describe import Bank, Image, Picture, Stack, shrink
 from cutlearn.features.filters import Float32, enlarge
 from cutlearn.features.folds import make_folds
 from cutlearn.features.trees import Trees
+from cutlearn.run.progress import Counter
+from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
+from cutlearn.sealed import Arrays
 
 Progress = Callable[[int, int, str], None]
 Labels = npt.NDArray[np.uint8]
-S = TypeVar("S")
-T = TypeVar("T")
+# Of each question: the logits of an item, and its rows of their context for the next stage.
+Guess = list[tuple[Float32, Float32 | None]]
 # Rows on which extracted trees are compared with scikit-learn's own.
 CHECKED = 100
 # Questions whose rows are in memory together; each has up to 100 MB of them.
@@ -57,6 +59,7 @@ def fit_questions(
     n_jobs: int = 1,
     progress: Progress | None = None,
     guesses: Sequence[Float32] | None = None,
+    shelf: Shelf | None = None,
 ) -> tuple[tuple[Boosted, ...], list[Answers]]:
     """Fit the trees of all stages for each of T questions on its own.
 
@@ -70,6 +73,8 @@ def fit_questions(
         All draws depend on it and on the position of an image, never on threads.
     guesses : n arrays (h, w, T) float32, optional
         Out-of-fold logits from elsewhere: the trees see their context from their first stage on.
+    shelf : Shelf, optional
+        Keeps the rows and logits of every image, and the trees of every fold.
 
     Returns
     -------
@@ -90,11 +95,11 @@ def fit_questions(
     questions = range(masks[0].shape[2])
     parts = [questions[t : t + AT_ONCE] for t in questions[::AT_ONCE]]
     runs = [_Growing(items, part, bank, recipe, seed) for part in parts]
-    tick = _Counter(progress, sum(run.steps for run in runs))
+    tick = Counter(progress, sum(run.steps for run in runs))
     models: list[Boosted] = []
     maps: list[Answers] = [[] for _ in images]
     for run in runs:
-        models += run.fit(n_jobs, tick)
+        models += run.fit(n_jobs, tick, shelf or Shelf())
         for image, answers, found in zip(images, maps, run.answers()):
             shape = (image.shape[0], image.shape[1])
             answers += [[enlarge(z, bank.scale, shape) for z in logits] for logits in found]
@@ -125,8 +130,9 @@ class _Growing:
         trees = self.recipe.stages * len(self.questions) * (self.n_folds + 1)
         return self.recipe.stages * len(self.items) + originals + trees
 
-    def fit(self, n_jobs: int, tick: "_Counter") -> list[Boosted]:
+    def fit(self, n_jobs: int, tick: Counter, shelf: Shelf) -> list[Boosted]:
         """Grow all stages; the out-of-fold logits are then in `maps`."""
+        own = shelf.within(f"question{self.questions[0]}")
         items, count = self.items, range(len(self.questions))
         self.maps = [[_first(item, t) for item in items] for t in self.questions]
         self.index = [
@@ -139,7 +145,7 @@ class _Growing:
         ]
         priors = [[_count(item.labels[..., t]) for item in items] for t in self.questions]
         every = list(range(len(items)))
-        found = _each(self._first_rows, every, n_jobs, tick, "describe images")
+        found = each_kept(self._first_rows, every, n_jobs, own, ROWS, tick.of("describe images"))
         rows = [[part[t] for part in found] for t in count]
         stages: list[list[Trees]] = [[] for _ in count]
         for stage in range(self.recipe.stages):
@@ -153,17 +159,19 @@ class _Growing:
 
             # -1 leaves none out.
             jobs = [(t, k) for t in count for k in range(-1, self.n_folds)]
-            what = f"grow trees, stage {stage + 1}"
-            grown = dict(zip(jobs, _each(grow_without, jobs, n_jobs, tick, what)))
+            here = own.within(f"stage{stage + 1}")
+            told = tick.of(f"grow trees, stage {stage + 1}")
+            grown = dict(zip(jobs, each_kept(grow_without, jobs, n_jobs, here, FOREST, told)))
             last = stage + 1 == self.recipe.stages
 
             def predict(
                 i: int, grown: dict[tuple[int, int], Trees] = grown, last: bool = last
-            ) -> list[tuple[Float32, Float32 | None]]:
+            ) -> Guess:
                 return self._predict(i, [grown[t, items[i].fold] for t in count], last)
 
             wanted = [i for i in every if items[i].original or not last]
-            guesses = _each(predict, wanted, n_jobs, tick, "predict out of fold")
+            told = tick.of("predict out of fold")
+            guesses = each_kept(predict, wanted, n_jobs, here, GUESS, told)
             for t in count:
                 stages[t].append(grown[t, -1])
                 for i, guess in zip(wanted, guesses):
@@ -196,15 +204,13 @@ class _Growing:
             rows.append(own.columns().rows(index[i]))
         return rows
 
-    def _predict(
-        self, i: int, grown: Sequence[Trees], last: bool
-    ) -> list[tuple[Float32, Float32 | None]]:
+    def _predict(self, i: int, grown: Sequence[Trees], last: bool) -> Guess:
         """Of each question: the item's logits, and its rows of their context for the next stage."""
         item, kind = self.items[i], self.bank.kind
         picture = Picture(item.image)
         stack = self.bank.stack(picture, item.extra)
         plain = None if self.maps[0][i] else stack.columns()
-        out: list[tuple[Float32, Float32 | None]] = []
+        out: Guess = []
         for trees, maps, index in zip(grown, self.maps, self.index):
             own = stack.copy()
             for logit in maps[i]:
@@ -323,28 +329,27 @@ def _count(labels: Labels) -> npt.NDArray[np.int64]:
     return np.array([(labels == 0).sum(), (labels == 1).sum()], np.int64)
 
 
-class _Counter:
-    """Counts finished steps from any thread and reports them."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.progress, self.total, self.done = progress, total, 0
-
-    def __call__(self, what: str) -> None:
-        self.done += 1
-        if self.progress is not None:
-            self.progress(self.done, self.total, what)
+def _rows_of(_: dict[str, Any], arrays: Arrays) -> list[Float32]:
+    return [arrays[f"rows{t}"] for t in range(len(arrays))]
 
 
-def _each(
-    work: Callable[[S], T], jobs: Sequence[S], n_jobs: int, tick: _Counter, what: str
-) -> list[T]:
-    """work(job) for all jobs, in threads; the results in order. An interrupt cancels what waits."""
-    results = []
-    pool = ThreadPoolExecutor(n_jobs)
-    try:
-        for result in pool.map(work, jobs):
-            results.append(result)
-            tick(what)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-    return results
+def _guess_kept(guess: Guess) -> Kept:
+    logits = {f"logit{t}": logit for t, (logit, _) in enumerate(guess)}
+    return {}, logits | {f"rows{t}": new for t, (_, new) in enumerate(guess) if new is not None}
+
+
+def _guess_of(_: dict[str, Any], arrays: Arrays) -> Guess:
+    count = sum(name.startswith("logit") for name in arrays)
+    return [(arrays[f"logit{t}"], arrays.get(f"rows{t}")) for t in range(count)]
+
+
+# How the work is kept: rows of an image, trees of a question without a fold, logits of an image.
+ROWS: Form[int, list[Float32]] = Form(
+    lambda i: f"rows{i}", lambda rows: ({}, {f"rows{t}": r for t, r in enumerate(rows)}), _rows_of
+)
+FOREST: Form[tuple[int, int], Trees] = Form(
+    lambda job: f"trees{job[0]}-{'all' if job[1] < 0 else job[1]}",
+    lambda trees: ({}, trees.arrays()),
+    lambda _, arrays: Trees.of_arrays(arrays),
+)
+GUESS: Form[int, Guess] = Form(lambda i: f"logits{i}", _guess_kept, _guess_of)

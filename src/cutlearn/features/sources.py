@@ -9,7 +9,7 @@ of trees, and both side by side are sources; `SOURCES` names them, and a name fr
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ from cutlearn.features.folds import make_folds
 from cutlearn.features.grow import fit_questions
 from cutlearn.features.net.file import arrays_of_nets, described_nets, read_nets
 from cutlearn.features.net.learn import NetRecipe, Nets, fit_nets
+from cutlearn.run.shelf import Shelf
 
 Arrays = dict[str, npt.NDArray[Any]]
 Progress = Callable[[int, int, str], None]
@@ -41,6 +42,7 @@ class Task:
     seed: int = 0
     threads: int = 1
     progress: Progress | None = None
+    shelf: Shelf = field(default_factory=Shelf)  # keeps what is finished
 
     def parts(self) -> "Parts":
         """Tasks like this one, for sources that are fitted one after the other."""
@@ -48,10 +50,13 @@ class Task:
 
 
 class Parts:
-    """Gives the same task again and again; the progress of each goes on where the last ended."""
+    """Gives the same task again and again; the progress of each goes on where the last ended.
+
+    What is finished of each is kept under its number.
+    """
 
     def __init__(self, task: Task) -> None:
-        self.task, self.done = task, 0
+        self.task, self.done, self.given = task, 0, 0
 
     def next(self) -> Task:
         """Give the task of the next part."""
@@ -62,7 +67,9 @@ class Parts:
             if told is not None:
                 told(self.done, before + total, what)
 
-        return replace(self.task, progress=progress)
+        self.given += 1
+        shelf = self.task.shelf.within(f"source{self.given}")
+        return replace(self.task, progress=progress, shelf=shelf)
 
 
 class Source(ABC):
@@ -160,7 +167,7 @@ class NetLogits(Source):
         nets, maps = fit_nets(
             task.images, task.labels, task.extras, task.bank, task.net,
             make_folds(task.groups, task.net.folds, task.seed), task.seed, task.threads,
-            task.progress,
+            task.progress, task.shelf,
         )  # fmt: skip
         return cls(nets), [[[logit] for logit in found] for found in maps]
 
@@ -255,7 +262,7 @@ def _grown(
 ) -> tuple[tuple[Boosted, ...], list[Answers]]:
     return fit_questions(
         task.images, task.labels, task.extras, task.bank, task.recipe, task.groups, task.seed,
-        task.threads, task.progress, guesses,
+        task.threads, task.progress, guesses, task.shelf,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ gained instead.
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TextIO, TypeVar
 
 Item = TypeVar("Item")
@@ -181,6 +181,29 @@ class Progress:
             self._written = now
             self._stream.write(f"{self.title}{self._stage}: {note}\n")
             self._stream.flush()
+
+
+class Counter:
+    """Counts finished steps of several names together, and tells them.
+
+    Parameters
+    ----------
+    progress : callable (done, total, what), optional
+    total : int
+    """
+
+    def __init__(self, progress: Callable[[int, int, str], None] | None, total: int) -> None:
+        self.progress, self.total, self.done = progress, total, 0
+
+    def of(self, what: str) -> Callable[[], None]:
+        """Give what is called after every step of this name."""
+
+        def tick() -> None:
+            self.done += 1
+            if self.progress is not None:
+                self.progress(self.done, self.total, what)
+
+        return tick
 
 
 def state_of(step: StepLike) -> str:

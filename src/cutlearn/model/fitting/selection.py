@@ -131,8 +131,13 @@ def choose(
         w = shifted(w, judged["shift"])
     else:
         scores = scorer.scores(range(len(problems)), w)
-    judged |= {"judge": scorer.name, "training": scorer.value(scores)}
-    return Chosen(result, w, run.calibration(setting, result.w, w), judged)
+    calibration = run.calibration(setting, result.w, w)
+    judged |= {
+        "judge": scorer.name,
+        "training": scorer.value(scores),
+        **run.held_out_figure(setting),
+    }
+    return Chosen(result, w, calibration, judged)
 
 
 class _Training:
@@ -154,8 +159,9 @@ class _Training:
         if is_margin(plan.learner):
             self.loss = loss_of(plan.loss)
             self.pool = Pool(problems, labels, self.loss, n_jobs=plan.threads, model=plan.model)
-        # Weights by setting and held-out part.
+        # Weights by setting and held-out part; scores of images at those that had not seen them.
         self.held_out: dict[tuple[Setting, int], Vector] = {}
+        self.unseen: dict[Setting, list[Any]] = {}
 
     def train(
         self, images: Sequence[int], setting: Setting, name: str, least: float = 0.0
@@ -189,19 +195,29 @@ class _Training:
         parts_of = {setting: self.scorer.parts(found) for setting, found in scores.items()}
         chosen = _clearly_best(parts_of, plan.path[0], self.scorer.figure)
         rows = [{"C": s.C, "judged": self.scorer.value(scores[s])} for s in plan.path]
-        spread = bootstrap(parts_of[chosen], self.scorer.figure)
-        held = {"held_out": {"value": spread.value, "low": spread.low, "high": spread.high}}
         if not plan.rivals:
-            return chosen, {"path": rows, **held}
+            return chosen, {"path": rows}
         named = [{"learner": s.learner} | row for s, row in zip(plan.path, rows)]
-        return chosen, {"learner": chosen.learner, "path": named, **held}
+        return chosen, {"learner": chosen.learner, "path": named}
+
+    def held_out_figure(self, setting: Setting) -> dict[str, Any]:
+        """Give what is said of images by weights that have not seen them, with its spread.
+
+        Nothing where no such weights were trained, for the choice of C or for calibration.
+        """
+        if any((setting, k) not in self.held_out for k in range(len(self.parts))):
+            return {}
+        parts = self.scorer.parts(self._scores(setting))
+        return {"held_out": bootstrap(parts, self.scorer.figure).plain()}
 
     def _scores(self, setting: Setting) -> list[Any]:
-        """Scores of every image at weights that have not seen it."""
-        found: dict[int, Any] = {}
-        for k, out in enumerate(self.parts):
-            found |= zip(out, self.scorer.scores(out, self._train_without(k, setting)))
-        return [found[i] for i in range(len(self.problems))]
+        """Scores of every image at weights that have not seen it; found once."""
+        if setting not in self.unseen:
+            found: dict[int, Any] = {}
+            for k, out in enumerate(self.parts):
+                found |= zip(out, self.scorer.scores(out, self._train_without(k, setting)))
+            self.unseen[setting] = [found[i] for i in range(len(self.problems))]
+        return self.unseen[setting]
 
     def _train_without(self, k: int, setting: Setting) -> Vector:
         """Weights that have not seen the images of part k; trained once for each setting."""

@@ -1,0 +1,1 @@
+"""How long a fit takes, reckoned before it begins."""
