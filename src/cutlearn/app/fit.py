@@ -6,6 +6,7 @@ model at the same time is refused.
 """
 
 import json
+import math
 import time
 import warnings
 from pathlib import Path
@@ -36,12 +37,10 @@ from cutlearn.features.modes import SUMMARIES
 from cutlearn.learn.learners import LEARNERS
 from cutlearn.run.progress import Progress, clock
 
-# The files of an unfinished run.
-# What the phases take of the time, about.
-PHASES = {
-    "auto": {"reading": 2.0, "features": 80.0, "training": 18.0},
-    "linear": {"reading": 10.0, "features": 15.0, "training": 75.0},
-}
+# Below so many seconds nobody asks how long it takes.
+SOON = 15.0
+# Seconds in which a pixel is read.
+READING = 1e-7
 
 
 def _strength(_: click.Context, param: click.Parameter, value: str) -> float | str:
@@ -216,12 +215,11 @@ def fit(
     check_parameters(estimator)
     together = folder.groups if groups is None else groups_of(folder.names, groups)
     estimator.n_jobs = fit_memory(estimator, folder, keeps=True)
-    _tell_estimate(folder, estimator, features)
+    phases, seconds = _expected(folder, estimator)
     part = target.with_name(f"{target.name}.part")
-    phases = PHASES.get(features, PHASES["auto"])
     with only_one(part):
         resumed = found_unfinished(part, target, restart)
-        with shown_progress(phases, estimator.trainings(len(folder))) as shown:
+        with shown_progress(phases, estimator.trainings(len(folder)), seconds=seconds) as shown:
             pairs = _pairs(folder, estimator.min_side, shown)
             stopped = _train(estimator, pairs, together, part, shown)
         # The facts are those of the files; what was fitted may have been resized before.
@@ -296,20 +294,24 @@ def _estimator(command: str, settings: dict[str, Any]) -> Any:
     return made.set_params(**{name: settings[name] for name in settings.keys() & known.keys()})
 
 
-def _tell_estimate(folder: Any, estimator: Any, features: str) -> None:
-    """Say about how long the fit will take; linear features are done before one has read it."""
+def _expected(folder: Any, estimator: Any) -> tuple[dict[str, float], float | None]:
+    """The phases of a fit and how long all of it takes, which is told; None: nobody knows."""
     from cutlearn.model.fitting.size import worked_shape
 
-    if features in ("linear", "given"):
-        return
     shapes = [worked_shape((one.height, one.width), estimator.min_side) for one in folder.facts]
+    color = any(one.color for one in folder.facts)
+    phases = estimator.phases(shapes, color, folder.coding.n_labels)
     pixels = sum(rows * columns for rows, columns in shapes)
-    # Measured on a processor of 2020 with trees of two labels; each further one is another fit.
-    seconds = 10 + 4 * len(shapes) + 12e-6 * pixels
-    seconds *= max(1, folder.coding.n_labels - 1) / max(estimator.n_jobs, 1)
-    remark(
-        f"{len(shapes)} images of {pixels / 1e6:.1f} megapixels in all take about {clock(seconds)}"
-    )
+    whole = sum(phases.values())
+    if not math.isfinite(whole):
+        return {"reading": 1.0} | dict.fromkeys(phases, 20.0), None
+    reading = READING * sum(one.height * one.width for one in folder.facts)
+    if whole > SOON:
+        remark(
+            f"{len(shapes)} images of {pixels / 1e6:.2g} megapixels in all take about "
+            f"{clock(whole)}"
+        )
+    return {"reading": reading} | phases, reading + whole
 
 
 def _words(names: str | None, n_labels: int) -> tuple[str, ...]:

@@ -216,8 +216,9 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             return columns(mode, self.channels, bank, maps[i], source.stages, picture, extra)
 
         # Sources of logits have told of their own steps before.
-        tick = Counter(None if source.stages else progress, len(pairs)).of("describe images")
-        made = each_kept(described, range(len(pairs)), threads, shelf, COLUMNS, tick)
+        counter = Counter(None if source.stages else progress, len(pairs))
+        every, what = range(len(pairs)), "describe images"
+        made = each_kept(described, every, threads, shelf, COLUMNS, counter, what)
         rows, names = [m[0] for m in made], made[0][1]
         mean, scale = moments(rows, [label[..., 0] for label in labels])
         rows = [standardise(r, mean, scale) for r in rows]

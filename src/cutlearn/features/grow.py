@@ -95,11 +95,11 @@ def fit_questions(
     questions = range(masks[0].shape[2])
     parts = [questions[t : t + AT_ONCE] for t in questions[::AT_ONCE]]
     runs = [_Growing(items, part, bank, recipe, seed) for part in parts]
-    tick = Counter(progress, sum(run.steps for run in runs))
+    counter = Counter(progress, sum(run.steps for run in runs))
     models: list[Boosted] = []
     maps: list[Answers] = [[] for _ in images]
     for run in runs:
-        models += run.fit(n_jobs, tick, shelf or Shelf())
+        models += run.fit(n_jobs, counter, shelf or Shelf())
         for image, answers, found in zip(images, maps, run.answers()):
             shape = (image.shape[0], image.shape[1])
             answers += [[enlarge(z, bank.scale, shape) for z in logits] for logits in found]
@@ -130,7 +130,7 @@ class _Growing:
         trees = self.recipe.stages * len(self.questions) * (self.n_folds + 1)
         return self.recipe.stages * len(self.items) + originals + trees
 
-    def fit(self, n_jobs: int, tick: Counter, shelf: Shelf) -> list[Boosted]:
+    def fit(self, n_jobs: int, counter: Counter, shelf: Shelf) -> list[Boosted]:
         """Grow all stages; the out-of-fold logits are then in `maps`."""
         own = shelf.within(f"question{self.questions[0]}")
         items, count = self.items, range(len(self.questions))
@@ -145,7 +145,7 @@ class _Growing:
         ]
         priors = [[_count(item.labels[..., t]) for item in items] for t in self.questions]
         every = list(range(len(items)))
-        found = each_kept(self._first_rows, every, n_jobs, own, ROWS, tick.of("describe images"))
+        found = each_kept(self._first_rows, every, n_jobs, own, ROWS, counter, "describe images")
         rows = [[part[t] for part in found] for t in count]
         stages: list[list[Trees]] = [[] for _ in count]
         for stage in range(self.recipe.stages):
@@ -160,8 +160,9 @@ class _Growing:
             # -1 leaves none out.
             jobs = [(t, k) for t in count for k in range(-1, self.n_folds)]
             here = own.within(f"stage{stage + 1}")
-            told = tick.of(f"grow trees, stage {stage + 1}")
-            grown = dict(zip(jobs, each_kept(grow_without, jobs, n_jobs, here, FOREST, told)))
+            what = f"grow trees, stage {stage + 1}"
+            trees = each_kept(grow_without, jobs, n_jobs, here, FOREST, counter, what)
+            grown = dict(zip(jobs, trees))
             last = stage + 1 == self.recipe.stages
 
             def predict(
@@ -170,8 +171,8 @@ class _Growing:
                 return self._predict(i, [grown[t, items[i].fold] for t in count], last)
 
             wanted = [i for i in every if items[i].original or not last]
-            told = tick.of("predict out of fold")
-            guesses = each_kept(predict, wanted, n_jobs, here, GUESS, told)
+            what = "predict out of fold"
+            guesses = each_kept(predict, wanted, n_jobs, here, GUESS, counter, what)
             for t in count:
                 stages[t].append(grown[t, -1])
                 for i, guess in zip(wanted, guesses):

@@ -98,7 +98,8 @@ def train(
         A file that is written after every step. If a run was interrupted, the same call goes on
         from there.
     callback : callable, optional
-        Called with every Step. Steps of number 0 tell of the search for good first weights.
+        Called with every Step. Steps of number 0 tell of the search for good first weights. A run
+        that its checkpoint has finished tells its last step again.
     pool : Pool, optional
         Planes from earlier runs on the same problems; they are used, and new ones are added.
 
@@ -137,6 +138,8 @@ def train(
     try:
         if not run.steps:
             run.begin(threads, callback)
+        elif callback is not None and run.done():
+            callback(run.steps[-1])
         run.go(threads, callback)
     except KeyboardInterrupt:
         searched = not chosen.margin
@@ -151,7 +154,9 @@ def farewell(steps: int, file: str | Path | None, searched: bool) -> str:
             f"training: interrupted in the search for first weights; it is saved beside {file}. "
             "Run the same call again to go on."
         )
-    if file is None or not steps:
+    if file is not None and not steps:
+        return "training: interrupted before its first step. Run the same call again."
+    if file is None:
         return (
             f"training: interrupted after {steps} steps; nothing is saved. "
             "With checkpoint= every step is."

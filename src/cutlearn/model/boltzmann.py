@@ -204,6 +204,11 @@ class BoltzmannSegmenter(Estimator):
             held = bootstrap(stacked, iou_of)
             self.judged_ |= {"judge": "pooled IoU", "held_out": held.plain()}
 
+    def trainings(self, n_images: int) -> int:
+        """Give how many phases a fit has: layers and margins of all images, and of each half."""
+        halves = 0 if self.calibration is None or n_images < 2 else 2
+        return (1 + halves) * (int(self.layers) + 1)
+
     def _plan(self) -> Plan:
         learning = Learning(
             self.margin, float(self.hidden_weight), float(self.rate), float(self.gamma),

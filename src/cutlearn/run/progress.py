@@ -15,6 +15,8 @@ Item = TypeVar("Item")
 
 # Seconds between two plain lines.
 PAUSE = 5.0
+# What a step is called that a run before this one has done.
+KEPT = "kept from before"
 
 
 class StepLike(Protocol):
@@ -195,15 +197,11 @@ class Counter:
     def __init__(self, progress: Callable[[int, int, str], None] | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
 
-    def of(self, what: str) -> Callable[[], None]:
-        """Give what is called after every step of this name."""
-
-        def tick() -> None:
-            self.done += 1
-            if self.progress is not None:
-                self.progress(self.done, self.total, what)
-
-        return tick
+    def tell(self, what: str) -> None:
+        """Tell that one more step is done."""
+        self.done += 1
+        if self.progress is not None:
+            self.progress(self.done, self.total, what)
 
 
 def state_of(step: StepLike) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from cutlearn.run.checkpoint import load_checkpoint, refuse_other, restoring, save_checkpoint
+from cutlearn.run.progress import KEPT, Counter
 from cutlearn.run.workers import Workers
 from cutlearn.sealed import Arrays
 
@@ -101,24 +102,25 @@ def each_kept(
     threads: int,
     shelf: Shelf,
     form: Form[Job, Result],
-    tick: Callable[[], None],
+    counter: Counter,
+    what: str,
 ) -> list[Result]:
     """Give work(job) for all jobs, in their order; what the shelf has is not done again.
 
-    Every result is kept as soon as it is there, and `tick` called after it. An interrupt drops what
-    waits and does not wait for what runs.
+    Every result is kept as soon as it is there, and told as a step of the name `what`. An interrupt
+    drops what waits and does not wait for what runs.
     """
     results: dict[Job, Result] = {}
     for job in jobs:
         if (kept := shelf.find(form.name(job))) is not None:
             results[job] = form.result(*kept)
-            tick()
+            counter.tell(KEPT)
     left = [job for job in jobs if job not in results]
 
     def finished(place: int, result: Result) -> None:
         results[left[place]] = result
         shelf.keep(form.name(left[place]), *form.kept(result))
-        tick()
+        counter.tell(what)
 
     with Workers(threads, patient=False) as workers:
         workers.map(work, left, finished)

@@ -28,7 +28,7 @@ from cutlearn.features.net.crops import (
 from cutlearn.features.net.optimise import Optimiser, loss_of
 from cutlearn.features.net.single import one_thread
 from cutlearn.images.resize import resize_channels
-from cutlearn.run.progress import Counter
+from cutlearn.run.progress import KEPT, Counter
 from cutlearn.run.shelf import Form, Shelf, each_kept
 from cutlearn.run.workers import Workers
 from cutlearn.sealed import Arrays
@@ -204,9 +204,9 @@ def fit_nets(
         return answer_of(sight, shape, [weights[fold[i]]], images[i], extras[i])
 
     with one_thread():
-        weights = _trained(trainers, recipe.steps, n_jobs, parts, counter.of("train nets"))
-        tick = counter.of("predict out of fold")
-        maps = each_kept(out_of_fold, range(len(images)), n_jobs, parts, LOGITS, tick)
+        weights = _trained(trainers, recipe.steps, n_jobs, parts, counter)
+        every, what = range(len(images)), "predict out of fold"
+        maps = each_kept(out_of_fold, every, n_jobs, parts, LOGITS, counter, what)
     return Nets(sight, shape, tuple(weights)), maps
 
 
@@ -215,7 +215,7 @@ def _trained(
     steps: int,
     n_jobs: int,
     shelf: Shelf,
-    tick: Callable[[], None],
+    counter: Counter,
 ) -> list[Weights]:
     """Take all steps of all nets, a round of each at a time; give their last weights."""
     for k, trainer in enumerate(trainers):
@@ -226,11 +226,11 @@ def _trained(
             end = min(begin + ROUND, steps)
             late = [k for k, trainer in enumerate(trainers) if trainer.optimiser.step < end]
             for _ in range(len(trainers) - len(late)):
-                tick()  # a run before this one took these steps
+                counter.tell(KEPT)
 
             def finished(place: int, _: None, late: Sequence[int] = late) -> None:
                 shelf.keep(f"net{late[place]}", *trainers[late[place]].state())
-                tick()
+                counter.tell("train nets")
 
             def advance(k: int, end: int = end) -> None:
                 trainers[k].advance(end - trainers[k].optimiser.step)
