@@ -19,7 +19,7 @@ from cutlearn.features.boosted import Answers, Boosted, Recipe, answer, read_que
 from cutlearn.features.describe import Bank, Image, Picture
 from cutlearn.features.filters import Float32
 from cutlearn.features.folds import make_folds
-from cutlearn.features.grow import fit_questions
+from cutlearn.features.grow import DESCRIBE, fit_questions, forest_seconds
 from cutlearn.features.net.crops import CANVAS, SIDE, SQUARE
 from cutlearn.features.net.file import arrays_of_nets, described_nets, read_nets
 from cutlearn.features.net.learn import NetRecipe, Nets, fit_nets
@@ -29,11 +29,10 @@ Arrays = dict[str, npt.NDArray[Any]]
 Progress = Callable[[int, int, str], None]
 # Steps that sources which are fitted one after the other tell of, together.
 STEPS = 1000
-# Seconds of a step for each pixel of its crops; of a look at a pixel; of reading it; of trees on
-# 60,000 rows; of the columns of a pixel. Measured where other work ran beside, rounded up.
+# Seconds of a step for each pixel of its crops; of a look at a pixel; of reading it. Measured where
+# other work ran beside, rounded up.
 STEP = {"photograph": 1.0e-6, "microscopy": 0.9e-6}
-LOOK, READ, GROW = 0.25e-6, 1e-6, 3.6
-DESCRIBE = {"photograph": 8e-6, "microscopy": 2.5e-6}
+LOOK, READ = 0.25e-6, 1e-6
 
 
 @dataclass(frozen=True)
@@ -335,8 +334,7 @@ def tree_seconds(task: Task, recipe: Recipe) -> float:
     """What trees of a recipe may cost."""
     items = pixels_of(task) * (1 + recipe.copies)
     fits = 1 + min(recipe.folds, len(set(task.groups)))
-    rows = min(recipe.rows, items) / 60_000 * recipe.trees / 60
-    one = fits * GROW * rows + DESCRIBE[task.bank.kind] * items
+    one = fits * forest_seconds(recipe, items) + DESCRIBE[task.bank.kind] * items
     return float(recipe.stages * one * task.labels[0].shape[2])
 
 

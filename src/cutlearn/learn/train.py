@@ -98,8 +98,7 @@ def train(
         A file that is written after every step. If a run was interrupted, the same call goes on
         from there.
     callback : callable, optional
-        Called with every Step. Steps of number 0 tell of the search for good first weights. A run
-        that its checkpoint has finished tells its last step again.
+        Called with every Step. Steps of number 0 tell of the search for good first weights.
     pool : Pool, optional
         Planes from earlier runs on the same problems; they are used, and new ones are added.
 
@@ -138,8 +137,6 @@ def train(
     try:
         if not run.steps:
             run.begin(threads, callback)
-        elif callback is not None and run.done():
-            callback(run.steps[-1])
         run.go(threads, callback)
     except KeyboardInterrupt:
         searched = not chosen.margin

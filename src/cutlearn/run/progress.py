@@ -197,9 +197,9 @@ class Counter:
     def __init__(self, progress: Callable[[int, int, str], None] | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
 
-    def tell(self, what: str) -> None:
-        """Tell that one more step is done."""
-        self.done += 1
+    def tell(self, what: str, steps: int = 1) -> None:
+        """Tell that so many more steps are done."""
+        self.done += steps
         if self.progress is not None:
             self.progress(self.done, self.total, what)
 

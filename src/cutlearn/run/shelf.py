@@ -104,23 +104,24 @@ def each_kept(
     form: Form[Job, Result],
     counter: Counter,
     what: str,
+    weight: int = 1,
 ) -> list[Result]:
     """Give work(job) for all jobs, in their order; what the shelf has is not done again.
 
-    Every result is kept as soon as it is there, and told as a step of the name `what`. An interrupt
-    drops what waits and does not wait for what runs.
+    Every result is kept as soon as it is there, and told as steps of the name `what`, as many as
+    its weight. An interrupt drops what waits and does not wait for what runs.
     """
     results: dict[Job, Result] = {}
     for job in jobs:
         if (kept := shelf.find(form.name(job))) is not None:
             results[job] = form.result(*kept)
-            counter.tell(KEPT)
+            counter.tell(KEPT, weight)
     left = [job for job in jobs if job not in results]
 
     def finished(place: int, result: Result) -> None:
         results[left[place]] = result
         shelf.keep(form.name(left[place]), *form.kept(result))
-        counter.tell(what)
+        counter.tell(what, weight)
 
     with Workers(threads, patient=False) as workers:
         workers.map(work, left, finished)

@@ -1,7 +1,7 @@
 """How long a fit takes, reckoned before it begins: sizes of images and settings in, seconds out.
 
-Sources of logits say what they may cost, which is rounded up for the sake of the budget; a fit
-takes `OF_RECKONED` of it. Training asks every pixel some hundred times. Seconds are those of one
+Sources of logits say what they may cost, for the sake of the budget; a fit takes `OF_RECKONED` of
+it. Training asks every pixel some hundred times. Seconds are those of one
 core, as measured on small fits (docs/first-contact.md); more threads share them.
 """
 
@@ -20,11 +20,11 @@ from cutlearn.features.sources import Task, source_of
 from cutlearn.images.resize import Shape
 
 # What features take of what sources reckon, and seconds of the columns of a pixel beside logits.
-OF_RECKONED, COLUMNS = 0.8, 2e-6
+OF_RECKONED, COLUMNS = 1.1, 1e-6
 # Seconds of one training for each pixel: beside logits there are few columns, filters are many. Of
 # several labels every move is a cut.
-TRAINING = {True: 1.3e-6, False: 6e-6}
-SEVERAL = 2.0
+TRAINING = {True: 1.4e-6, False: 3e-6}
+SEVERAL = 4.0
 # Seconds of the rest.
 BASE = 1.0
 

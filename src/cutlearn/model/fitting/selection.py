@@ -140,6 +140,18 @@ def choose(
     return Chosen(result, w, calibration, judged)
 
 
+class _Heard:
+    """Passes steps on, and knows whether there were any."""
+
+    def __init__(self, told: Callable[[Step], None] | None) -> None:
+        self.told, self.any = told, False
+
+    def __call__(self, step: Step) -> None:
+        self.any = True
+        if self.told is not None:
+            self.told(step)
+
+
 class _Training:
     """Problems and their masks; all max-margin trainings share one pool of planes."""
 
@@ -170,8 +182,9 @@ class _Training:
 
         The steps are kept under this name.
         """
-        folder = self.plan.checkpoint
-        return train(
+        folder, told = self.plan.checkpoint, self.plan.callback
+        heard = _Heard(told)
+        result = train(
             [self.problems[i] for i in images],
             [self.labels[i] for i in images],
             self.loss,
@@ -180,9 +193,12 @@ class _Training:
             model=self.plan.model,
             n_jobs=self.plan.threads,
             checkpoint=None if folder is None else folder / f"{name}.safetensors",
-            callback=self.plan.callback,
+            callback=None if told is None else heard,
             pool=None if self.pool is None else self.pool.take(images),
         )
+        if told is not None and not heard.any:
+            told(result.steps[-1])  # so that runs are counted that a fit before has finished
+        return result
 
     def best(self) -> tuple[Setting, dict[str, Any]]:
         """Give the setting of the plan, or the best of the path, and how it was judged."""
