@@ -101,6 +101,14 @@ def test_interrupted_while_features_are_computed(whole, tmp_path):
     assert bits(boosted().fit(IMAGES, MASKS, checkpoint=tmp_path)) == bits(whole)
 
 
+def test_trainings_that_were_finished_before_are_counted(tmp_path):
+    model, told = cl.Segmenter(features="linear", n_jobs=1), []
+    model.fit(IMAGES[:3], MASKS[:3], checkpoint=tmp_path)
+    model.fit(IMAGES[:3], MASKS[:3], checkpoint=tmp_path, callback=told.append)
+    assert len(told) == model.trainings(3)
+    assert all(step.relative_gap <= step.tol for step in told)
+
+
 def test_an_interrupt_leaves_the_old_model():
     model = cl.Segmenter(features="linear", C=10.0, n_jobs=1).fit(IMAGES[:3], MASKS[:3])
     before = dict(vars(model))

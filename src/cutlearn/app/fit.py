@@ -1,8 +1,8 @@
 """`cutlearn fit`: a folder of images and a folder of masks in, a model file out.
 
-The unfinished run lives in MODEL.part beside the model: features and every step of training. The
-same command finds it and goes on; it is removed when the model is written. A second run on the same
-model at the same time is refused.
+The unfinished run lives in MODEL.part beside the model: features, or as many parts of them as are
+finished, and every step of training. The same command finds it and goes on; it is removed when the
+model is written. A second run on the same model at the same time is refused.
 """
 
 import json
@@ -186,8 +186,8 @@ def fit(
     IMAGES and MASKS are folders, or single files. A file of several pages is a stack of slices,
     which are held out together.
 
-    A run that is interrupted (Ctrl-C, SIGTERM) or killed leaves MODEL.part; the same command
-    continues from there.
+    A run that is interrupted (Ctrl-C, SIGTERM) or killed leaves what it has finished in MODEL.part,
+    during features as well as training; the same command continues from there, to the same model.
     """
     from cutlearn.energy.labels import kind_of
     from cutlearn.learn.learners import is_margin

@@ -24,7 +24,7 @@ OF_RECKONED, COLUMNS = 1.1, 1e-6
 # Seconds of one training for each pixel: beside logits there are few columns, filters are many. Of
 # several labels every move is a cut.
 TRAINING = {True: 1.4e-6, False: 3e-6}
-SEVERAL = 4.0
+SEVERAL = 3.0
 # Seconds of the rest.
 BASE = 1.0
 
