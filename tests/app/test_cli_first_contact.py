@@ -74,6 +74,29 @@ def test_fit_tells_what_held_out_images_say(world, tmp_path):
     assert f"{100 * held['value']:.2f} % [{100 * held['low']:.1f} .. " in done.stdout
 
 
+def test_fit_with_a_given_C_tells_held_out_images_too(world, tmp_path):
+    _, (images, masks), _ = world
+    done = run("fit", images, masks, "-o", tmp_path / "m", *FAST)
+    held = cl.load(tmp_path / "m").judged_["held_out"]
+    assert f"{100 * held['value']:.2f} % [{100 * held['low']:.1f} .. " in done.stdout
+    pattern = "(c).*"  # one group of all images: nothing can be held out
+    done = run("fit", images, masks, "-o", tmp_path / "n", "--groups", pattern, *FAST, "--json")
+    assert json.loads(done.stdout)["held_out"] is None
+    done = run("fit", images, masks, "-o", tmp_path / "n", "--groups", pattern, "--force", *FAST)
+    assert "no held-out figure: the images cannot be divided in two parts" in done.stdout
+
+
+def test_rank_tells_of_every_image(world, monkeypatch):
+    root, _, (images, _) = world
+    monkeypatch.setattr("cutlearn.run.job.PAUSE", 0.0)
+    done = run("rank", root / "m", images)
+    n = len(list(Path(images).iterdir()))
+    told = [line for line in done.stderr.splitlines() if "comparing" in line]
+    assert [f"comparing, {k} of {n} images" in line for k, line in enumerate(told)] == [True] * (
+        n + 1
+    )
+
+
 def test_evaluate_notices_training_images(world):
     root, (images, masks), others = world
     done = run("evaluate", root / "m", images, masks)

@@ -4,8 +4,10 @@ import contextlib
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -23,6 +25,27 @@ def step(self, step):
     if calls == {at}:
         os.kill(os.getpid(), signal.SIGINT)
 room.Job.step = step
+"""
+DURING_FEATURES = """
+import os, signal
+import cutlearn.run.job as room
+plain, calls = room.Job.features, 0
+def features(self, done, total, what):
+    global calls
+    plain(self, done, total, what)
+    calls += 1
+    if calls == {at}:
+        os.kill(os.getpid(), signal.SIGKILL)
+room.Job.features = features
+"""
+# Trees that take half a minute, in threads.
+SLOW = """
+import sys, time
+import cutlearn.features.grow as room
+def grow(*_):
+    sys.stdout.write("growing\\n"); sys.stdout.flush()
+    time.sleep(30)
+room.grow = grow
 """
 EARLY = """
 import os, signal
@@ -64,6 +87,52 @@ def test_interrupted_and_resumed_is_uninterrupted(world, at):
     assert f"going on with the unfinished run in {model}.part" in done.stderr
     assert json.loads(done.stdout)["resumed"] is True
     assert not (root / f"cut{at}.model.part").exists()
+    assert content(model) == content(whole)
+
+
+@pytest.fixture(scope="module")
+def grown(world):
+    """The same images with trees."""
+    root, args, _ = world
+    args = ["trees" if word == "linear" else word for word in args]
+    whole = root / "trees.model"
+    done = run(PLAIN, *args, whole)
+    assert done.returncode == 0, done.stderr
+    return root, args, whole
+
+
+def test_killed_during_features_and_resumed_is_uninterrupted(grown):
+    root, args, whole = grown
+    model, part, at = root / "killed.model", root / "killed.model.part", 11
+    stopped = run(DURING_FEATURES.format(at=at) + PLAIN, *args, model)
+    assert stopped.returncode == -signal.SIGKILL, stopped.stderr
+    assert len(list(part.glob("features-*.safetensors"))) == at
+    done = run(PLAIN, *args, model, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["resumed"] is True
+    assert content(model) == content(whole)
+    assert not part.exists()
+
+
+def test_a_stop_does_not_wait_for_threads(grown):
+    root, args, whole = grown
+    model = root / "slow.model"
+    words = ["2" if word == "1" else word for word in args]
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW + PLAIN, *map(str, words), str(model)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as child:  # fmt: skip
+        assert child.stdout.readline() == "growing\n"
+        begin = time.monotonic()
+        child.send_signal(signal.SIGTERM)
+        errors = child.stderr.read()
+        child.wait()
+        seconds = time.monotonic() - begin
+    assert child.returncode == 143, errors
+    assert seconds < 2
+    assert f"what was done is kept in {model}.part" in errors.splitlines()[-1]
+    assert not (root / "slow.model.part" / "lock").exists()
+    assert run(PLAIN, *args, model).returncode == 0
     assert content(model) == content(whole)
 
 

@@ -195,7 +195,8 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch, call):
     assert caught.value.filename == str(model)
     assert done.exit_code == 2
     last = done.stderr.splitlines()[-1]
-    assert last.startswith(f"cutlearn: {model}.part/features.safetensors: No space left on device.")
+    assert last.startswith(f"cutlearn: {model}.part/features-columns")
+    assert ".safetensors: No space left on device." in last
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has it")  # noqa: PTH110

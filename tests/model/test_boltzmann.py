@@ -185,6 +185,8 @@ def test_calibration_makes_held_out_pixels_likelier_and_is_kept(fitted, tmp_path
 def test_fit_calibrates_on_images_held_out(tmp_path):
     settings = SIZES | {"calibration": "temperature", "epochs": (20, 10)}
     model = cl.BoltzmannSegmenter(**settings).fit(IMAGES, MASKS)
+    held = model.judged_["held_out"]
+    assert 0 <= held["low"] <= held["value"] <= held["high"] <= 1
     assert model.calibration_.held_out
     assert model.calibration_.n_images == len(IMAGES)
     # Each half is judged by a machine of its own that has learned from the other one.

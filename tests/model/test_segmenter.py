@@ -88,15 +88,25 @@ def test_interrupted_says_how_to_go_on_and_goes_on(whole, tmp_path):
     assert bits(boosted().fit(IMAGES, MASKS, checkpoint=tmp_path)) == bits(whole)
 
 
-def test_interrupted_while_features_are_computed(tmp_path):
-    def stop(*told):
-        raise KeyboardInterrupt
+def test_interrupted_while_features_are_computed(whole, tmp_path):
+    def stop(done, total, what):
+        if done == 9:
+            raise KeyboardInterrupt
 
     with pytest.raises(Interrupted, match="nothing is saved"):
         boosted().fit(IMAGES, MASKS, progress=stop)
-    with pytest.raises(Interrupted, match="Run the same call again"):
+    with pytest.raises(Interrupted, match=r"what was finished is saved in .*the same call again"):
         boosted().fit(IMAGES, MASKS, progress=stop, checkpoint=tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert len(list(tmp_path.iterdir())) == 9
+    assert bits(boosted().fit(IMAGES, MASKS, checkpoint=tmp_path)) == bits(whole)
+
+
+def test_trainings_that_were_finished_before_are_counted(tmp_path):
+    model, told = cl.Segmenter(features="linear", n_jobs=1), []
+    model.fit(IMAGES[:3], MASKS[:3], checkpoint=tmp_path)
+    model.fit(IMAGES[:3], MASKS[:3], checkpoint=tmp_path, callback=told.append)
+    assert len(told) == model.trainings(3)
+    assert all(step.relative_gap <= step.tol for step in told)
 
 
 def test_an_interrupt_leaves_the_old_model():

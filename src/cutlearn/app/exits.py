@@ -62,6 +62,7 @@ class ReportingGroup(click.Group):
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run a command and leave with its exit code."""
+        program = not args and not extra  # not called by other code, which lives on
         extra["standalone_mode"] = False
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError):  # not every stand-in can
@@ -75,6 +76,10 @@ class ReportingGroup(click.Group):
             _leave(YOURS, f"{error.format_message()} See {path} --help.")
         except click.Abort:
             _leave(_STOP.code, "interrupted.")
+        except SystemExit as end:
+            if program and end.code in (INTERRUPTED, TERMINATED):
+                _leave_threads(end.code)
+            raise
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -163,6 +168,19 @@ def _give_up_stdout() -> None:
     """Send to nowhere what stdout still holds: Python would complain once more at its end."""
     with contextlib.suppress(OSError, ValueError):  # a stand-in has no number
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _leave_threads(code: int) -> None:
+    """End at once if threads are still at work: Python would wait for them, and nobody else does.
+
+    They write nothing, and all that was to be kept is on disk.
+    """
+    main = threading.main_thread()
+    if any(thread is not main and not thread.daemon for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
 
 
 def _leave(code: int, message: str) -> NoReturn:

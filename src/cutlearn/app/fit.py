@@ -1,11 +1,12 @@
 """`cutlearn fit`: a folder of images and a folder of masks in, a model file out.
 
-The unfinished run lives in MODEL.part beside the model: features and every step of training. The
-same command finds it and goes on; it is removed when the model is written. A second run on the same
-model at the same time is refused.
+The unfinished run lives in MODEL.part beside the model: features, or as many parts of them as are
+finished, and every step of training. The same command finds it and goes on; it is removed when the
+model is written. A second run on the same model at the same time is refused.
 """
 
 import json
+import math
 import time
 import warnings
 from pathlib import Path
@@ -36,12 +37,10 @@ from cutlearn.features.modes import SUMMARIES
 from cutlearn.learn.learners import LEARNERS
 from cutlearn.run.progress import Progress, clock
 
-# The files of an unfinished run.
-# What the phases take of the time, about.
-PHASES = {
-    "auto": {"reading": 2.0, "features": 80.0, "training": 18.0},
-    "linear": {"reading": 10.0, "features": 15.0, "training": 75.0},
-}
+# Below so many seconds nobody asks how long it takes.
+SOON = 15.0
+# Seconds in which a pixel is read.
+READING = 1e-7
 
 
 def _strength(_: click.Context, param: click.Parameter, value: str) -> float | str:
@@ -187,8 +186,8 @@ def fit(
     IMAGES and MASKS are folders, or single files. A file of several pages is a stack of slices,
     which are held out together.
 
-    A run that is interrupted (Ctrl-C, SIGTERM) or killed leaves MODEL.part; the same command
-    continues from there.
+    A run that is interrupted (Ctrl-C, SIGTERM) or killed leaves what it has finished in MODEL.part,
+    during features as well as training; the same command continues from there, to the same model.
     """
     from cutlearn.energy.labels import kind_of
     from cutlearn.learn.learners import is_margin
@@ -216,12 +215,11 @@ def fit(
     check_parameters(estimator)
     together = folder.groups if groups is None else groups_of(folder.names, groups)
     estimator.n_jobs = fit_memory(estimator, folder, keeps=True)
-    _tell_estimate(folder, estimator, features)
+    phases, seconds = _expected(folder, estimator)
     part = target.with_name(f"{target.name}.part")
-    phases = PHASES.get(features, PHASES["auto"])
     with only_one(part):
         resumed = found_unfinished(part, target, restart)
-        with shown_progress(phases, estimator.trainings(len(folder))) as shown:
+        with shown_progress(phases, estimator.trainings(len(folder)), seconds=seconds) as shown:
             pairs = _pairs(folder, estimator.min_side, shown)
             stopped = _train(estimator, pairs, together, part, shown)
         # The facts are those of the files; what was fitted may have been resized before.
@@ -296,20 +294,24 @@ def _estimator(command: str, settings: dict[str, Any]) -> Any:
     return made.set_params(**{name: settings[name] for name in settings.keys() & known.keys()})
 
 
-def _tell_estimate(folder: Any, estimator: Any, features: str) -> None:
-    """Say about how long the fit will take; linear features are done before one has read it."""
+def _expected(folder: Any, estimator: Any) -> tuple[dict[str, float], float | None]:
+    """The phases of a fit and how long all of it takes, which is told; None: nobody knows."""
     from cutlearn.model.fitting.size import worked_shape
 
-    if features in ("linear", "given"):
-        return
     shapes = [worked_shape((one.height, one.width), estimator.min_side) for one in folder.facts]
+    color = any(one.color for one in folder.facts)
+    phases = estimator.phases(shapes, color, folder.coding.n_labels)
     pixels = sum(rows * columns for rows, columns in shapes)
-    # Measured on a processor of 2020 with trees of two labels; each further one is another fit.
-    seconds = 10 + 4 * len(shapes) + 12e-6 * pixels
-    seconds *= max(1, folder.coding.n_labels - 1) / max(estimator.n_jobs, 1)
-    remark(
-        f"{len(shapes)} images of {pixels / 1e6:.1f} megapixels in all take about {clock(seconds)}"
-    )
+    whole = sum(phases.values())
+    if not math.isfinite(whole):
+        return {"reading": 1.0} | dict.fromkeys(phases, 20.0), None
+    reading = READING * sum(one.height * one.width for one in folder.facts)
+    if whole > SOON:
+        remark(
+            f"{len(shapes)} images of {pixels / 1e6:.2g} megapixels in all take about "
+            f"{clock(whole)}"
+        )
+    return {"reading": reading} | phases, reading + whole
 
 
 def _words(names: str | None, n_labels: int) -> tuple[str, ...]:
@@ -357,7 +359,7 @@ def _held_out(estimator: Any) -> str:
     """How well images were segmented that the weights had not seen, if there were any."""
     held, name = estimator.judged_.get("held_out"), estimator.judged_.get("judge", "")
     if held is None:
-        return ""
+        return ", no held-out figure: the images cannot be divided in two parts"
     if "IoU" not in name:
         return f", {name} {held['value']:.4g} on held-out images"
     low, high = (f"{100 * held[end]:.1f}" for end in ("low", "high"))

@@ -134,10 +134,13 @@ output_options = together(
 )
 
 
-def shown_progress(phases: Mapping[str, float], runs: int = 1, title: str = "") -> Job:
+def shown_progress(
+    phases: Mapping[str, float], runs: int = 1, title: str = "", seconds: float | None = None
+) -> Job:
     """Give what shows a whole job, as much of it as -q and -v say."""
     context = click.get_current_context(silent=True)
-    return Job(phases, runs, title, verbosity=context.meta.get(VERBOSITY, 1) if context else 1)
+    verbosity = context.meta.get(VERBOSITY, 1) if context else 1
+    return Job(phases, runs, title, verbosity=verbosity, seconds=seconds)
 
 
 jobs_option = click.option(

@@ -71,10 +71,12 @@ def rank(
             sample = as_sample(folder.image(i))
             shapes.append(sample.shape)
             pictures.append(at_side(sample, estimator.min_side))
-        progress.at("comparing", 0, 1, "steps")
+        progress.at("comparing", 0, len(folder), "images")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)  # told above, once for all images
-            order = estimator.rank(pictures)
+            order = estimator.rank(
+                pictures, lambda done, total: progress.at("comparing", done, total, "images")
+            )
     if output is not None:
         head = [pictures[r.image] for r in order[:SHOWN]]
         maps = estimator.predict_proba(head) if estimator.believes else [None] * len(head)

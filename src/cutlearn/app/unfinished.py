@@ -66,4 +66,4 @@ def farewell(part: Path) -> str:
             f"interrupted; what was done is kept in {part}. "
             "Run the same command again to go on from there."
         )
-    return "interrupted while computing features; nothing is kept. Run the same command again."
+    return "interrupted before anything was finished; nothing is kept. Run the same command again."

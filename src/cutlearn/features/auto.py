@@ -20,7 +20,6 @@ from cutlearn.errors import InputError, quoted
 from cutlearn.features.boosted import Answers, Recipe
 from cutlearn.features.filters import Float32
 from cutlearn.features.modes import BUDGETS
-from cutlearn.features.net.crops import CANVAS, SIDE, SQUARE
 from cutlearn.features.sources import (
     NetLogits,
     NoLogits,
@@ -28,19 +27,19 @@ from cutlearn.features.sources import (
     StackedLogits,
     Task,
     TreeLogits,
+    net_seconds,
+    pixels_of,
+    tree_seconds,
 )
 from cutlearn.metrics import Figure, confusions, iou_of, left_out, stack_tables
 
+# How often trees are better for micrographs, about.
+RARELY = 0.2
 FULL, SMALL = 2.4e6, 0.5e6  # pixels: more get more time, fewer get less
 # Fewest steps of nets that are compared with trees, and that are worth having at all.
 FEWEST, LEAST = 100, 50
 # The small trees of the comparison.
 PILOT = {"stages": 1, "rows": 20_000, "copies": 0, "folds": 3}
-# Seconds of a step for each pixel of its crops; of a look at a pixel; of reading it; of trees on
-# 60,000 rows; of the columns of a pixel. Measured where other work ran beside, rounded up.
-STEP = {"photograph": 1.0e-6, "microscopy": 0.9e-6}
-LOOK, READ, GROW = 0.25e-6, 1e-6, 3.6
-DESCRIBE = {"photograph": 8e-6, "microscopy": 2.5e-6}
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def seconds_of(budget: str | float, task: Task) -> float:
     """The seconds that a budget means for the images of a task."""
     if not isinstance(budget, str):
         return float(budget)
-    pixels = _pixels(task)
+    pixels = pixels_of(task)
     return BUDGETS[budget] * min(1.0, pixels / SMALL) * max(1.0, pixels / FULL)
 
 
@@ -81,12 +80,11 @@ def fit_auto(task: Task, budget: str | float) -> tuple[Choice, Source, list[Answ
         choice = _unseen(task, seconds, budget)
         source, maps = SIMPLE[choice.mode].fit(choice.task)
         return choice, source, maps
-    parts = plan.parts()
+    parts = plan.parts(_costs(plan))
     net, first = NetLogits.fit(parts.next())
     _, second = TreeLogits.fit(replace(parts.next(), recipe=small_recipe(plan.recipe)))
     mode, why = judge(plan, first, second)
-    if plan.progress is not None:
-        plan.progress(parts.done, parts.done, f"chose {mode}")
+    parts.tell(f"chose {mode}", mode == "net")
     choice = Choice(mode, why, plan)
     if mode == "net":
         return choice, net, first
@@ -175,6 +173,24 @@ def best_threshold(logits: Sequence[Float32], truth: Sequence[npt.NDArray[np.uin
 # -- what it costs ---------------------------------------------------------------------------
 
 
+def auto_seconds(task: Task, budget: str | float) -> float:
+    """What "auto" may cost, if it takes what is usual for the kind of images."""
+    seconds = seconds_of(budget, task)
+    plan = _compared(task, seconds)
+    if plan is not None:
+        return sum(_costs(plan))
+    choice = _unseen(task, seconds, budget)
+    return SIMPLE[choice.mode].seconds(choice.task)
+
+
+def _costs(task: Task) -> list[float]:
+    """What nets, small trees, and what is usually taken of the kind after them, may cost."""
+    last = tree_seconds(task, _one_stage(task.recipe))
+    if task.bank.kind == "microscopy":
+        last *= RARELY
+    return [net_seconds(task, task.net.steps), tree_seconds(task, small_recipe(task.recipe)), last]
+
+
 def _compared(task: Task, seconds: float) -> Task | None:
     """The task with nets of as many steps as a comparison leaves time for; None: too few."""
     pilot = tree_seconds(task, small_recipe(task.recipe))
@@ -223,30 +239,6 @@ def _with_steps(task: Task, seconds: float, fewest: int) -> Task | None:
     return replace(task, net=replace(task.net, steps=steps))
 
 
-def net_seconds(task: Task, steps: int) -> float:
-    """What nets of so many steps may cost."""
-    photograph = task.bank.kind == "photograph"
-    nets = min(task.net.folds, len(set(task.groups)))
-    rows, columns = CANVAS if photograph else SQUARE
-    sides = np.max([image.shape[:2] for image in task.images], axis=0) / task.bank.scale
-    area = min(rows * columns, (float(sides.max()) + 32) ** 2)  # a crop is no larger than needed
-    learn = nets * (steps + 4) * task.net.crops * area * STEP[task.bank.kind]
-    seen = [min(1.0, (SIDE / min(image.shape[:2])) ** 2) if photograph else 1.0
-            for image in task.images]  # fmt: skip
-    looks = sum(s * image.shape[0] * image.shape[1] for s, image in zip(seen, task.images))
-    views = 2 if photograph else 4
-    return float(learn + views * looks / task.bank.scale**2 * LOOK + READ * _pixels(task))
-
-
-def tree_seconds(task: Task, recipe: Recipe) -> float:
-    """What trees of a recipe may cost."""
-    items = _pixels(task) * (1 + recipe.copies)
-    fits = 1 + min(recipe.folds, len(set(task.groups)))
-    rows = min(recipe.rows, items) / 60_000 * recipe.trees / 60
-    one = fits * GROW * rows + DESCRIBE[task.bank.kind] * items
-    return float(recipe.stages * one * task.labels[0].shape[2])
-
-
 def _one_stage(recipe: Recipe) -> Recipe:
     return replace(recipe, stages=1)
 
@@ -254,8 +246,3 @@ def _one_stage(recipe: Recipe) -> Recipe:
 def small_recipe(recipe: Recipe) -> Recipe:
     """The small trees: no larger in anything than those of the recipe."""
     return replace(recipe, **{k: min(v, getattr(recipe, k)) for k, v in PILOT.items()})
-
-
-def _pixels(task: Task) -> float:
-    """Pixels of all images, as the bank sees them."""
-    return float(sum(i.shape[0] * i.shape[1] for i in task.images) / task.bank.scale**2)

@@ -7,7 +7,6 @@ its settings, for files and for checkpoints, is `settings()`.
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from cutlearn.features.edges import edge_features, edge_names
 from cutlearn.features.filters import Float32
 from cutlearn.features.folds import find_groups
 from cutlearn.features.inputs import Pair, read_image, read_training
-from cutlearn.features.kept import load_features, mark_of, memory_file, save_features
+from cutlearn.features.kept import COLUMNS, kept_or_made, mark_of, memory_file
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.nodes import (
     Fitted,
@@ -41,6 +40,8 @@ from cutlearn.features.settings import CHECKS, FREE, OLDER_NAMES, checked_seed
 from cutlearn.features.sources import Progress, Task, source_of
 from cutlearn.features.windows import window_means
 from cutlearn.images.sample import Sample, as_sample
+from cutlearn.run.progress import Counter
+from cutlearn.run.shelf import Shelf, each_kept
 from cutlearn.run.workers import thread_count
 
 FORMAT = 1
@@ -164,6 +165,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             pictures that are nearly the same are found and grouped.
         checkpoint : path of a file, optional
             Kept there, and taken from there if the file exists; that of other images is refused.
+            Until all is done, what is finished is kept beside it, and gone on from.
         progress : callable (done, total, what), optional
 
         Returns
@@ -176,14 +178,12 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         pairs, labels = read_training(images, masks)
         together = find_groups([image for image, _ in pairs], groups)
         if checkpoint is None and self.memory is None:
-            return self._learn(pairs, labels, together, progress)
+            return self._learn(pairs, labels, together, progress, Shelf())
         mark = mark_of(settings, together, pairs, labels)
         file = checkpoint or memory_file(self.memory, mark)
-        if file.exists():
-            return load_features(file, mark, self)
-        nodes = self._learn(pairs, labels, together, progress)
-        save_features(file, mark, self, nodes)
-        return nodes
+        return kept_or_made(
+            file, mark, self, lambda shelf: self._learn(pairs, labels, together, progress, shelf)
+        )
 
     def _learn(
         self,
@@ -191,6 +191,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         labels: Sequence[npt.NDArray[np.uint8]],
         groups: Sequence[int],
         progress: Progress | None,
+        shelf: Shelf,
     ) -> list[Float32]:
         """Fit on checked images; give their out-of-fold node features."""
         threads = _threads(self.n_jobs)
@@ -199,7 +200,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         task = Task(
             pictures, labels, [extra for _, extra in pairs], groups, bank,
             self.recipe or default_recipe(bank), self.net or NetRecipe(), self._seed(), threads,
-            progress,
+            progress, shelf,
         )  # fmt: skip
         mode, why = self._asked(), "asked for by name"
         if mode == "auto":
@@ -214,8 +215,10 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             picture = Picture(image)
             return columns(mode, self.channels, bank, maps[i], source.stages, picture, extra)
 
-        with ThreadPoolExecutor(threads) as pool:
-            made = list(pool.map(described, range(len(pairs))))
+        # Sources of logits have told of their own steps before.
+        counter = Counter(None if source.stages else progress, len(pairs))
+        every, what = range(len(pairs)), "describe images"
+        made = each_kept(described, every, threads, shelf, COLUMNS, counter, what)
         rows, names = [m[0] for m in made], made[0][1]
         mean, scale = moments(rows, [label[..., 0] for label in labels])
         rows = [standardise(r, mean, scale) for r in rows]

@@ -8,9 +8,8 @@ those of each stage.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +23,18 @@ from cutlearn.features.filters import enlarge
 from cutlearn.features.folds import make_folds
 from cutlearn.features.planes import Float32
 from cutlearn.features.trees import Trees, logits_of
+from cutlearn.run.progress import Counter
+from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
+from cutlearn.sealed import Arrays
 
 Progress = Callable[[int, int, str], None]
 Labels = npt.NDArray[np.uint8]
-S = TypeVar("S")
-T = TypeVar("T")
+# Seconds of trees on 60,000 rows, and of the columns of a pixel; measured where other work ran
+# beside, rounded up.
+GROW = 3.6
+DESCRIBE = {"photograph": 8e-6, "microscopy": 2.5e-6}
+# Of each question: the logits of an item, and its rows of their context for the next stage.
+Guess = list[tuple[Float32, Float32 | None]]
 # Rows on which extracted trees are compared with scikit-learn's own.
 CHECKED = 100
 
@@ -57,6 +63,7 @@ def fit_questions(
     n_jobs: int = 1,
     progress: Progress | None = None,
     guesses: Sequence[Float32] | None = None,
+    shelf: Shelf | None = None,
 ) -> tuple[tuple[Boosted, ...], list[Answers]]:
     """Fit the trees of all stages for each of T questions on its own.
 
@@ -70,6 +77,8 @@ def fit_questions(
         All draws depend on it and on the position of an image, never on threads.
     guesses : n arrays (h, w, T) float32, optional
         Out-of-fold logits from elsewhere: the trees see their context from their first stage on.
+    shelf : Shelf, optional
+        Keeps the rows and logits of every image, and the trees of every fold.
 
     Returns
     -------
@@ -90,11 +99,11 @@ def fit_questions(
     questions = range(masks[0].shape[2])
     parts = [questions[t : t + AT_ONCE] for t in questions[::AT_ONCE]]
     runs = [_Growing(items, part, bank, recipe, seed) for part in parts]
-    tick = _Counter(progress, sum(run.steps for run in runs))
+    counter = Counter(progress, sum(run.steps for run in runs))
     models: list[Boosted] = []
     maps: list[Answers] = [[] for _ in images]
     for run in runs:
-        models += run.fit(n_jobs, tick)
+        models += run.fit(n_jobs, counter, shelf or Shelf())
         for image, answers, found in zip(images, maps, run.answers()):
             shape = (image.shape[0], image.shape[1])
             answers += [[enlarge(z, bank.scale, shape) for z in logits] for logits in found]
@@ -119,14 +128,22 @@ class _Growing:
         self.index: list[list[npt.NDArray[np.int64]]] = []
 
     @property
+    def weight(self) -> int:
+        """How many images could be described while the trees of a fold grow, about."""
+        pixels = sum(int(item.image.shape[0] * item.image.shape[1]) for item in self.items)
+        image = DESCRIBE[self.bank.kind] * pixels / len(self.items)
+        return max(1, round(forest_seconds(self.recipe, pixels) / image))
+
+    @property
     def steps(self) -> int:
-        """Finished images and trees that `fit` will tell of."""
+        """Finished images, and trees by their weight, that `fit` will tell of."""
         originals = sum(item.original for item in self.items)
         trees = self.recipe.stages * len(self.questions) * (self.n_folds + 1)
-        return self.recipe.stages * len(self.items) + originals + trees
+        return self.recipe.stages * len(self.items) + originals + self.weight * trees
 
-    def fit(self, n_jobs: int, tick: "_Counter") -> list[Boosted]:
+    def fit(self, n_jobs: int, counter: Counter, shelf: Shelf) -> list[Boosted]:
         """Grow all stages; the out-of-fold logits are then in `maps`."""
+        own = shelf.within(f"question{self.questions[0]}")
         items, count = self.items, range(len(self.questions))
         self.maps = [[_first(item, t) for item in items] for t in self.questions]
         self.index = [
@@ -139,7 +156,7 @@ class _Growing:
         ]
         priors = [[_count(item.labels[..., t]) for item in items] for t in self.questions]
         every = list(range(len(items)))
-        found = _each(self._first_rows, every, n_jobs, tick, "describe images")
+        found = each_kept(self._first_rows, every, n_jobs, own, ROWS, counter, "describe images")
         rows = [[part[t] for part in found] for t in count]
         stages: list[list[Trees]] = [[] for _ in count]
         for stage in range(self.recipe.stages):
@@ -153,17 +170,20 @@ class _Growing:
 
             # -1 leaves none out.
             jobs = [(t, k) for t in count for k in range(-1, self.n_folds)]
+            here = own.within(f"stage{stage + 1}")
             what = f"grow trees, stage {stage + 1}"
-            grown = dict(zip(jobs, _each(grow_without, jobs, n_jobs, tick, what)))
+            trees = each_kept(grow_without, jobs, n_jobs, here, FOREST, counter, what, self.weight)
+            grown = dict(zip(jobs, trees))
             last = stage + 1 == self.recipe.stages
 
             def predict(
                 i: int, grown: dict[tuple[int, int], Trees] = grown, last: bool = last
-            ) -> list[tuple[Float32, Float32 | None]]:
+            ) -> Guess:
                 return self._predict(i, [grown[t, items[i].fold] for t in count], last)
 
             wanted = [i for i in every if items[i].original or not last]
-            guesses = _each(predict, wanted, n_jobs, tick, "predict out of fold")
+            what = "predict out of fold"
+            guesses = each_kept(predict, wanted, n_jobs, here, GUESS, counter, what)
             for t in count:
                 stages[t].append(grown[t, -1])
                 for i, guess in zip(wanted, guesses):
@@ -186,13 +206,11 @@ class _Growing:
         picture, base = self._described(i)
         return sampled(base, self._contexts(i, picture), [index[i] for index in self.index])
 
-    def _predict(
-        self, i: int, grown: Sequence[Trees], last: bool
-    ) -> list[tuple[Float32, Float32 | None]]:
+    def _predict(self, i: int, grown: Sequence[Trees], last: bool) -> Guess:
         """Of each question: the item's logits, and its rows of their context for the next stage."""
         picture, base = self._described(i)
         logits = logits_of(grown, base, self._contexts(i, picture), self.recipe.step)
-        out: list[tuple[Float32, Float32 | None]] = []
+        out: Guess = []
         for logit, index in zip(logits, self.index):
             new = None
             if not last:
@@ -316,32 +334,36 @@ def grow(
     return trees.shifted(prior - float(np.log(ones / (len(y) - ones))))
 
 
+def forest_seconds(recipe: Recipe, pixels: float) -> float:
+    """What the trees of one fold may cost, on rows of so many pixels."""
+    return GROW * min(recipe.rows, pixels) / 60_000 * recipe.trees / 60
+
+
 def _count(labels: Labels) -> npt.NDArray[np.int64]:
     return np.array([(labels == 0).sum(), (labels == 1).sum()], np.int64)
 
 
-class _Counter:
-    """Counts finished steps from any thread and reports them."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.progress, self.total, self.done = progress, total, 0
-
-    def __call__(self, what: str) -> None:
-        self.done += 1
-        if self.progress is not None:
-            self.progress(self.done, self.total, what)
+def _rows_of(_: dict[str, Any], arrays: Arrays) -> list[Float32]:
+    return [arrays[f"rows{t}"] for t in range(len(arrays))]
 
 
-def _each(
-    work: Callable[[S], T], jobs: Sequence[S], n_jobs: int, tick: _Counter, what: str
-) -> list[T]:
-    """work(job) for all jobs, in threads; the results in order. An interrupt cancels what waits."""
-    results = []
-    pool = ThreadPoolExecutor(n_jobs)
-    try:
-        for result in pool.map(work, jobs):
-            results.append(result)
-            tick(what)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-    return results
+def _guess_kept(guess: Guess) -> Kept:
+    logits = {f"logit{t}": logit for t, (logit, _) in enumerate(guess)}
+    return {}, logits | {f"rows{t}": new for t, (_, new) in enumerate(guess) if new is not None}
+
+
+def _guess_of(_: dict[str, Any], arrays: Arrays) -> Guess:
+    count = sum(name.startswith("logit") for name in arrays)
+    return [(arrays[f"logit{t}"], arrays.get(f"rows{t}")) for t in range(count)]
+
+
+# How the work is kept: rows of an image, trees of a question without a fold, logits of an image.
+ROWS: Form[int, list[Float32]] = Form(
+    lambda i: f"rows{i}", lambda rows: ({}, {f"rows{t}": r for t, r in enumerate(rows)}), _rows_of
+)
+FOREST: Form[tuple[int, int], Trees] = Form(
+    lambda job: f"trees{job[0]}-{'all' if job[1] < 0 else job[1]}",
+    lambda trees: ({}, trees.arrays()),
+    lambda _, arrays: Trees.of_arrays(arrays),
+)
+GUESS: Form[int, Guess] = Form(lambda i: f"logits{i}", _guess_kept, _guess_of)

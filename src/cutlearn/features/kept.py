@@ -1,11 +1,12 @@
 """Features of training images in a file, so that they need not be computed again.
 
 In: a fitted `Featurizer` and out-of-fold node features. Out: the same, later. A mark tells all that
-they depend on: settings, groups, images, arrays that the user brings, and masks.
+they depend on: settings, groups, images, arrays that the user brings, and masks. Until there is
+such a file, the parts that are finished lie beside it.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,19 @@ from cutlearn.run.checkpoint import (
     restoring,
     save_checkpoint,
 )
+from cutlearn.run.shelf import Form, Shelf
 
 if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
 
 KIND = "features"
+OTHER = "the features of other images"
+# How the columns of an image, not yet standardised, and their names are kept.
+COLUMNS: Form[int, tuple[Float32, list[str]]] = Form(
+    lambda i: f"columns{i}",
+    lambda made: ({"names": made[1]}, {"columns": made[0]}),
+    lambda values, arrays: (arrays["columns"], list(values["names"])),
+)
 
 
 def mark_of(
@@ -50,6 +59,26 @@ def memory_file(memory: Any, mark: str) -> Path:
     return folder / f"features-{mark}.safetensors"
 
 
+def kept_or_made(
+    file: Path, mark: str, featurizer: "Featurizer", make: Callable[[Shelf], list[Float32]]
+) -> list[Float32]:
+    """Give node features from a file, or make and keep them; parts go when the file is whole.
+
+    Parameters
+    ----------
+    make : callable (shelf)
+        Fits the featurizer and gives the node features; takes finished parts from the shelf.
+    """
+    shelf = Shelf(file, mark, OTHER)
+    if file.exists():
+        nodes = load_features(file, mark, featurizer)
+    else:
+        nodes = make(shelf)
+        save_features(file, mark, featurizer, nodes)
+    shelf.clear()
+    return nodes
+
+
 def save_features(file: Path, mark: str, featurizer: "Featurizer", nodes: list[Float32]) -> None:
     """Write a fitted featurizer and the node features of its training images."""
     arrays, described = featurizer.to_arrays()
@@ -62,7 +91,7 @@ def save_features(file: Path, mark: str, featurizer: "Featurizer", nodes: list[F
 def load_features(file: Path, mark: str, featurizer: "Featurizer") -> list[Float32]:
     """Give node features that were kept, and the featurizer what it had learned."""
     values, arrays = load_checkpoint(file, KIND)
-    refuse_other(file, values.get("mark"), mark, "the features of other images")
+    refuse_other(file, values.get("mark"), mark, OTHER)
     fitted = {n.removeprefix("fitted."): a for n, a in arrays.items() if n.startswith("fitted.")}
     with restoring(file):
         made = featurizer.from_arrays(fitted, values["described"], featurizer.n_jobs)

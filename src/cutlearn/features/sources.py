@@ -9,7 +9,7 @@ of trees, and both side by side are sources; `SOURCES` names them, and a name fr
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,12 +19,20 @@ from cutlearn.features.boosted import Answers, Boosted, Recipe, answer, read_que
 from cutlearn.features.describe import Bank, Image, Picture
 from cutlearn.features.filters import Float32
 from cutlearn.features.folds import make_folds
-from cutlearn.features.grow import fit_questions
+from cutlearn.features.grow import DESCRIBE, fit_questions, forest_seconds
+from cutlearn.features.net.crops import CANVAS, SIDE, SQUARE
 from cutlearn.features.net.file import arrays_of_nets, described_nets, read_nets
 from cutlearn.features.net.learn import NetRecipe, Nets, fit_nets
+from cutlearn.run.shelf import Shelf
 
 Arrays = dict[str, npt.NDArray[Any]]
 Progress = Callable[[int, int, str], None]
+# Steps that sources which are fitted one after the other tell of, together.
+STEPS = 1000
+# Seconds of a step for each pixel of its crops; of a look at a pixel; of reading it. Measured where
+# other work ran beside, rounded up.
+STEP = {"photograph": 1.0e-6, "microscopy": 0.9e-6}
+LOOK, READ = 0.25e-6, 1e-6
 
 
 @dataclass(frozen=True)
@@ -41,28 +49,40 @@ class Task:
     seed: int = 0
     threads: int = 1
     progress: Progress | None = None
+    shelf: Shelf = field(default_factory=Shelf)  # keeps what is finished
 
-    def parts(self) -> "Parts":
+    def parts(self, costs: Sequence[float]) -> "Parts":
         """Tasks like this one, for sources that are fitted one after the other."""
-        return Parts(self)
+        return Parts(self, costs)
 
 
 class Parts:
-    """Gives the same task again and again; the progress of each goes on where the last ended."""
+    """Gives the same task again and again; their progress is that of all, by what each may cost.
 
-    def __init__(self, task: Task) -> None:
-        self.task, self.done = task, 0
+    What is finished of each is kept under its number.
+    """
+
+    def __init__(self, task: Task, costs: Sequence[float]) -> None:
+        self.task, self.costs, self.given = task, costs, 0
 
     def next(self) -> Task:
         """Give the task of the next part."""
-        before, told = self.done, self.task.progress
+        begin, whole = sum(self.costs[: self.given]), max(sum(self.costs), 1e-9)
+        own, told = self.costs[self.given], self.task.progress
+        self.given += 1
 
         def progress(done: int, total: int, what: str) -> None:
-            self.done = before + done
             if told is not None:
-                told(self.done, before + total, what)
+                told(round(STEPS * (begin + own * done / total) / whole), STEPS, what)
 
-        return replace(self.task, progress=progress)
+        shelf = self.task.shelf.within(f"source{self.given}")
+        return replace(self.task, progress=progress, shelf=shelf)
+
+    def tell(self, what: str, last: bool) -> None:
+        """Tell something between two parts, or after the last one."""
+        if self.task.progress is not None:
+            share = 1.0 if last else sum(self.costs[: self.given]) / max(sum(self.costs), 1e-9)
+            self.task.progress(round(STEPS * share), STEPS, what)
 
 
 class Source(ABC):
@@ -72,6 +92,11 @@ class Source(ABC):
     @abstractmethod
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
         """Learn; give the source, and each image's out-of-fold logits by question and stage."""
+
+    @classmethod
+    @abstractmethod
+    def seconds(cls, task: Task) -> float:
+        """What `fit` may cost, in seconds of one core."""
 
     @property
     @abstractmethod
@@ -102,6 +127,10 @@ class NoLogits(Source):
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
         return cls(), [[] for _ in task.images]
 
+    @classmethod
+    def seconds(cls, task: Task) -> float:
+        return 0.0
+
     def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
         return []
 
@@ -125,6 +154,10 @@ class TreeLogits(Source):
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
         models, maps = _grown(task)
         return cls(models), maps
+
+    @classmethod
+    def seconds(cls, task: Task) -> float:
+        return tree_seconds(task, task.recipe)
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -160,9 +193,13 @@ class NetLogits(Source):
         nets, maps = fit_nets(
             task.images, task.labels, task.extras, task.bank, task.net,
             make_folds(task.groups, task.net.folds, task.seed), task.seed, task.threads,
-            task.progress,
+            task.progress, task.shelf,
         )  # fmt: skip
         return cls(nets), [[[logit] for logit in found] for found in maps]
+
+    @classmethod
+    def seconds(cls, task: Task) -> float:
+        return net_seconds(task, task.net.steps)
 
     def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
         return [[logit] for logit in self.nets.logits(picture.image, extra)]
@@ -184,11 +221,15 @@ class BothLogits(Source):
 
     @classmethod
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
-        parts = task.parts()
+        parts = task.parts([NetLogits.seconds(task), TreeLogits.seconds(task)])
         net, first = NetLogits.fit(parts.next())
         trees, second = TreeLogits.fit(parts.next())
         joined = [[b + a for a, b in zip(*pair)] for pair in zip(first, second)]
         return cls(trees, net), joined
+
+    @classmethod
+    def seconds(cls, task: Task) -> float:
+        return NetLogits.seconds(task) + TreeLogits.seconds(task)
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -214,17 +255,20 @@ class StackedLogits(BothLogits):
 
     @classmethod
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
-        parts = task.parts()
+        parts = task.parts([NetLogits.seconds(task), TreeLogits.seconds(_one_stage(task))])
         net, first = NetLogits.fit(parts.next())
         return cls.over(parts.next(), net, first)
+
+    @classmethod
+    def seconds(cls, task: Task) -> float:
+        return super().seconds(_one_stage(task))
 
     @classmethod
     def over(
         cls, task: Task, net: NetLogits, first: Sequence[Answers]
     ) -> tuple[Self, list[Answers]]:
         """Grow the trees over nets that are fitted already, `first` their out-of-fold logits."""
-        one_stage = replace(task, recipe=replace(task.recipe, stages=1))
-        models, maps = _grown(one_stage, _guesses(first))
+        models, maps = _grown(_one_stage(task), _guesses(first))
         return cls(TreeLogits(models), net), maps
 
     @property
@@ -255,10 +299,45 @@ def _grown(
 ) -> tuple[tuple[Boosted, ...], list[Answers]]:
     return fit_questions(
         task.images, task.labels, task.extras, task.bank, task.recipe, task.groups, task.seed,
-        task.threads, task.progress, guesses,
+        task.threads, task.progress, guesses, task.shelf,
     )  # fmt: skip
 
 
 def _guesses(maps: Sequence[Answers]) -> list[Float32]:
     """The last logits of every question, an (h, w, T) array an image."""
     return [np.stack([logits[-1] for logits in answers], axis=-1) for answers in maps]
+
+
+def _one_stage(task: Task) -> Task:
+    return replace(task, recipe=replace(task.recipe, stages=1))
+
+
+# -- what it costs ---------------------------------------------------------------------------
+
+
+def net_seconds(task: Task, steps: int) -> float:
+    """What nets of so many steps may cost."""
+    photograph = task.bank.kind == "photograph"
+    nets = min(task.net.folds, len(set(task.groups)))
+    rows, columns = CANVAS if photograph else SQUARE
+    sides = np.max([image.shape[:2] for image in task.images], axis=0) / task.bank.scale
+    area = min(rows * columns, (float(sides.max()) + 32) ** 2)  # a crop is no larger than needed
+    learn = nets * (steps + 4) * task.net.crops * area * STEP[task.bank.kind]
+    seen = [min(1.0, (SIDE / min(image.shape[:2])) ** 2) if photograph else 1.0
+            for image in task.images]  # fmt: skip
+    looks = sum(s * image.shape[0] * image.shape[1] for s, image in zip(seen, task.images))
+    views = 2 if photograph else 4
+    return float(learn + views * looks / task.bank.scale**2 * LOOK + READ * pixels_of(task))
+
+
+def tree_seconds(task: Task, recipe: Recipe) -> float:
+    """What trees of a recipe may cost."""
+    items = pixels_of(task) * (1 + recipe.copies)
+    fits = 1 + min(recipe.folds, len(set(task.groups)))
+    one = fits * forest_seconds(recipe, items) + DESCRIBE[task.bank.kind] * items
+    return float(recipe.stages * one * task.labels[0].shape[2])
+
+
+def pixels_of(task: Task) -> float:
+    """Pixels of all images, as the bank sees them."""
+    return float(sum(i.shape[0] * i.shape[1] for i in task.images) / task.bank.scale**2)

@@ -176,11 +176,6 @@ class Run(ABC):
             self.best = self.steps[-1].best
             self.take_state(values, arrays)
 
-    def forget(self) -> None:
-        """Remove the checkpoint."""
-        if self.file is not None:
-            Path(self.file).unlink(missing_ok=True)
-
 
 def _added(rows: Sequence[tuple[float, float, int]]) -> tuple[float, float, int]:
     asking, moving, calls = zip(*rows)

@@ -151,7 +151,9 @@ def farewell(steps: int, file: str | Path | None, searched: bool) -> str:
             f"training: interrupted in the search for first weights; it is saved beside {file}. "
             "Run the same call again to go on."
         )
-    if file is None or not steps:
+    if file is not None and not steps:
+        return "training: interrupted before its first step. Run the same call again."
+    if file is None:
         return (
             f"training: interrupted after {steps} steps; nothing is saved. "
             "With checkpoint= every step is."

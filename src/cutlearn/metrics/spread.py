@@ -39,6 +39,10 @@ class Spread:
     high: float
     deviation: float
 
+    def plain(self) -> dict[str, float]:
+        """Give the figure and its interval as JSON can hold them."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
 
 def means(values: npt.ArrayLike) -> Floats:
     """Give the values of images beside ones, (n, 2), whose sums have the mean as their `ratio`."""

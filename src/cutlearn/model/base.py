@@ -7,6 +7,8 @@ says what an estimator brings of its own; `model.estimators` lists those that mo
 from __future__ import annotations
 
 import copy
+import itertools
+import math
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -18,6 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.features.folds import find_groups
+from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import mean_iou
 from cutlearn.model.card import Summary, card_of
@@ -103,6 +106,23 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
     def trainings(self, n_images: int) -> int:
         """Give how often a fit trains, at most; for its progress."""
         return 1
+
+    def phases(self, shapes: Sequence[Shape], color: bool, n_labels: int) -> dict[str, float]:
+        """Give the phases of a fit of images of these sizes, with their seconds if it knows them.
+
+        Parameters
+        ----------
+        shapes : rows and columns at which the images are worked
+        color : bool
+            Whether any image has colour.
+        n_labels : int
+
+        Returns
+        -------
+        dict
+            By name, in their order; seconds, or nan for one phase whose length nobody knows.
+        """
+        return {"training": math.nan}
 
     def shown_by(self, shown: Progress) -> Told:
         """Give the `progress` of fit that shows its parts on a terminal."""
@@ -211,11 +231,24 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         resized = [mask_at_side(mask, side) for mask in truth]
         return samples, resized, find_groups([sample.image for sample in samples], groups)
 
-    def _each(self, samples: Sequence[Sample], one: Callable[[Sample, Sample], T]) -> list[T]:
+    def _each(
+        self,
+        samples: Sequence[Sample],
+        one: Callable[[Sample, Sample], T],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[T]:
         """one(the sample at the size at which the model works, the sample) of all, in order."""
         check_side(self)
-        with Workers(self._threads()) as workers:
-            return workers.map(lambda sample: one(at_side(sample, self.min_side), sample), samples)
+        count = itertools.count(1)
+
+        def finished(place: int, result: T) -> None:
+            if progress is not None:
+                progress(next(count), len(samples))
+
+        with Workers(self._threads(), patient=False) as workers:
+            return workers.map(
+                lambda sample: one(at_side(sample, self.min_side), sample), samples, finished
+            )
 
     def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
         """Give the mean IoU over all labels within an image, then over images; void excluded.

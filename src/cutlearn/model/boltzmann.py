@@ -18,6 +18,7 @@ from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError
 from cutlearn.features.folds import held_out_parts
 from cutlearn.images.sample import Sample
+from cutlearn.metrics import Confusion, bootstrap, confusion, iou_of, stack_tables
 from cutlearn.model import boltzmann_file
 from cutlearn.model.base import Estimator
 from cutlearn.model.card import Summary
@@ -184,15 +185,29 @@ class BoltzmannSegmenter(Estimator):
         if self.calibration is None:
             return
 
+        tables: dict[int, Confusion] = {}
+
         def min_marginals(part: int, image: int) -> Floats:
             # What is calibrated is refined as strongly as what will be predicted.
             machines[part].strength_ = self.strength_
-            return machines[part]._min_marginals(data.samples[image])
+            found = machines[part]._min_marginals(data.samples[image])
+            mask = found.argmin(axis=-1).astype(np.uint8)
+            tables[image] = confusion(data.masks[image], mask, 2)
+            return found
 
         self.calibration_ = calibrate_held_out(
             parts, min_marginals, data.masks, self.calibration, len(parts) > 1, data.groups,
             self._threads(),
         )  # fmt: skip
+        if len(parts) > 1:
+            stacked = stack_tables([tables[i] for i in range(len(tables))])
+            held = bootstrap(stacked, iou_of)
+            self.judged_ |= {"judge": "pooled IoU", "held_out": held.plain()}
+
+    def trainings(self, n_images: int) -> int:
+        """Give how many phases a fit has: layers and margins of all images, and of each half."""
+        halves = 0 if self.calibration is None or n_images < 2 else 2
+        return (1 + halves) * (int(self.layers) + 1)
 
     def _plan(self) -> Plan:
         learning = Learning(

@@ -52,7 +52,12 @@ class Probabilities:
         """Check images and masks, at the size at which the model works."""
 
     @abstractmethod
-    def _each(self, samples: Sequence[Sample], one: Callable[[Sample, Sample], T]) -> list[T]:
+    def _each(
+        self,
+        samples: Sequence[Sample],
+        one: Callable[[Sample, Sample], T],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[T]:
         """one(the sample at the size at which the model works, the sample) of all, in order."""
 
     @abstractmethod

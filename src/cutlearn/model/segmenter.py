@@ -9,7 +9,7 @@ scikit-learn's, on lists of images of any sizes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from cutlearn.energy.potentials import Potential
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.folds import held_out_parts
 from cutlearn.features.problem import VOID, Problem
+from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample
 from cutlearn.learn.learners import is_margin
 from cutlearn.learn.loss import Loss
@@ -243,11 +244,23 @@ class Segmenter(Estimator):
         path = path if self.C == "auto" else path[:1]
         return 1 + (0 if parts < 2 else parts * len(path))
 
+    def phases(self, shapes: Sequence[Shape], color: bool, n_labels: int) -> dict[str, float]:
+        """Give the seconds of the features and of all trainings, as reckoned beforehand."""
+        from cutlearn.model.fitting.duration import phases_of
+
+        labels, threads = labels_for(self, n_labels), self._threads()
+        return phases_of(
+            fresh_featurizer(self, threads), shapes, color, labels, self.trainings(len(shapes)),
+            threads,
+        )  # fmt: skip
+
     def shown_by(self, shown: Progress) -> Any:
         """Give the `progress` of fit that shows its parts on a terminal: those of the features."""
         return shown.features
 
-    def rank(self, images: Sequence[Any]) -> list[Ranked]:
+    def rank(
+        self, images: Sequence[Any], progress: Callable[[int, int], None] | None = None
+    ) -> list[Ranked]:
         """Order images that have no masks by what annotating them would tell of all of them.
 
         The most telling image is like many doubtful parts of others, and unlike the images that the
@@ -257,6 +270,8 @@ class Segmenter(Estimator):
         Parameters
         ----------
         images : images or samples
+        progress : callable (done, total), optional
+            Called after every image that was looked at.
 
         Returns
         -------
@@ -271,7 +286,7 @@ class Segmenter(Estimator):
                 q = self.calibration_.probabilities(self.model_.min_marginals(problem, self.w_))
             return describe(problem.node_features, small.shape, q)
 
-        seen = self._each(samples, one)
+        seen = self._each(samples, one, progress)
         return [
             ranked.at(seen[ranked.image].shape, samples[ranked.image].shape)
             for ranked in rank(seen, self.featurizer_.centers_)

@@ -1,17 +1,22 @@
 """One bar for a whole job: its phases, how much of all is done, and about how long it will take.
 
-Every phase has a share of the job's time, guessed beforehand; within a phase its parts count alike.
-With s the share of the job that is done after t seconds, t (1 - s) / s are left, told once s and t
-are large enough to say something.
+Every phase has a share of the job's time, reckoned beforehand; within a phase its parts count
+alike. Let s be the share that is done, u the part of it that this run did itself in t seconds (a
+run that goes on finds the rest done), and T the seconds that were reckoned for all. With
+a = A (1 - u), T is worth as much as a share a of the job, so that all takes about
+T' = (t + a T) / (u + a), and (1 - s) T' are left. Without T the first word is said when u and t are
+large enough.
 """
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TextIO
 
 from cutlearn.run.progress import (
+    KEPT,
     PAUSE,
+    Item,
     Progress,
     StepLike,
     begins,
@@ -23,6 +28,8 @@ from cutlearn.run.progress import (
 
 # What must be done, and how many seconds must have passed, before the time left is told.
 ENOUGH_DONE, ENOUGH_SECONDS = 0.08, 3.0
+# A of the formula.
+TRUST = 0.25
 
 
 class Job(Progress):
@@ -35,6 +42,8 @@ class Job(Progress):
         Trainings that the phase "training" has.
     title, stream, verbosity
         As of `Progress`. With a verbosity of 2 every step of training is told.
+    seconds : float, optional
+        What all of it was reckoned to take.
     """
 
     def __init__(
@@ -44,19 +53,30 @@ class Job(Progress):
         title: str = "",
         stream: TextIO | None = None,
         verbosity: int = 1,
+        seconds: float | None = None,
     ) -> None:
         super().__init__(title, stream, verbosity)
         whole = sum(phases.values())
         self._parts = {name: part / whole for name, part in phases.items()}
         self._expected = runs
-        self._done = 0.0
-        self._begun = time.monotonic()
+        self._reckoned = seconds
+        self._named = ""
+        # s, u and t of the formula, and when t was last added to.
+        self._done = self._worked = self._spent = 0.0
+        self._last = time.monotonic()
 
     def close(self) -> None:
         """Keep the bar: it belongs to the whole job."""
 
     def __exit__(self, *_: object) -> None:
         super().close()
+
+    def count(
+        self, items: Iterable[Item], total: int | None, stage: str, unit: str = "images"
+    ) -> Iterator[Item]:
+        """Go through items and show how many are done, from the start: the first may take long."""
+        self.at(stage, 0, total, unit)
+        yield from super().count(items, total, stage, unit)
 
     def at(self, stage: str, done: int, total: int | None, unit: str) -> None:
         """Show that so many parts of a phase are done."""
@@ -68,7 +88,17 @@ class Job(Progress):
     def features(self, done: int, total: int, what: str) -> None:
         """Show a part of the features."""
         self._enter("features")
-        self._show(done / max(total, 1), what, False)
+        self._show(done / max(total, 1), what, False, what == KEPT)
+
+    def phase(self, done: int, total: int, what: str) -> None:
+        """Show a part of one of the trainings, each of which has a name."""
+        new = what != self._named
+        self._runs += new
+        self._named = what
+        self._enter("training")
+        whole = max(self._expected, self._runs)
+        share = (self._runs - 1 + done / max(total, 1)) / whole
+        self._show(share, f"{what}, {done} of {total}", False, new and done > 1)
 
     def step(self, step: StepLike) -> None:
         """Show a step of one of the trainings."""
@@ -89,7 +119,9 @@ class Job(Progress):
         note = f"run {self._runs} of {whole}"
         if self.verbosity > 1:
             note += f", step {step.number}, {state_of(step)}" if step.number else ", first weights"
-        self._show((self._runs - 1 + share) / whole, note, self.verbosity > 1)
+        # The first step that is told of a run has another number than 1 if others were kept.
+        kept = bool(new and step.number > 1)
+        self._show((self._runs - 1 + share) / whole, note, self.verbosity > 1, kept)
 
     def _enter(self, stage: str) -> float:
         """Begin a phase unless it is shown already; the bar stays."""
@@ -99,11 +131,12 @@ class Job(Progress):
                 self._bar, self._task = make_bar(self._stream, self.title)
         return 0.0
 
-    def _show(self, share: float | None, note: str, done: bool) -> None:
+    def _show(self, share: float | None, note: str, done: bool, kept: bool = False) -> None:
         before = 0.0
         for name, part in self._parts.items():
             if name == self._stage:
-                self._done = max(self._done, before + part * min(share or 0.0, 1.0))
+                self._reach(before, True)  # what was left out of the phases before was not needed
+                self._reach(before + part * min(share or 0.0, 1.0), kept)
                 break
             before += part
         if not self.verbosity:
@@ -118,8 +151,20 @@ class Job(Progress):
             self._stream.write(f"{self.title}{100 * self._done:.0f} %: {text}\n")
             self._stream.flush()
 
+    def _reach(self, share: float, kept: bool) -> None:
+        """Put down that this share of all is done, by this run unless it was kept."""
+        now, gained = time.monotonic(), max(share - self._done, 0.0)
+        self._done += gained
+        if not kept:
+            self._worked += gained
+            self._spent += now - self._last
+            self._last = now
+        elif gained:
+            self._last = now
+
     def _left(self) -> str:
-        seconds = time.monotonic() - self._begun
-        if self._done < ENOUGH_DONE or seconds < ENOUGH_SECONDS:
+        trust = 0.0 if self._reckoned is None else TRUST * (1 - self._worked)
+        if not trust and (self._worked < ENOUGH_DONE or self._spent < ENOUGH_SECONDS):
             return ""
-        return f", about {clock(seconds * (1 - self._done) / self._done)} left"
+        whole = self._spent + trust * (self._reckoned or 0.0)
+        return f", about {clock(whole / (self._worked + trust) * (1 - self._done))} left"

@@ -8,13 +8,15 @@ gained instead.
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TextIO, TypeVar
 
 Item = TypeVar("Item")
 
 # Seconds between two plain lines.
 PAUSE = 5.0
+# What a step is called that a run before this one has done.
+KEPT = "kept from before"
 
 
 class StepLike(Protocol):
@@ -181,6 +183,25 @@ class Progress:
             self._written = now
             self._stream.write(f"{self.title}{self._stage}: {note}\n")
             self._stream.flush()
+
+
+class Counter:
+    """Counts finished steps of several names together, and tells them.
+
+    Parameters
+    ----------
+    progress : callable (done, total, what), optional
+    total : int
+    """
+
+    def __init__(self, progress: Callable[[int, int, str], None] | None, total: int) -> None:
+        self.progress, self.total, self.done = progress, total, 0
+
+    def tell(self, what: str, steps: int = 1) -> None:
+        """Tell that so many more steps are done."""
+        self.done += steps
+        if self.progress is not None:
+            self.progress(self.done, self.total, what)
 
 
 def state_of(step: StepLike) -> str:

@@ -2,11 +2,12 @@
 
 Results come in the order of the items whatever the number of threads, so sums over them have the
 same bits. The work must release the interpreter's lock (the C++ core and numpy do) to gain.
+A failure, or an interrupt of the thread that waits, drops what has not begun.
 """
 
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
 from cutlearn.errors import InputError, quoted
@@ -47,6 +48,9 @@ class Workers:
     ----------
     n_jobs : int or None
         See `thread_count`.
+    patient : bool
+        Whether an interrupt waits for what runs. Work that may take many seconds need not be waited
+        for, as nobody wants its results any more, if it changes nothing that outlives it.
 
     Examples
     --------
@@ -55,29 +59,51 @@ class Workers:
     [1, 2, 3]
     """
 
-    def __init__(self, n_jobs: int | None = None) -> None:
+    def __init__(self, n_jobs: int | None = None, patient: bool = True) -> None:
         self.threads = thread_count(n_jobs)
+        self._patient = patient
         self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
 
-    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """Give function(item) for every item, in their order; the first failure is raised."""
+    def map(
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        finished: Callable[[int, Result], None] | None = None,
+    ) -> list[Result]:
+        """Give function(item) for every item, in their order; the first failure is raised.
+
+        Parameters
+        ----------
+        finished : callable (place, result), optional
+            Called by the waiting thread for every result as soon as it is there, in any order.
+        """
         if self._pool is None:
-            return [function(item) for item in items]
+            results = []
+            for place, item in enumerate(items):
+                results.append(function(item))
+                if finished is not None:
+                    finished(place, results[-1])
+            return results
         futures = [self._pool.submit(function, item) for item in items]
+        places = {future: place for place, future in enumerate(futures)}
         try:
+            if finished is not None:
+                for future in as_completed(futures):
+                    finished(places[future], future.result())
             return [future.result() for future in futures]
         except BaseException:
             for future in futures:
                 future.cancel()
             raise
 
-    def close(self) -> None:
+    def close(self, wait: bool = True) -> None:
         """End the threads; work that has not begun is dropped."""
         if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool.shutdown(wait=wait, cancel_futures=True)
 
     def __enter__(self) -> "Workers":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+        self.close(wait=self._patient or not interrupted)

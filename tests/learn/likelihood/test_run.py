@@ -1,6 +1,10 @@
 """Likelihood learners: against other optimisers, resumed, on threads, with every potential."""
 
+import signal
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +18,7 @@ from cutlearn.learn.likelihood.baselines import kohli_torr
 from cutlearn.learn.likelihood.value import likelihood_tasks
 from cutlearn.run.checkpoint import Interrupted
 
+TESTS = Path(__file__).parent.parent.parent
 SURROGATE = cl.Model(labels="surrogate")
 
 
@@ -153,6 +158,47 @@ def test_the_race_is_told_and_goes_on_after_an_interrupt(tmp_path):
     again = learn(problems, labels, max_steps=10, checkpoint=file, callback=told.append)
     assert again.w.tobytes() == whole.w.tobytes()
     assert [step.number for step in told].count(0) <= 5
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+# Killed in the first step of the run itself: nothing of it is on disk, and all of the search was.
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+import cutlearn.learn.likelihood.run as room
+from learn.likelihood.test_run import images, learn
+plain = room.LikelihoodRun.step
+def step(self, threads):
+    if self.file.name == "run":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return plain(self, threads)
+room.LikelihoodRun.step = step
+learn(*images(7), max_steps=10, checkpoint=sys.argv[2])
+"""
+
+
+def test_killed_between_the_search_and_its_first_step(tmp_path):
+    problems, labels = images(7)
+    whole, told, file = learn(problems, labels, max_steps=10), [], tmp_path / "run"
+    done = subprocess.run([sys.executable, "-c", KILLED, str(TESTS), str(file)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not file.exists()
+    beside = sorted(path.name for path in tmp_path.iterdir())
+    assert beside == ["run-first", "run-start0", "run-start1", "run-start2", "run-start3"]
+
+    def stop(step):
+        told.append(step.number)
+        raise KeyboardInterrupt
+
+    kept = {name: (tmp_path / name).read_bytes() for name in beside}
+    with pytest.raises(Interrupted, match="after 1 steps; they are saved"):
+        learn(problems, labels, max_steps=10, checkpoint=file, callback=stop)
+    assert told == [1], "the search was not made again"
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    for name, data in kept.items():  # as if killed between the first step and the removal
+        (tmp_path / name).write_bytes(data)
+    again = learn(problems, labels, max_steps=10, checkpoint=file)
+    assert again.w.tobytes() == whole.w.tobytes()
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 

@@ -6,8 +6,8 @@ the out-of-fold logits come free, and new images get the mean of nets that are e
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +28,22 @@ from cutlearn.features.net.crops import (
 from cutlearn.features.net.optimise import Optimiser, loss_of
 from cutlearn.features.net.single import one_thread
 from cutlearn.images.resize import resize_channels
+from cutlearn.run.progress import KEPT, Counter
+from cutlearn.run.shelf import Form, Shelf, each_kept
+from cutlearn.run.workers import Workers
+from cutlearn.sealed import Arrays
 
 Progress = Callable[[int, int, str], None]
 # Micrographs, and photographs with one more level and the mean over the picture.
 WIDTHS = {"microscopy": (16, 32, 64, 64), "photograph": (16, 32, 64, 64, 64)}
 # Steps after which progress is told, and batches for the last statistics.
 ROUND, SETTLE = 10, 8
+# How the out-of-fold logits of an image are kept.
+LOGITS: Form[int, Float32] = Form(
+    lambda i: f"logits{i}",
+    lambda found: ({}, {"logits": found}),
+    lambda _, arrays: arrays["logits"],
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,16 @@ class Trainer:
             one = Pass(self.shape, self.optimiser.weights)
             _, slope = loss_of(one.logits(planes), share, weights)
             self.optimiser.take(one.gradient(slope))
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """All that training changes, as a part that is kept."""
+        told = {"step": self.optimiser.step, "random": self.rng.bit_generator.state}
+        return told, dict(self.optimiser.state())
+
+    def take(self, told: dict[str, Any], arrays: Arrays) -> None:
+        """Go on from a state."""
+        self.rng.bit_generator.state = told["random"]
+        self.optimiser.restore(int(told["step"]), arrays)
 
     def settled(self) -> Weights:
         """The averaged weights, with statistics of fresh batches worked in."""
@@ -148,6 +168,7 @@ def fit_nets(
     seed: int = 0,
     n_jobs: int = 1,
     progress: Progress | None = None,
+    shelf: Shelf | None = None,
 ) -> tuple[Nets, list[Float32]]:
     """Train a net without each fold.
 
@@ -159,6 +180,8 @@ def fit_nets(
     fold : (n,) fold of every image, from 0
     seed : int
         All draws depend on it and on the fold, never on threads.
+    shelf : Shelf, optional
+        Keeps every net after each round of steps, and the logits of every image.
 
     Returns
     -------
@@ -174,26 +197,43 @@ def fit_nets(
         kept = [lesson for lesson, part in zip(lessons, fold) if part != k]
         crops = Crops(sight, kept, canvas, recipe.crops)
         trainers.append(Trainer(shape, crops, recipe.steps, (seed, 5, k)))
-    rounds = [min(ROUND, recipe.steps - r) for r in range(0, recipe.steps, ROUND)]
-    total = recipe.told(len(trainers), len(images))
-    done = 0
-
-    def tell(what: str) -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, total, what)
+    counter = Counter(progress, recipe.told(len(trainers), len(images)))
+    parts = shelf or Shelf()
 
     def out_of_fold(i: int) -> Float32:
         return answer_of(sight, shape, [weights[fold[i]]], images[i], extras[i])
 
-    with one_thread(), ThreadPoolExecutor(n_jobs) as pool:
-        for steps in rounds:
-            for _ in pool.map(lambda trainer, n=steps: trainer.advance(n), trainers):
-                tell("train nets")
-        weights = list(pool.map(Trainer.settled, trainers))
-        maps = []
-        for found in pool.map(out_of_fold, range(len(images))):
-            maps.append(found)
-            tell("predict out of fold")
+    with one_thread():
+        weights = _trained(trainers, recipe.steps, n_jobs, parts, counter)
+        every, what = range(len(images)), "predict out of fold"
+        maps = each_kept(out_of_fold, every, n_jobs, parts, LOGITS, counter, what)
     return Nets(sight, shape, tuple(weights)), maps
+
+
+def _trained(
+    trainers: Sequence[Trainer],
+    steps: int,
+    n_jobs: int,
+    shelf: Shelf,
+    counter: Counter,
+) -> list[Weights]:
+    """Take all steps of all nets, a round of each at a time; give their last weights."""
+    for k, trainer in enumerate(trainers):
+        if (found := shelf.find(f"net{k}")) is not None:
+            trainer.take(*found)
+    with Workers(n_jobs, patient=False) as workers:
+        for begin in range(0, steps, ROUND):
+            end = min(begin + ROUND, steps)
+            late = [k for k, trainer in enumerate(trainers) if trainer.optimiser.step < end]
+            for _ in range(len(trainers) - len(late)):
+                counter.tell(KEPT)
+
+            def finished(place: int, _: None, late: Sequence[int] = late) -> None:
+                shelf.keep(f"net{late[place]}", *trainers[late[place]].state())
+                counter.tell("train nets")
+
+            def advance(k: int, end: int = end) -> None:
+                trainers[k].advance(end - trainers[k].optimiser.step)
+
+            workers.map(advance, late, finished)
+        return workers.map(Trainer.settled, trainers)

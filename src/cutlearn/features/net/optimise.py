@@ -12,6 +12,8 @@ ADAM_RATE, FIRST, SECOND = 4e-3, 0.9, 0.98
 # Of all steps: the share in which the rate rises. The last rate, of the highest one.
 WARM, LAST = 0.1, 0.01
 MOST_KEPT = 0.98
+# What a step changes: attributes of an optimiser, weights by name each.
+CHANGING = ("weights", "average", "first", "second")
 
 
 def loss_of(logits: Matrix, share: Matrix, weights: Matrix) -> tuple[float, Matrix]:
@@ -88,6 +90,21 @@ class Optimiser:
                 even = np.sqrt(second / (1 - SECOND**self.step)) + 1e-8
                 value -= rate * ADAM_RATE * (first / (1 - FIRST**self.step)) / even
             self.average[name] += (1 - kept) * (value - self.average[name])
+
+    def state(self) -> Weights:
+        """All that changes from step to step, but for their number."""
+        return {
+            f"{group}.{name}": value
+            for group in CHANGING
+            for name, value in getattr(self, group).items()
+        }
+
+    def restore(self, step: int, state: Weights) -> None:
+        """Take back what `state` gave after so many steps."""
+        self.step = step
+        for group in CHANGING:
+            for name, value in getattr(self, group).items():
+                value[...] = state[f"{group}.{name}"]
 
 
 def is_kernel(name: str) -> bool:

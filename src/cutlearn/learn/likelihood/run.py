@@ -93,6 +93,8 @@ class LikelihoodRun(Run):
         self._last_w, self._rest = self.w, math.inf
         plain = f"{setting.learner.name} {setting.C!r} {self.layout!r}"
         self.resume(lambda: digest_of_all(plain, self.tasks))
+        if self.steps:
+            self._forget_starts()
 
     def begin(self, threads: int, tell: Tell | None) -> None:
         """Start from logistic regression, and from where it wins the race."""
@@ -104,7 +106,6 @@ class LikelihoodRun(Run):
         self.best, self.best_w = first.best, first.best_w
         if self.learner.starts == "race":
             self.w = self._race(first.best_w, threads, tell)
-        first.forget()
 
     def _race(self, w: Vector, threads: int, tell: Tell | None) -> Vector:
         """Give the weights of the start that gets furthest on some of the images."""
@@ -122,21 +123,33 @@ class LikelihoodRun(Run):
                 racer.go(threads, tell, sought=True)
         costs = [self.spent, *(racer.cost() for racer in racers)]
         self.spent = tuple(map(sum, zip(*costs)))  # type: ignore[assignment]
-        for racer in racers:
-            racer.forget()
         return min(racers, key=lambda run: run.best).best_w
 
     def _other(
         self, learner: str, tasks: Sequence[Task], tol: float, most: int, name: str
     ) -> "LikelihoodRun":
         """A run on the way to the first weights, with a checkpoint beside that of this one."""
-        file = None
-        if self.file is not None:
-            file = Path(self.file)
-            file = file.with_name(f"{file.stem}-{name}{file.suffix}")
         return LikelihoodRun(
-            tasks, Settings(learner_of(learner), self.setting.C, tol, 1, most), file
+            tasks, Settings(learner_of(learner), self.setting.C, tol, 1, most), self._beside(name)
         )
+
+    def _beside(self, name: str) -> Path | None:
+        if self.file is None:
+            return None
+        file = Path(self.file)
+        return file.with_name(f"{file.stem}-{name}{file.suffix}")
+
+    def save(self) -> None:
+        """Write the state to the checkpoint; only then the way to the first weights can go."""
+        super().save()
+        if len(self.steps) == 1:
+            self._forget_starts()
+
+    def _forget_starts(self) -> None:
+        """Remove the checkpoints of the runs on the way to the first weights."""
+        for name in ("first", *(f"start{k}" for k in range(len(self.pace.strengths)))):
+            if (file := self._beside(name)) is not None:
+                file.unlink(missing_ok=True)
 
     def done(self) -> bool:
         """Whether the run came to rest or the steps are used up."""

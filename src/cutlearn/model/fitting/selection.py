@@ -131,8 +131,25 @@ def choose(
         w = shifted(w, judged["shift"])
     else:
         scores = scorer.scores(range(len(problems)), w)
-    judged |= {"judge": scorer.name, "training": scorer.value(scores)}
-    return Chosen(result, w, run.calibration(setting, result.w, w), judged)
+    calibration = run.calibration(setting, result.w, w)
+    judged |= {
+        "judge": scorer.name,
+        "training": scorer.value(scores),
+        **run.held_out_figure(setting),
+    }
+    return Chosen(result, w, calibration, judged)
+
+
+class _Heard:
+    """Passes steps on, and knows whether there were any."""
+
+    def __init__(self, told: Callable[[Step], None] | None) -> None:
+        self.told, self.any = told, False
+
+    def __call__(self, step: Step) -> None:
+        self.any = True
+        if self.told is not None:
+            self.told(step)
 
 
 class _Training:
@@ -154,8 +171,9 @@ class _Training:
         if is_margin(plan.learner):
             self.loss = loss_of(plan.loss)
             self.pool = Pool(problems, labels, self.loss, n_jobs=plan.threads, model=plan.model)
-        # Weights by setting and held-out part.
+        # Weights by setting and held-out part; scores of images at those that had not seen them.
         self.held_out: dict[tuple[Setting, int], Vector] = {}
+        self.unseen: dict[Setting, list[Any]] = {}
 
     def train(
         self, images: Sequence[int], setting: Setting, name: str, least: float = 0.0
@@ -164,8 +182,9 @@ class _Training:
 
         The steps are kept under this name.
         """
-        folder = self.plan.checkpoint
-        return train(
+        folder, told = self.plan.checkpoint, self.plan.callback
+        heard = _Heard(told)
+        result = train(
             [self.problems[i] for i in images],
             [self.labels[i] for i in images],
             self.loss,
@@ -174,9 +193,12 @@ class _Training:
             model=self.plan.model,
             n_jobs=self.plan.threads,
             checkpoint=None if folder is None else folder / f"{name}.safetensors",
-            callback=self.plan.callback,
+            callback=None if told is None else heard,
             pool=None if self.pool is None else self.pool.take(images),
         )
+        if told is not None and not heard.any:
+            told(result.steps[-1])  # so that runs are counted that a fit before has finished
+        return result
 
     def best(self) -> tuple[Setting, dict[str, Any]]:
         """Give the setting of the plan, or the best of the path, and how it was judged."""
@@ -189,19 +211,29 @@ class _Training:
         parts_of = {setting: self.scorer.parts(found) for setting, found in scores.items()}
         chosen = _clearly_best(parts_of, plan.path[0], self.scorer.figure)
         rows = [{"C": s.C, "judged": self.scorer.value(scores[s])} for s in plan.path]
-        spread = bootstrap(parts_of[chosen], self.scorer.figure)
-        held = {"held_out": {"value": spread.value, "low": spread.low, "high": spread.high}}
         if not plan.rivals:
-            return chosen, {"path": rows, **held}
+            return chosen, {"path": rows}
         named = [{"learner": s.learner} | row for s, row in zip(plan.path, rows)]
-        return chosen, {"learner": chosen.learner, "path": named, **held}
+        return chosen, {"learner": chosen.learner, "path": named}
+
+    def held_out_figure(self, setting: Setting) -> dict[str, Any]:
+        """Give what is said of images by weights that have not seen them, with its spread.
+
+        Nothing where no such weights were trained, for the choice of C or for calibration.
+        """
+        if any((setting, k) not in self.held_out for k in range(len(self.parts))):
+            return {}
+        parts = self.scorer.parts(self._scores(setting))
+        return {"held_out": bootstrap(parts, self.scorer.figure).plain()}
 
     def _scores(self, setting: Setting) -> list[Any]:
-        """Scores of every image at weights that have not seen it."""
-        found: dict[int, Any] = {}
-        for k, out in enumerate(self.parts):
-            found |= zip(out, self.scorer.scores(out, self._train_without(k, setting)))
-        return [found[i] for i in range(len(self.problems))]
+        """Scores of every image at weights that have not seen it; found once."""
+        if setting not in self.unseen:
+            found: dict[int, Any] = {}
+            for k, out in enumerate(self.parts):
+                found |= zip(out, self.scorer.scores(out, self._train_without(k, setting)))
+            self.unseen[setting] = [found[i] for i in range(len(self.problems))]
+        return self.unseen[setting]
 
     def _train_without(self, k: int, setting: Setting) -> Vector:
         """Weights that have not seen the images of part k; trained once for each setting."""

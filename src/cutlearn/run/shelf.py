@@ -1,0 +1,128 @@
+"""Finished parts of a long computation in files: what a run that goes on need not do again.
+
+A part (the trees of a fold, the columns of an image) is one sealed file beside the file that will
+hold the whole, and has its name behind that of the whole. A mark tells all that the parts depend
+on; those of another run are refused. When the whole is on disk, the parts are removed.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from cutlearn.run.checkpoint import load_checkpoint, refuse_other, restoring, save_checkpoint
+from cutlearn.run.progress import KEPT, Counter
+from cutlearn.run.workers import Workers
+from cutlearn.sealed import Arrays
+
+Job = TypeVar("Job", bound=Hashable)
+Result = TypeVar("Result")
+# Plain values, and arrays.
+Kept = tuple[dict[str, Any], Arrays]
+KIND = "part"
+
+
+class Shelf:
+    """Parts by their names. Only the thread that owns the computation may write.
+
+    Parameters
+    ----------
+    whole : path, optional
+        The file that will hold all of it; None: nothing is kept, and nothing is found.
+    mark : str
+        What the parts depend on.
+    what : str
+        Whose parts they are, for the refusal of others: "the features of other images".
+    """
+
+    def __init__(self, whole: Path | None = None, mark: str = "", what: str = "other data") -> None:
+        self._whole, self._mark, self._what, self._begin = whole, mark, what, ""
+        # No run writes beside the parts of another one, so the first of them stands for all.
+        for file in self._files()[:1]:
+            self._read(file)
+
+    def within(self, name: str) -> "Shelf":
+        """Give a shelf for the parts of a part, whose names begin with its name."""
+        made = Shelf()
+        made._whole, made._mark, made._what = self._whole, self._mark, self._what
+        made._begin = f"{self._begin}{name}-"
+        return made
+
+    def find(self, name: str) -> Kept | None:
+        """Give the values and arrays of a part that was kept."""
+        file = self._file(name)
+        return None if file is None or not file.exists() else self._read(file)
+
+    def keep(self, name: str, values: dict[str, Any], arrays: Arrays) -> None:
+        """Write a part, whole or not at all."""
+        file = self._file(name)
+        if file is not None:
+            told = {"mark": self._mark, "values": values}
+            save_checkpoint(file, KIND, told, arrays)
+
+    def clear(self) -> None:
+        """Remove all parts of this shelf; only when what replaces them is on disk."""
+        for file in self._files():
+            file.unlink(missing_ok=True)
+
+    def _file(self, name: str) -> Path | None:
+        if self._whole is None:
+            return None
+        return self._whole.with_name(f"{self._whole.stem}-{self._begin}{name}{self._whole.suffix}")
+
+    def _files(self) -> list[Path]:
+        if self._whole is None:
+            return []
+        begin, end = f"{self._whole.stem}-{self._begin}", self._whole.suffix
+        listed = self._whole.parent.iterdir() if self._whole.parent.is_dir() else ()
+        return sorted(f for f in listed if f.name.startswith(begin) and f.name.endswith(end))
+
+    def _read(self, file: Path) -> Kept:
+        told, arrays = load_checkpoint(file, KIND)
+        refuse_other(file, told.get("mark"), self._mark, self._what)
+        with restoring(file):
+            values = told["values"]
+            if not isinstance(values, dict):
+                raise TypeError("no values")
+        return values, arrays
+
+
+@dataclass(frozen=True)
+class Form(Generic[Job, Result]):
+    """How the results of jobs are kept: the name of a job, what is kept of its result, and back."""
+
+    name: Callable[[Job], str]
+    kept: Callable[[Result], Kept]
+    result: Callable[[dict[str, Any], Arrays], Result]
+
+
+def each_kept(
+    work: Callable[[Job], Result],
+    jobs: Sequence[Job],
+    threads: int,
+    shelf: Shelf,
+    form: Form[Job, Result],
+    counter: Counter,
+    what: str,
+    weight: int = 1,
+) -> list[Result]:
+    """Give work(job) for all jobs, in their order; what the shelf has is not done again.
+
+    Every result is kept as soon as it is there, and told as steps of the name `what`, as many as
+    its weight. An interrupt drops what waits and does not wait for what runs.
+    """
+    results: dict[Job, Result] = {}
+    for job in jobs:
+        if (kept := shelf.find(form.name(job))) is not None:
+            results[job] = form.result(*kept)
+            counter.tell(KEPT, weight)
+    left = [job for job in jobs if job not in results]
+
+    def finished(place: int, result: Result) -> None:
+        results[left[place]] = result
+        shelf.keep(form.name(left[place]), *form.kept(result))
+        counter.tell(what, weight)
+
+    with Workers(threads, patient=False) as workers:
+        workers.map(work, left, finished)
+    return [results[job] for job in jobs]

@@ -1,0 +1,41 @@
+"""How long a fit takes: the measured fits of docs/first-contact.md, and what makes it longer."""
+
+import pytest
+
+import cutlearn as cl
+
+# Shapes, colour, labels, parameters of the fit; processor seconds of one thread, measured.
+MEASURED = {
+    "horses, auto": ([(200, 267)] * 6, True, 2, {}, 102),
+    "horses, small, auto": ([(100, 128)] * 3, True, 2, {}, 27),
+    "nuclei, auto": ([(200, 262)] * 3, False, 2, {}, 39),
+    "cows, trees": ([(100, 150)] * 4, True, 2, {"features": "trees"}, 40),
+    "horses, linear": ([(150, 191)] * 10, True, 2, {"features": "linear"}, 6),
+    "pedestrians, net": ([(100, 145)] * 3, True, 2, {"features": "net"}, 99),
+    "cows, linear": ([(150, 225)] * 4, True, 3, {"features": "linear", "labels": "unordered"}, 18),
+}
+
+
+def seconds(shapes, color, n_labels, parameters):
+    return sum(cl.Segmenter(n_jobs=1, **parameters).phases(shapes, color, n_labels).values())
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_measured_fits_are_reckoned_within_a_half(name):
+    *given, measured = MEASURED[name]
+    assert measured / 1.5 <= seconds(*given) <= 1.5 * measured
+
+
+def test_more_of_everything_takes_longer():
+    shapes, trees = [(100, 150)] * 4, {"features": "trees"}
+    one = seconds(shapes, True, 2, trees)
+    assert seconds(shapes * 2, True, 2, trees) > one
+    assert seconds([(200, 300)] * 4, True, 2, trees) > one
+    assert seconds(shapes, True, 3, trees | {"labels": "unordered"}) > 2 * one
+    assert seconds(shapes, True, 2, trees | {"C": 10.0}) < one
+    two = cl.Segmenter(n_jobs=2, **trees).phases(shapes, True, 2)
+    assert sum(two.values()) == pytest.approx(one / 2)
+
+
+def test_nobody_knows_how_long_shapes_take():
+    assert list(cl.BoltzmannSegmenter().phases([(64, 64)], True, 2)) == ["training"]
