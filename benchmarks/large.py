@@ -116,6 +116,8 @@ def draw(file, picture):
         for kind, source, name in lines:
             part = [r for r in rows if (r["kind"], r["source"]) == (kind, source)]
             part.sort(key=lambda row: row["megapixels"])
+            if not part:
+                continue
             axis.plot(
                 [r["megapixels"] for r in part], [r[key] for r in part], marker="o", label=name
             )
