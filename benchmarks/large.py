@@ -116,6 +116,8 @@ def draw(file, picture):
         for kind, source, name in lines:
             part = [r for r in rows if (r["kind"], r["source"]) == (kind, source)]
             part.sort(key=lambda row: row["megapixels"])
+            if not part:
+                continue
             axis.plot(
                 [r["megapixels"] for r in part], [r[key] for r in part], marker="o", label=name
             )
@@ -127,7 +129,7 @@ def draw(file, picture):
     axes[0].plot(ends, 150 * ends, color="grey", linestyle=":", label="150 MB a megapixel")
     axes[1].axhline(30, color="grey", linestyle=":", label="30 s")
     for axis in axes:
-        axis.axvline(2, color="grey", linewidth=0.8)
+        axis.axvline(2, color="grey", linewidth=0.8, label="above: worked at 2")
         axis.legend(fontsize=7)
     figure.savefig(picture, dpi=110)
 

@@ -1,8 +1,9 @@
 """How much memory images will take, told before the work starts.
 
-The planes of the features are a few hundred numbers a pixel, all in memory while an image is
-described. What is needed grows with the pixels at which an image is worked and with the images that
-are worked at once; the factors were measured (docs/first-contact.md).
+Features are made band by band, so that the cut needs most of it. What is needed grows with the
+pixels at which an image is worked, with those that it has, and with the images that are worked at
+once; the factors were measured (docs/first-contact.md), and lie between those of masks alone and
+of masks with probabilities.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from cutlearn.errors import InputError
 from cutlearn.images.resize import Shape
 from cutlearn.model.fitting.size import worked_shape
 
-# Bytes a pixel while an image is described, and of every image that a fit keeps.
-DESCRIBED, KEPT = 1300, 250
+# Bytes a pixel: of an image at the size at which it is worked, of the same at its own size, and of
+# every image that a fit keeps.
+WORKED, GIVEN, KEPT = 200, 28, 150
 # What the rest of the program takes.
-BASE = 300 * 2**20
+BASE = 150 * 2**20
 # The part of the free memory that may be used.
 ROOM = 0.9
 
@@ -38,9 +40,10 @@ def needed_bytes(
 
     `keeps`: something of all images is kept, as a fit does.
     """
-    pixels = sorted((_pixels(shape, min_side) for shape in shapes), reverse=True)
+    pixels = [_pixels(shape, min_side) for shape in shapes]
+    each = [WORKED * k + GIVEN * h * w for k, (h, w) in zip(pixels, shapes)]
     kept = KEPT * sum(pixels) if keeps else 0
-    return BASE + DESCRIBED * sum(pixels[:at_once]) + kept
+    return BASE + sum(sorted(each, reverse=True)[:at_once]) + kept
 
 
 def images_at_once(
@@ -55,8 +58,8 @@ def images_at_once(
     Examples
     --------
     >>> from cutlearn.model.memory import images_at_once
-    >>> images_at_once([(1000, 1000)] * 9, None, 4, free=4 * 2**30)
-    2
+    >>> images_at_once([(1000, 1000)] * 9, None, 4, free=2**30)
+    3
     """
     room = free_bytes() if free is None else free
     if room is None:

@@ -18,8 +18,8 @@ from cutlearn.images.resize import (
 )
 from cutlearn.images.sample import FREE, Sample
 
-# Without a size of the user's own an image of more pixels is worked at about so many: features
-# take about a gigabyte a million.
+# Without a size of the user's own an image of more pixels is worked at about so many: a model sees
+# objects at about the size at which it was trained, and every image of a fit keeps its problem.
 MOST_WORKED = 2_000_000
 
 
