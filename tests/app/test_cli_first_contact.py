@@ -272,3 +272,10 @@ def test_a_changed_image_says_how_to_begin_anew(world, tmp_path):
     assert "Begin anew with --restart" in done.stderr
     done = run("fit", copies, masks, "-o", tmp_path / "m", *FAST, "--restart")
     assert done.exit_code == 0, done.stderr
+
+
+def test_a_large_folder_is_looked_at_with_a_bar(world, monkeypatch):
+    root, _, (images, _) = world
+    assert "looking" not in run("rank", root / "m", images).stderr
+    monkeypatch.setattr("cutlearn.app.inputs.SILENT", -1.0)
+    assert "33 %: looking, 1 of 3 files" in run("rank", root / "m", images).stderr

@@ -1,8 +1,13 @@
 """What commands read: model files and folders, with what there is to say about them."""
 
+import time
 from typing import Any
 
 from cutlearn.app.exits import in_options, say
+from cutlearn.app.options import shown_progress
+
+# Seconds in which a folder is looked at without a word.
+SILENT = 3.0
 
 
 def load_model(model: str, jobs: int | None, min_side: int | None) -> Any:
@@ -30,7 +35,14 @@ def open_folder(
     from cutlearn.features.given import with_logits
     from cutlearn.images.folder import read_folder
 
-    folder = read_folder(images, masks, **reading)
+    begin = time.monotonic()
+    with shown_progress({"looking": 1.0}) as shown:
+
+        def progress(done: int, total: int) -> None:
+            if time.monotonic() - begin > SILENT:
+                shown.at("looking", done, total, "files")
+
+        folder = read_folder(images, masks, progress=progress, **reading)
     for note in folder.notes:
         remark(note)
     return folder if logits is None else with_logits(folder, logits)

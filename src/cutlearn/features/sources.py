@@ -94,9 +94,9 @@ class Source(ABC):
         """Learn; give the source, and each image's out-of-fold logits by question and stage."""
 
     @classmethod
-    @abstractmethod
     def seconds(cls, task: Task) -> float:
-        """What `fit` may cost, in seconds of one core."""
+        """What `fit` may cost, in seconds of one core; nothing that counts unless it says so."""
+        return 0.0
 
     @property
     @abstractmethod
@@ -126,10 +126,6 @@ class NoLogits(Source):
     @classmethod
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
         return cls(), [[] for _ in task.images]
-
-    @classmethod
-    def seconds(cls, task: Task) -> float:
-        return 0.0
 
     def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
         return []

@@ -9,7 +9,7 @@ folder in doubt is refused. A file of several pages is a stack: its slices are i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -112,6 +112,7 @@ def read_folder(
     leave: str | os.PathLike[str] | None = None,
     max_bytes: int = MAX_BYTES,
     max_pixels: int = MAX_PIXELS,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Folder:
     """Match the images and masks of two folders, and check every file.
 
@@ -150,6 +151,8 @@ def read_folder(
         A folder inside that does not count, such as the one for results.
     max_bytes, max_pixels : int
         Limits for each file.
+    progress : callable (done, total), optional
+        Called after every file that was looked at.
 
     Returns
     -------
@@ -187,7 +190,7 @@ def read_folder(
             raise InputError(f"{name} is {quoted(word)}, but must be text. Give a string.")
     found, notes, pairs = _paired(pictures, truths, mask_suffix, pattern, leave)
     limits = Limits(max_bytes, max_pixels)
-    survey = look(found, pairs, stated, limits, turned, shown(truths or pictures))
+    survey = look(found, pairs, stated, limits, turned, shown(truths or pictures), progress)
     left = [*notes.refused, *survey.left_out]
     if strict and left:
         raise InputError("\n".join([f"{shown(pictures)}: {left[0]}", *left[1:]]))

@@ -6,7 +6,7 @@ examples a kind, however many files there are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -104,6 +104,7 @@ def look(
     limits: Limits,
     turned: bool,
     where: str,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Survey:
     """Look at every image, and at its mask if there are masks.
 
@@ -116,12 +117,14 @@ def look(
         Whether images and masks are turned as their tags say.
     where : str
         How to call the masks.
+    progress : callable (done, total), optional
+        Called after every file.
     """
     survey, values = Survey(), _Values()
     unread: list[str] = []
     clear: list[str] = []
     turns: list[str] = []
-    for name, path in images.items():
+    for done, (name, path) in enumerate(images.items(), 1):
         try:
             for page, opened in _pages(path, limits, turned):
                 part = name if page is None else f"{name}_{page + 1:03d}"
@@ -133,6 +136,8 @@ def look(
                 turns += [path.name] if opened.orientation != 1 and mask is not None else []
         except InputError as error:
             unread.append(str(error))
+        if progress is not None:
+            progress(done, len(images))
     if unread:
         survey.left_out.append(
             f"{counted(len(unread), 'file')} of {len(images)} that cannot be read left out: "

@@ -10,6 +10,7 @@ MEASURED = {
     "horses, small, auto": ([(100, 128)] * 3, True, 2, {}, 27),
     "nuclei, auto": ([(200, 262)] * 3, False, 2, {}, 39),
     "cows, trees": ([(100, 150)] * 4, True, 2, {"features": "trees"}, 40),
+    "neurons, trees": ([(200, 200)] * 4, False, 2, {"features": "trees"}, 37),
     "horses, linear": ([(150, 191)] * 10, True, 2, {"features": "linear"}, 6),
     "pedestrians, net": ([(100, 145)] * 3, True, 2, {"features": "net"}, 99),
     "cows, linear": ([(150, 225)] * 4, True, 3, {"features": "linear", "labels": "unordered"}, 18),
