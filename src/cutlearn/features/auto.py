@@ -40,6 +40,8 @@ PILOT = {"stages": 1, "rows": 20_000, "copies": 0, "folds": 3}
 # 60,000 rows; of the columns of a pixel. Measured where other work ran beside, rounded up.
 STEP = {"photograph": 1.0e-6, "microscopy": 0.9e-6}
 LOOK, READ, GROW = 0.25e-6, 1e-6, 3.6
+# What trees of T questions cost, as a share of those of one, is this times 5 + T.
+TOGETHER = 0.024
 DESCRIBE = {"photograph": 8e-6, "microscopy": 2.5e-6}
 
 
@@ -243,8 +245,11 @@ def tree_seconds(task: Task, recipe: Recipe) -> float:
     items = _pixels(task) * (1 + recipe.copies)
     fits = 1 + min(recipe.folds, len(set(task.groups)))
     rows = min(recipe.rows, items) / 60_000 * recipe.trees / 60
-    one = fits * GROW * rows + DESCRIBE[task.bank.kind] * items
-    return float(recipe.stages * one * task.labels[0].shape[2])
+    describe, questions = DESCRIBE[task.bank.kind] * items, task.labels[0].shape[2]
+    # Several questions share their trees, and each has a context of its own in a later stage.
+    share = 1.0 if questions == 1 else TOGETHER * (5 + questions)
+    contexts = (recipe.stages - 1) * (questions - 1) * describe
+    return float(recipe.stages * (fits * GROW * rows * share + describe) + contexts)
 
 
 def _one_stage(recipe: Recipe) -> Recipe:

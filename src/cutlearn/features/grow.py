@@ -3,8 +3,8 @@
 In: images, masks (0, 1, 255 = void), a `Bank`. Out: `Boosted` (refitted on all images, for new
 ones) and, for each training image, the logits of trees that never saw it. Rows are drawn
 class-balanced in each image; the prior comes back as one shift of the logit. An image is described
-once in every pass over the images, for all questions together: before the first trees, and after
-those of each stage.
+once in every pass over the images: before the first trees, and after those of each stage. One
+question has trees of scikit-learn (`Apart`), several have trees of their own kind (`Together`).
 """
 
 from collections.abc import Callable, Sequence
@@ -21,6 +21,7 @@ from cutlearn.features.context import add_context
 from cutlearn.features.describe import Bank, Image, Picture, Stack, shrink
 from cutlearn.features.filters import Float32, enlarge
 from cutlearn.features.folds import make_folds
+from cutlearn.features.together import Together
 from cutlearn.features.trees import Trees
 
 Progress = Callable[[int, int, str], None]
@@ -29,8 +30,6 @@ S = TypeVar("S")
 T = TypeVar("T")
 # Rows on which extracted trees are compared with scikit-learn's own.
 CHECKED = 100
-# Questions whose rows are in memory together; each has up to 100 MB of them.
-AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,8 @@ def fit_questions(
     n_jobs: int = 1,
     progress: Progress | None = None,
     guesses: Sequence[Float32] | None = None,
-) -> tuple[tuple[Boosted, ...], list[Answers]]:
-    """Fit the trees of all stages for each of T questions on its own.
+) -> tuple[Boosted, list[Answers]]:
+    """Fit the trees of all stages for T questions.
 
     Parameters
     ----------
@@ -73,8 +72,8 @@ def fit_questions(
 
     Returns
     -------
-    T of Boosted, and for each image its out-of-fold logits by question and stage, (h, w) float32;
-    guesses come before those of the first stage
+    Boosted of all questions, and for each image its out-of-fold logits by question and stage,
+    (h, w) float32; guesses come before those of the first stage
     """
     instance("recipe", recipe, Recipe)
     whole_number("random_state", seed, 0, 2**32 - 1)  # scikit-learn's own bound
@@ -87,141 +86,128 @@ def fit_questions(
         recipe.copies,
         seed,
     )
-    questions = range(masks[0].shape[2])
-    parts = [questions[t : t + AT_ONCE] for t in questions[::AT_ONCE]]
-    runs = [_Growing(items, part, bank, recipe, seed) for part in parts]
-    tick = _Counter(progress, sum(run.steps for run in runs))
-    models: list[Boosted] = []
-    maps: list[Answers] = [[] for _ in images]
-    for run in runs:
-        models += run.fit(n_jobs, tick)
-        for image, answers, found in zip(images, maps, run.answers()):
-            shape = (image.shape[0], image.shape[1])
-            answers += [[enlarge(z, bank.scale, shape) for z in logits] for logits in found]
-    if guesses is not None:  # as they came, not made small and large again
-        for guess, answers in zip(guesses, maps):
-            for t, logits in enumerate(answers):
-                logits[0] = guess[..., t]
-        run.forget()
-    return tuple(models), maps
+    run = _Growing(items, bank, recipe, seed)
+    model = run.fit(n_jobs, _Counter(progress, run.steps))
+    maps: list[Answers] = []
+    for i, (image, found) in enumerate(zip(images, run.originals())):
+        shape = (image.shape[0], image.shape[1])
+        made = [enlarge(logits, bank.scale, shape) for logits in found]
+        if guesses is not None:  # as they came, not made small and large again
+            made[0] = np.moveaxis(guesses[i], -1, 0)
+        maps.append([list(stages) for stages in zip(*made)])
+    return model, maps
+
+
+class Apart:
+    """Rows of some images, and the trees of one question that are grown on a part of them.
+
+    Parameters
+    ----------
+    answers : of every image (rows, 1) uint8 of 0 and 1
+    counts : of every image (1, 2) int, all its pixels with the answers 0 and 1
+    recipe : Recipe
+    """
+
+    def __init__(
+        self, answers: Sequence[Labels], counts: Sequence[npt.NDArray[np.int64]], recipe: Recipe
+    ) -> None:
+        self.answers, self.counts, self.recipe = answers, counts, recipe
+        self.rows: list[Float32] = []
+
+    def add(self, rows: Sequence[Float32]) -> None:
+        """Take columns of every image's rows, (rows, f) float32, beside those there are."""
+        self.rows = [np.hstack(pair) for pair in zip(self.rows, rows)] or list(rows)
+
+    def grow(self, images: Sequence[int], seed: int) -> Trees:
+        """Boost trees on the rows of some images."""
+        parts = [(self.rows[i], self.answers[i][:, 0], self.counts[i][0]) for i in images]
+        return grow(parts, self.recipe, seed)
 
 
 class _Growing:
-    """Trees of a few questions, stage by stage. Lists are by question, then by item."""
+    """Trees of all questions, stage by stage. Lists are by item."""
 
-    def __init__(
-        self, items: Sequence[Item], questions: range, bank: Bank, recipe: Recipe, seed: int
-    ) -> None:
-        self.items, self.questions, self.bank, self.recipe = items, questions, bank, recipe
-        self.seed, self.quota = seed, max(2, recipe.rows // len(items))
+    def __init__(self, items: Sequence[Item], bank: Bank, recipe: Recipe, seed: int) -> None:
+        self.items, self.bank, self.recipe, self.seed = items, bank, recipe, seed
         self.n_folds = 1 + max(item.fold for item in items)
-        self.maps: list[Answers] = []
-        self.index: list[list[npt.NDArray[np.int64]]] = []
+        quota = max(2, recipe.rows // len(items))
+        self.index = [draw_rows(item.labels, quota, item.seed) for item in items]
+        # Logits by stage, (T, h, w).
+        self.maps: list[list[Float32]] = [_first(item) for item in items]
 
     @property
     def steps(self) -> int:
         """Finished images and trees that `fit` will tell of."""
         originals = sum(item.original for item in self.items)
-        trees = self.recipe.stages * len(self.questions) * (self.n_folds + 1)
-        return self.recipe.stages * len(self.items) + originals + trees
+        return self.recipe.stages * (len(self.items) + self.n_folds + 1) + originals
 
-    def fit(self, n_jobs: int, tick: "_Counter") -> list[Boosted]:
+    def fit(self, n_jobs: int, tick: "_Counter") -> Boosted:
         """Grow all stages; the out-of-fold logits are then in `maps`."""
-        items, count = self.items, range(len(self.questions))
-        self.maps = [[_first(item, t) for item in items] for t in self.questions]
-        self.index = [
-            [draw_rows(item.labels[..., t], self.quota, item.seed) for item in items]
-            for t in self.questions
-        ]
-        labels = [
-            [item.labels[..., t].reshape(-1)[k] for item, k in zip(items, index)]
-            for t, index in zip(self.questions, self.index)
-        ]
-        priors = [[_count(item.labels[..., t]) for item in items] for t in self.questions]
+        items = self.items
+        T = items[0].labels.shape[2]
+        labels = [item.labels.reshape(-1, T)[k] for item, k in zip(items, self.index)]
+        kind = Apart if T == 1 else Together
+        grower = kind(labels, [_count(item.labels) for item in items], self.recipe)
         every = list(range(len(items)))
-        found = _each(self._first_rows, every, n_jobs, tick, "describe images")
-        rows = [[part[t] for part in found] for t in count]
-        stages: list[list[Trees]] = [[] for _ in count]
+        grower.add(_each(self._first_rows, every, n_jobs, tick, "describe images"))
+        stages: list[Trees] = []
         for stage in range(self.recipe.stages):
 
-            def grow_without(job: tuple[int, int], seed: int = self.seed + stage) -> Trees:
-                t, k = job
-                chosen = [i for i in every if items[i].fold != k]
-                return grow(
-                    [(rows[t][i], labels[t][i], priors[t][i]) for i in chosen], self.recipe, seed
-                )
+            def grow_without(fold: int, seed: int = self.seed + stage) -> Trees:
+                return grower.grow([i for i in every if items[i].fold != fold], seed)
 
-            # -1 leaves none out.
-            jobs = [(t, k) for t in count for k in range(-1, self.n_folds)]
+            folds = list(range(-1, self.n_folds))  # -1 leaves none out
             what = f"grow trees, stage {stage + 1}"
-            grown = dict(zip(jobs, _each(grow_without, jobs, n_jobs, tick, what)))
+            grown = dict(zip(folds, _each(grow_without, folds, n_jobs, tick, what)))
             last = stage + 1 == self.recipe.stages
 
             def predict(
-                i: int, grown: dict[tuple[int, int], Trees] = grown, last: bool = last
-            ) -> list[tuple[Float32, Float32 | None]]:
-                return self._predict(i, [grown[t, items[i].fold] for t in count], last)
+                i: int, grown: dict[int, Trees] = grown, last: bool = last
+            ) -> tuple[Float32, Float32 | None]:
+                return self._predict(i, grown[items[i].fold], last)
 
             wanted = [i for i in every if items[i].original or not last]
-            guesses = _each(predict, wanted, n_jobs, tick, "predict out of fold")
-            for t in count:
-                stages[t].append(grown[t, -1])
-                for i, guess in zip(wanted, guesses):
-                    logit, new = guess[t]
-                    self.maps[t][i].append(logit)
-                    if new is not None:
-                        rows[t][i] = np.hstack([rows[t][i], new])
-        return [Boosted(self.bank, self.recipe.step, tuple(trees)) for trees in stages]
+            found = _each(predict, wanted, n_jobs, tick, "predict out of fold")
+            for i, (logits, _) in zip(wanted, found):
+                self.maps[i].append(logits)
+            stages.append(grown[-1])
+            if not last:
+                grower.add([new for _, new in found if new is not None])
+        return Boosted(self.bank, self.recipe.step, tuple(stages))
 
-    def answers(self) -> list[Answers]:
-        """Out-of-fold logits of the originals, by image, question and stage."""
-        originals = [i for i, item in enumerate(self.items) if item.original]
-        return [[maps[i] for maps in self.maps] for i in originals]
+    def originals(self) -> list[list[Float32]]:
+        """Out-of-fold logits of the originals, by image and stage."""
+        return [maps for item, maps in zip(self.items, self.maps) if item.original]
 
-    def forget(self) -> None:
-        """Give the memory back before the next questions."""
-        self.maps, self.index = [], []
-
-    def _first_rows(self, i: int) -> list[Float32]:
+    def _first_rows(self, i: int) -> Float32:
         item = self.items[i]
         picture = Picture(item.image)
         stack = self.bank.stack(picture, item.extra)
-        if item.guess is None:
-            columns = stack.columns()
-            return [columns.rows(index[i]) for index in self.index]
-        rows = []
-        for maps, index in zip(self.maps, self.index):
-            own = stack.copy()
-            add_context(own, maps[i][0], picture, self.bank.kind)
-            rows.append(own.columns().rows(index[i]))
-        return rows
+        self._add_contexts(stack, self.maps[i], picture)
+        return stack.columns().rows(self.index[i])
 
-    def _predict(
-        self, i: int, grown: Sequence[Trees], last: bool
-    ) -> list[tuple[Float32, Float32 | None]]:
-        """Of each question: the item's logits, and its rows of their context for the next stage."""
-        item, kind = self.items[i], self.bank.kind
+    def _add_contexts(self, stack: Stack, maps: Sequence[Float32], picture: Picture) -> None:
+        for logits in maps:
+            for logit in logits:
+                add_context(stack, logit, picture, self.bank.kind)
+
+    def _predict(self, i: int, trees: Trees, last: bool) -> tuple[Float32, Float32 | None]:
+        """The item's logits, and its rows of their context for the next stage."""
+        item = self.items[i]
         picture = Picture(item.image)
         stack = self.bank.stack(picture, item.extra)
-        plain = None if self.maps[0][i] else stack.columns()
-        out: list[tuple[Float32, Float32 | None]] = []
-        for trees, maps, index in zip(grown, self.maps, self.index):
-            own = stack.copy()
-            for logit in maps[i]:
-                add_context(own, logit, picture, kind)
-            logit = trees.evaluate(plain or own.columns(), self.recipe.step)
-            new = None
-            if not last:
-                context = Stack(picture.shape)
-                add_context(context, logit, picture, kind)
-                new = context.columns().rows(index[i])
-            out.append((logit, new))
-        return out
+        self._add_contexts(stack, self.maps[i], picture)
+        logits = trees.evaluate(stack.columns(), self.recipe.step)
+        if last:
+            return logits, None
+        context = Stack(picture.shape)
+        self._add_contexts(context, [logits], picture)
+        return logits, context.columns().rows(self.index[i])
 
 
-def _first(item: Item, question: int) -> list[Float32]:
+def _first(item: Item) -> list[Float32]:
     """The logits of an item before the first stage: the guess, if there is one."""
-    return [] if item.guess is None else [np.ascontiguousarray(item.guess[..., question])]
+    return [] if item.guess is None else [np.ascontiguousarray(np.moveaxis(item.guess, -1, 0))]
 
 
 def _shrink_labels(labels: Labels, scale: int) -> Labels:
@@ -263,14 +249,25 @@ def _turn(array: Any, turns: int, mirror: bool) -> Any:
 
 
 def draw_rows(labels: Labels, quota: int, seed: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Row-major indices of up to `quota` pixels, as many of each label as there are; sorted."""
+    """Row-major indices of up to `quota` pixels of labels (h, w, T), sorted; none is void.
+
+    As many are drawn of each set of answers as there are; what one has too few of, others give.
+    """
     rng = np.random.default_rng(list(seed))
-    flat = labels.reshape(-1)
-    sets = [np.flatnonzero(flat == label) for label in (0, 1)]
-    ones = min(len(sets[1]), max(quota // 2, quota - len(sets[0])))
-    zeros = min(len(sets[0]), quota - ones)
-    drawn = [rng.choice(s, k, replace=False) for s, k in zip(sets, (zeros, ones))]
-    return np.sort(np.concatenate(drawn)).astype(np.int64)
+    flat = labels.reshape(-1, labels.shape[2])
+    known = np.flatnonzero(flat[:, 0] <= 1)
+    packed = np.packbits(flat[known], axis=1)
+    kinds = np.unique(packed.view(f"V{packed.shape[1]}")[:, 0], return_inverse=True)[1]
+    sets = [known[kinds == k] for k in range(kinds.max(initial=-1) + 1)]
+    # Sets that are smaller than their share come first: what they do not use, the others share.
+    share = -(-quota // max(len(sets), 1))
+    order = sorted(range(len(sets)), key=lambda k: (min(len(sets[k]), share), -k))
+    counts, left = {}, quota
+    for rest, k in zip(range(len(sets), 0, -1), order):
+        counts[k] = min(len(sets[k]), left // rest)
+        left -= counts[k]
+    drawn = [rng.choice(s, counts[k], replace=False) for k, s in enumerate(sets)]
+    return np.sort(np.concatenate([*drawn, np.zeros(0, np.int64)])).astype(np.int64)
 
 
 def grow(
@@ -311,7 +308,7 @@ def grow(
         # The trees are read from private parts of scikit-learn: a version that keeps them in
         # another way must be noticed here, not in the masks.
         few = x[:CHECKED]
-        if np.abs(trees.evaluate_rows(few) - model.decision_function(few)).max() > 1e-4:
+        if np.abs(trees.evaluate_rows(few)[0] - model.decision_function(few)).max() > 1e-4:
             raise RuntimeError(
                 "trees that were read from this version of scikit-learn answer otherwise than "
                 "scikit-learn does; install an older version"
@@ -320,7 +317,8 @@ def grow(
 
 
 def _count(labels: Labels) -> npt.NDArray[np.int64]:
-    return np.array([(labels == 0).sum(), (labels == 1).sum()], np.int64)
+    """Pixels with the answers 0 and 1 to each question, (T, 2)."""
+    return np.stack([(labels == k).sum(axis=(0, 1)) for k in (0, 1)], axis=1)
 
 
 class _Counter:

@@ -119,12 +119,13 @@ class NoLogits(Source):
 class TreeLogits(Source):
     """Boosted trees on a bank of channels, the second stage on the first one's context."""
 
-    models: tuple[Boosted, ...]  # one for each question
+    # One for all questions; one for each in files of older versions.
+    models: tuple[Boosted, ...]
 
     @classmethod
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
-        models, maps = _grown(task)
-        return cls(models), maps
+        model, maps = _grown(task)
+        return cls((model,)), maps
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -224,8 +225,8 @@ class StackedLogits(BothLogits):
     ) -> tuple[Self, list[Answers]]:
         """Grow the trees over nets that are fitted already, `first` their out-of-fold logits."""
         one_stage = replace(task, recipe=replace(task.recipe, stages=1))
-        models, maps = _grown(one_stage, _guesses(first))
-        return cls(TreeLogits(models), net), maps
+        model, maps = _grown(one_stage, _guesses(first))
+        return cls(TreeLogits((model,)), net), maps
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -250,9 +251,7 @@ def source_of(mode: str) -> type[Source]:
     return SOURCES.get(mode, NoLogits)
 
 
-def _grown(
-    task: Task, guesses: Sequence[Float32] | None = None
-) -> tuple[tuple[Boosted, ...], list[Answers]]:
+def _grown(task: Task, guesses: Sequence[Float32] | None = None) -> tuple[Boosted, list[Answers]]:
     return fit_questions(
         task.images, task.labels, task.extras, task.bank, task.recipe, task.groups, task.seed,
         task.threads, task.progress, guesses,

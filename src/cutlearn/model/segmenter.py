@@ -190,7 +190,7 @@ class Segmenter(Estimator):
                 lambda pair: featurizer.problem(*pair, edges, regions),
                 list(zip(data.samples, nodes)),
             )
-        model = model_for(self, labels.count, len(problems[0].regions))
+        model = model_for(self, featurizer, labels.count, len(problems[0].regions))
         plan = Plan(
             self.loss, self.learner, self.C, float(self.tol), threads, data.folder,
             data.callback, model, self.calibration,
