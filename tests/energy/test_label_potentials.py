@@ -1,6 +1,4 @@
-"""Potentials of many labels: their features make their energy, and moves that cannot help."""
-
-from itertools import product
+"""Potentials of many labels: their features make their energy, and their names say so."""
 
 import numpy as np
 import pytest
@@ -8,7 +6,6 @@ import pytest
 from cutlearn.energy.label_potentials import Borders, Own, PerLabel, Tables
 from cutlearn.energy.labels import Unordered
 from cutlearn.energy.model import Model
-from cutlearn.energy.moves import UnorderedEnergy, expand
 from cutlearn.energy.potentials import Contrast, FeatureNames, OwnUnary, Unary
 from cutlearn.features.problem import Problem
 
@@ -52,36 +49,3 @@ def test_names_say_whose_the_weights_are():
     assert Borders(2).names(NAMES, 4) == [
         "label 0 border flat", "label 1 border flat", "label 0 border step", "label 1 border step",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_moves_that_are_left_out_would_not_have_helped(seed, monkeypatch):
-    rng = np.random.default_rng(seed)
-    unary = rng.gamma(0.5, 4.0, (3, 3, 4)).reshape(9, 4)
-    edges = [(i, i + 1) for i in range(8)] + [(i, i + 3) for i in range(6)]
-    potts = rng.random((len(edges), 1, 1)) * (1 - np.eye(4))
-    quick = expand(unary, edges, potts)
-    monkeypatch.setattr(UnorderedEnergy, "_savings", lambda *_: None)
-    every = expand(unary, edges, potts)
-    assert quick.labels.tolist() == every.labels.tolist()
-    assert quick.value == every.value
-    assert quick.cuts <= every.cuts
-
-
-def test_some_moves_are_left_out():
-    unary = np.array([[0.0, 9.0, 9.0, 1.0], [0.0, 9.0, 9.0, 1.0]])
-    found = expand(unary, [[0, 1]], 1 - np.eye(4))
-    assert found.cuts == 0
-    best = min(
-        sum(unary[i, k] for i, k in enumerate(y)) + (y[0] != y[1])
-        for y in product(range(4), repeat=2)
-    )
-    assert found.value == best
-
-
-def test_tables_below_zero_leave_no_move_out():
-    # Neighbours that are rewarded for label 2: no node alone saves what both do.
-    V = 1.0 - np.eye(3)
-    V[2, 2] = -3.0
-    found = expand(np.array([[0.0, 1.0, 1.0]] * 2), [[0, 1]], V + 0.0)
-    assert found.labels.tolist() == [2, 2]

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from cutlearn.checks import edge_array, finite, listed, ordered_labels, shape_of
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.envelope import Envelope
-from cutlearn.energy.joins import Binary, EdgeList, GridEdges, Joins, LinearTables, Part, Tables
+from cutlearn.energy.joins import EdgeList, GridEdges, Joins, LinearTables, Part, Tables
 from cutlearn.energy.ordered import cost_tables, label_costs
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
@@ -192,14 +192,11 @@ class UnorderedEnergy:
     ) -> Moved:
         """Make the moves in turn until each has been tried in vain since the last that helped."""
         y, held = self._begin(start, fixed)
-        value, most = self.value(y), self._savings(y)
+        value = self.value(y)
         helped = cuts = vain = 0
         for move in cycle(moves):
             if vain == len(moves):
                 break
-            if most is not None and not self._may_help(y, move, most):
-                vain += 1
-                continue
             found = self.best_choice(y, move, held)
             cuts += 1
             vain += 1
@@ -209,34 +206,7 @@ class UnorderedEnergy:
             if lower < value:
                 # Made again at once, the same move finds nothing better.
                 y, value, helped, vain = found, lower, helped + 1, 1
-                most = self._savings(y)
         return Moved(y.astype(np.uint8).reshape(self.shape), value, helped, cuts)
-
-    def _savings(self, y: Labels) -> Floats | None:
-        """What the edges of every node cost now, the most that changing it can save there.
-
-        None where edges may cost less than nothing, or envelopes may save more.
-        """
-        if self.envelopes or self.costs.within().min(initial=0.0) < 0:
-            return None
-        total = np.zeros(self.joins.shape)
-        for part, a, b in self._ends(y):
-            paid = self.costs.between(part.at, a, b)
-            self.joins.add(total, part, Binary(paid, paid, paid))
-        return total.ravel()
-
-    def _may_help(self, y: Labels, move: Move, most: Floats) -> bool:
-        """Whether a move can lower the energy: some node saves more than its new label costs.
-
-        If S changes, E rises by at least sum_{i in S} (u_i(new) - u_i(y_i) - most_i), since no edge
-        costs less than 0 then.
-        """
-        now = self.unary[np.arange(y.size), y]
-        for side in move:
-            cost = self.unary[np.arange(y.size), side[y]]
-            if (cost - now < most * (1 + ROUNDING)).any(where=side[y] != y):
-                return True
-        return False
 
     def best_choice(self, y: Labels, move: Move, held: Bits | None = None) -> Labels:
         """Give the best labelling that a move leads to, by one cut; held nodes keep their label."""
