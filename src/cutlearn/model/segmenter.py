@@ -59,7 +59,8 @@ class Segmenter(Estimator):
         superpixels. Objects may stand for names: `cl.Enveloped(cl.EnvelopeSpec(5))`, or a
         potential of your own.
     labels : "binary", "auto", "ordered", "surrogate" or "unordered"
-        Two labels; or several, masks of 0, 1, .., L - 1. "auto": binary if the masks have two, else
+        Two labels; or several, masks of 0, 1, .., L - 1 or of other values, which then are labels
+        in their order (`training_.values` has them). "auto": binary if the masks have two, else
         unordered, or surrogate with a likelihood. "ordered" ones, such as layers, have one
         table of costs for each edge feature and an exact cut. Those without an order are
         "surrogate", one binary field each, for probabilities (learner="likelihood"), or
