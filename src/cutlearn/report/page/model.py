@@ -63,8 +63,8 @@ def page(
     subject = Subject(model, figures, tuple(shown), tuple(believed))
     several = len(labels) > 2
     name = labels[judged].name if several else ""
-    training = getattr(model, "training_", None)
-    paints = colors_of(range(len(labels)) if training is None else training.values)
+    values = getattr(getattr(model, "training_", None), "values", ())
+    paints = colors_of(values if len(values) == len(labels) else range(len(labels)))
     return render(
         "model.html",
         title=title,
