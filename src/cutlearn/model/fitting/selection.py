@@ -90,6 +90,11 @@ class Plan:
         """Whether they are more than a few, too."""
         return self.several and self.model.n_labels > FEW
 
+    @property
+    def least_gap(self) -> float:
+        """The gap at which the last training stops, if that asked for is not larger."""
+        return TOL_OF_SEVERAL if self.many else 0.0
+
     def scorer(self, problems: Sequence[Problem], labels: Sequence[Mask]) -> Scorer:
         """Give what scores the weights."""
         given = problems, labels, self.model, self.threads
@@ -131,8 +136,7 @@ def choose(
     together = range(len(problems)) if groups is None else groups
     run = _Training(problems, labels, plan, together)
     setting, judged = run.best()
-    least = TOL_OF_SEVERAL if plan.many else 0.0
-    result = run.train(range(len(problems)), setting, "train", least)
+    result = run.train(range(len(problems)), setting, "train", plan.least_gap)
     w, scorer = result.w, run.scorer
     if isinstance(scorer, Overlap) and plan.model.n_labels == 2:
         judged["shift"], scores = best_shift(scorer, w)
