@@ -156,3 +156,14 @@ def test_palette_averages_over_like_pixels():
     for half in (np.s_[:, :4], np.s_[:, 4:]):
         np.testing.assert_allclose(like.mean(plane)[half], plane[half].mean(), rtol=1e-4)
     assert 0 < like.share().min() <= like.share().max() <= 0.5
+
+
+def test_threads_do_not_change_trees_of_several_questions():
+    images, masks = world(3, (16, 20))
+    both = [np.stack([m, 1 - m], axis=-1) for m in masks]
+    bank = Bank("photograph", False)
+    given = images, both, [None] * 3, bank, replace(SMALL, stages=1), range(3)
+    one, two = (fit_questions(*given, n_jobs=n) for n in (1, 2))
+    for a, b in zip(one[1], two[1]):
+        assert all(np.array_equal(x[0], y[0]) for x, y in zip(a, b))
+    assert np.array_equal(one[0].stages[0].value, two[0].stages[0].value)
