@@ -1,10 +1,12 @@
 """Several labels from `cutlearn fit` to `cutlearn evaluate`: seconds, memory, error and IoU.
 
     python benchmarks/several_labels.py --data DIR [--set cows] [--train 20] [--test 20] [--seed 0]
+        [--keep FOLDER]
 
 DIR holds msrc_cows (cow, grass, sky) and msrc21; of the latter the 8 most frequent labels are kept
 and all others void. Images are drawn by the seed: some to learn from, others to judge. Options that
 the script does not know go to `cutlearn fit`. One thread, each command in a process of its own.
+What was fitted and the report stay in the folder to keep, if there is one.
 """
 
 import argparse
@@ -76,12 +78,14 @@ def main():
     parser.add_argument("--train", type=int, default=20)
     parser.add_argument("--test", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path)
     options, others = parser.parse_known_args()
     files, masks = SETS[options.set](options.data)
     order = np.random.default_rng(options.seed).permutation(len(files))
     ends = options.train, options.train + options.test
     parts = {"train": order[: ends[0]], "test": order[ends[0] : ends[1]]}
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as passing:
+        place = passing if options.keep is None else options.keep
         for part, images in parts.items():
             for kind in ("images", "masks"):
                 (Path(place) / part / kind).mkdir(parents=True)
@@ -94,7 +98,8 @@ def main():
         train, test, model = Path(place) / "train", Path(place) / "test", Path(place) / "model.cut"
         fitted, cost = run("fit", train / "images", train / "masks", "-o", model, *others)
         print("fit", json.dumps(cost), json.dumps(fitted), flush=True)
-        said, cost = run("evaluate", model, test / "images", test / "masks")
+        page = Path(place) / "report.html"
+        said, cost = run("evaluate", model, test / "images", test / "masks", "--report", page)
         print("evaluate", json.dumps(cost), judged(said["labels"]), flush=True)
 
 

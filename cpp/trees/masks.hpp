@@ -8,6 +8,7 @@
 // together; see docs/decisions/0023 for what it gains.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <vector>
@@ -22,43 +23,42 @@ class Masks {
   static constexpr int LEAVES = 32;
 
   // requires: check passed.
-  Masks(const Trees& trees, std::span<const std::int64_t> start) : baseline_(trees.baseline) {
+  Masks(const Trees& trees, std::span<const std::int64_t> start)
+      : baseline_(trees.baseline), questions_(trees.baseline.size()) {
     for (const auto root : trees.roots) {
       std::uint32_t leaves = 0;
       fits_ = fits_ && number(trees, start, root, leaves);
       if (!fits_) return;
       ends_.push_back(tests_.size());
-      values_.resize(ends_.size() * LEAVES);
+      values_.resize(ends_.size() * LEAVES * questions_);
     }
   }
 
   // Whether every tree has few enough leaves.
   bool fits() const { return fits_; }
 
-  // Writes the logits of LANES neighbouring pixels that start at `pixel`.
-  void add_all(const float* pixel, double* out) const {
-    double sum[LANES];
-    for (double& s : sum) s = baseline_;
+  // Writes the logits of LANES neighbouring pixels that start at `pixel`; those of a question lie
+  // `plane` numbers behind those of the one before. `sums` has room for all of them.
+  void add_all(const float* pixel, double* out, std::int64_t plane,
+               std::vector<double>& sums) const {
+    if (questions_ == 1) return add_one(pixel, out);
+    const std::size_t count = questions_;
+    for (int i = 0; i < LANES; ++i)
+      std::copy(baseline_.begin(), baseline_.end(), sums.begin() + i * count);
     const double* value = values_.data();
     std::size_t begin = 0;
     for (const std::size_t end : ends_) {
-      Bits left[PARTS];
-      for (Bits& part : left) part = ~Bits{};
-      for (std::size_t k = begin; k < end; ++k) {
-        const Test& test = tests_[k];
-        for (int p = 0; p < PARTS; ++p) {
-          Floats x;
-          std::memcpy(&x, pixel + test.start + p * WIDE, sizeof x);
-          left[p] &= reinterpret_cast<Bits>(x <= test.threshold) | test.kept;
-        }
-      }
       std::uint32_t bits[LANES];
-      std::memcpy(bits, left, sizeof bits);
-      for (int i = 0; i < LANES; ++i) sum[i] += value[std::countr_zero(bits[i])];
-      value += LEAVES;
+      leaves_of(pixel, begin, end, bits);
+      for (int i = 0; i < LANES; ++i) {
+        const double* mine = value + std::countr_zero(bits[i]) * count;
+        for (std::size_t q = 0; q < count; ++q) sums[i * count + q] += mine[q];
+      }
+      value += LEAVES * count;
       begin = end;
     }
-    std::memcpy(out, sum, sizeof sum);
+    for (std::size_t q = 0; q < count; ++q)
+      for (int i = 0; i < LANES; ++i) out[q * plane + i] = sums[i * count + q];
   }
 
  private:
@@ -73,14 +73,46 @@ class Masks {
     std::uint32_t kept;  // leaves that stay if the comparison fails
   };
 
+  // The leaves that no comparison of a tree excludes, for every lane.
+  void leaves_of(const float* pixel, std::size_t begin, std::size_t end,
+                 std::uint32_t* bits) const {
+    Bits left[PARTS];
+    for (Bits& part : left) part = ~Bits{};
+    for (std::size_t k = begin; k < end; ++k) {
+      const Test& test = tests_[k];
+      for (int p = 0; p < PARTS; ++p) {
+        Floats x;
+        std::memcpy(&x, pixel + test.start + p * WIDE, sizeof x);
+        left[p] &= reinterpret_cast<Bits>(x <= test.threshold) | test.kept;
+      }
+    }
+    std::memcpy(bits, left, sizeof left);
+  }
+
+  // The same as add_all for one question, whose sums stay in registers.
+  void add_one(const float* pixel, double* out) const {
+    double sum[LANES];
+    for (double& s : sum) s = baseline_[0];
+    const double* value = values_.data();
+    std::size_t begin = 0;
+    for (const std::size_t end : ends_) {
+      std::uint32_t bits[LANES];
+      leaves_of(pixel, begin, end, bits);
+      for (int i = 0; i < LANES; ++i) sum[i] += value[std::countr_zero(bits[i])];
+      value += LEAVES;
+      begin = end;
+    }
+    std::memcpy(out, sum, sizeof sum);
+  }
+
   // Numbers the leaves below a node; false if there are too many.
   bool number(const Trees& trees, std::span<const std::int64_t> start, std::int32_t at,
               std::uint32_t& leaves) {
     if (trees.feature[at] < 0) {
       if (leaves == LEAVES) return false;
-      values_.resize(ends_.size() * LEAVES + leaves + 1);
-      values_.back() = trees.value[at];
       ++leaves;
+      values_.resize((ends_.size() * LEAVES + leaves) * questions_);
+      std::copy_n(trees.value.begin() + at * questions_, questions_, values_.end() - questions_);
       return true;
     }
     const std::size_t mine = tests_.size(), first_test = ends_.empty() ? 0 : ends_.back();
@@ -94,7 +126,8 @@ class Masks {
     return number(trees, start, trees.right[at], leaves);
   }
 
-  double baseline_;
+  std::span<const double> baseline_;
+  std::size_t questions_;
   bool fits_ = true;
   std::vector<Test> tests_;
   std::vector<std::size_t> ends_;

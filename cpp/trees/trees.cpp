@@ -44,12 +44,14 @@ Packed pack(const Trees& trees, std::span<const std::int64_t> start) {
   return packed;
 }
 
-// Adds every tree's value to `lanes` neighbouring pixels that start at `pixel`.
+// Writes the logits of `lanes` neighbouring pixels that start at `pixel`; those of a question lie
+// `plane` numbers behind those of the one before. `sums` has room for all of them.
 template <int lanes>
 void add_all(const Trees& trees, const Packed& packed, const float* pixel, std::int64_t step,
-             double* out) {
-  std::array<double, lanes> sum;
-  sum.fill(trees.baseline);
+             double* out, std::int64_t plane, std::vector<double>& sums) {
+  const auto count = static_cast<std::int64_t>(trees.baseline.size());
+  for (int i = 0; i < lanes; ++i)
+    std::copy(trees.baseline.begin(), trees.baseline.end(), sums.begin() + i * count);
   for (std::size_t k = 0; k < trees.roots.size(); ++k) {
     std::array<std::int32_t, lanes> at;
     at.fill(trees.roots[k]);
@@ -59,17 +61,22 @@ void add_all(const Trees& trees, const Packed& packed, const float* pixel, std::
         at[i] = pixel[node.start + i * step] <= node.threshold ? node.left : node.right;
       }
     }
-    for (int i = 0; i < lanes; ++i) sum[i] += trees.value[at[i]];
+    for (int i = 0; i < lanes; ++i) {
+      const double* value = trees.value.data() + at[i] * count;
+      double* sum = sums.data() + i * count;
+      for (std::int64_t q = 0; q < count; ++q) sum[q] += value[q];
+    }
   }
-  std::copy(sum.begin(), sum.end(), out);
+  for (std::int64_t q = 0; q < count; ++q)
+    for (int i = 0; i < lanes; ++i) out[q * plane + i] = sums[i * count + q];
 }
 
 }  // namespace
 
 void check(const Trees& trees, const Columns& columns) {
   const std::size_t count = trees.feature.size();
-  if (trees.left.size() != count || trees.right.size() != count || trees.value.size() != count ||
-      trees.threshold.size() != count)
+  if (trees.left.size() != count || trees.right.size() != count || trees.baseline.empty() ||
+      trees.value.size() != count * trees.baseline.size() || trees.threshold.size() != count)
     throw std::invalid_argument("trees: T1 broken: node arrays of different lengths");
   const auto nodes = static_cast<std::int64_t>(count);
   for (const std::int64_t root : trees.roots)
@@ -99,16 +106,18 @@ void evaluate(const Trees& trees, const Columns& columns, std::span<double> out)
   const Packed packed = pack(trees, columns.start);
   const Masks masks(trees, columns.start);
   const bool together = columns.step == 1 && masks.fits();
+  const std::int64_t plane = columns.rows * columns.cols;
+  std::vector<double> sums(std::max(LANES, Masks::LANES) * trees.baseline.size());
   for (std::int64_t r = 0; r < columns.rows; ++r) {
     const float* row = columns.buffer.data() + r * columns.step * columns.stride;
     double* line = out.data() + r * columns.cols;
     std::int64_t c = 0;
     if (together)
-      for (; c + Masks::LANES <= columns.cols; c += Masks::LANES) masks.add_all(row + c, line + c);
+      for (; c + Masks::LANES <= columns.cols; c += Masks::LANES) masks.add_all(row + c, line + c, plane, sums);
     for (; c + LANES <= columns.cols; c += LANES)
-      add_all<LANES>(trees, packed, row + c * columns.step, columns.step, line + c);
+      add_all<LANES>(trees, packed, row + c * columns.step, columns.step, line + c, plane, sums);
     for (; c < columns.cols; ++c)
-      add_all<1>(trees, packed, row + c * columns.step, columns.step, line + c);
+      add_all<1>(trees, packed, row + c * columns.step, columns.step, line + c, plane, sums);
   }
 }
 

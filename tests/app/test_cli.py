@@ -330,7 +330,7 @@ def test_several_labels_from_folder_to_folder(tmp_path):
     assert f"{100 * whole.iou(2):.1f} %" in page.read_text()
     refused = run("evaluate", model, images, masks, "--label", 3)
     assert refused.exit_code == 2
-    assert "a model of 3 labels" in refused.stderr
+    assert "Give one of 0, 1, 2" in refused.stderr
     refused = run("fit", images, masks, "-o", model, *FAST, "--labels", "surrogate", "--force")
     assert refused.exit_code == 2
     assert "one of ('likelihood', 'logistic')" in refused.stderr

@@ -1,5 +1,7 @@
 """features="auto": the choice by held-out images, what it may cost, and what it says."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -185,3 +187,14 @@ def test_a_model_file_remembers_what_was_chosen_and_why(tmp_path):
     again = load(tmp_path / "m").featurizer_
     assert (again.chosen_, again.why_) == ("linear", model.featurizer_.why_)
     assert "no time for trees" in again.why_
+
+
+def test_several_questions_have_trees_without_a_comparison(monkeypatch):
+    monkeypatch.setattr(auto, "_compared", lambda *_: pytest.fail("nets are compared"))
+    task = task_of(3)
+    several = replace(task, labels=[np.concatenate([y, 1 - y], axis=2) for y in task.labels])
+    choice, _, maps = fit_auto(several, "normal")
+    assert choice.mode == "trees"
+    assert "all labels at once" in choice.why
+    assert [len(answers) for answers in maps] == [2] * 3
+    assert tree_seconds(several, RECIPE) < 2 * tree_seconds(task, RECIPE)

@@ -1,6 +1,7 @@
 """Sources of logits: trees, nets, both and stacked through one mechanism, from fit to file."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,8 +27,8 @@ NAMES = {
 }
 
 
-def featurizer(features, **options):
-    return Featurizer(features, recipe=RECIPE, net=NET, n_jobs=1, **options)
+def featurizer(features, recipe=RECIPE, **options):
+    return Featurizer(features, recipe=recipe, net=NET, n_jobs=1, **options)
 
 
 def test_every_source_is_tried_here_and_has_a_line_of_help():
@@ -60,7 +61,7 @@ def test_several_questions_and_extra_arrays(features):
     both = [np.stack([m, 1 - m], axis=-1) for m in masks]
     extras = [m[..., None].astype(np.float32) for m in masks]
     samples = [cl.Sample(i, extra=e) for i, e in zip(images, extras)]
-    f = featurizer(features)
+    f = featurizer(features, replace(RECIPE, share=1.0))  # every tree may use every column
     f.fit(samples, both)
     wanted = [f"{name} of {t}" for t in (0, 1) for name in NAMES[features]]
     assert f.node_names_[1 : 1 + len(wanted)] == wanted

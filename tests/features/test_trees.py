@@ -25,7 +25,7 @@ def test_equals_scikit_learn(leaves):
     model, x = grown(max_iter=25, max_leaf_nodes=leaves, min_samples_leaf=3)
     rng = np.random.default_rng(1)
     fresh = np.vstack([x, rng.normal(0, 3, (333, x.shape[1])).astype(np.float32)])
-    ours = Trees.of_sklearn(model).evaluate_rows(fresh)
+    ours = Trees.of_sklearn(model).evaluate_rows(fresh)[0]
     np.testing.assert_allclose(ours, model.decision_function(fresh), rtol=0, atol=1e-12)
 
 
@@ -40,7 +40,7 @@ def test_rounded_thresholds_send_equal_values_the_same_way():
     probe = probe.reshape(-1, x.shape[1])
     with threadpool_limits(1):
         wanted = model.decision_function(probe)
-    np.testing.assert_allclose(trees.evaluate_rows(probe), wanted, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(trees.evaluate_rows(probe)[0], wanted, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("step", [1, 2])
@@ -51,8 +51,8 @@ def test_columns_of_planes_equal_a_matrix(step):
     start = np.arange(len(planes), dtype=np.int64) * 8 * 13
     columns = Columns((8, 13), planes.ravel(), 13, start)
     np.testing.assert_array_equal(columns.rows(np.arange(8 * 13)), x)
-    full = trees.evaluate_rows(x).reshape(8, 13)
-    np.testing.assert_array_equal(trees.evaluate(columns, step), full[::step, ::step])
+    full = trees.evaluate_rows(x)[0].reshape(8, 13)
+    np.testing.assert_array_equal(trees.evaluate(columns, step)[0], full[::step, ::step])
 
 
 def test_a_long_chain_of_nodes_is_no_danger():
@@ -66,12 +66,12 @@ def test_a_long_chain_of_nodes_is_no_danger():
               "right": right, "value": value, "roots": [0], "baseline": [0.0]}  # fmt: skip
     trees = Trees.of_arrays({name: np.asarray(a) for name, a in arrays.items()})
     rows = np.array([[-1.0], [1.0]], np.float32)
-    assert trees.evaluate_rows(rows).tolist() == [0.0, 1.0]
+    assert trees.evaluate_rows(rows)[0].tolist() == [0.0, 1.0]
 
 
 def test_constant_trees():
     np.testing.assert_array_equal(
-        Trees.constant(-1.5).evaluate_rows(np.zeros((3, 2), np.float32)), [-1.5] * 3
+        Trees.constant(-1.5).evaluate_rows(np.zeros((3, 2), np.float32))[0], [-1.5] * 3
     )
 
 
@@ -90,7 +90,7 @@ def test_lying_arrays_never_read_outside(name, value, broken):
     arrays[name] = arrays[name].copy()
     arrays[name][0] = value
     with pytest.raises(ValueError, match=f"{broken} broken"):
-        Trees(**arrays).evaluate_rows(x)
+        Trees(**arrays | {"value": arrays["value"][:, None]}).evaluate_rows(x)
     if name != "feature":  # how many columns there are is known when trees are used
         with pytest.raises(InputError, match="the nodes do not make trees"):
             Trees.of_arrays(arrays)

@@ -9,6 +9,7 @@ from scipy import ndimage
 
 import cutlearn as cl
 from cutlearn.energy.labels import LABELS, kind_of
+from cutlearn.errors import InputWarning
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.model.probability.calibrate import MOST_NUMBERS, drawn, uncalibrated
@@ -248,3 +249,33 @@ def test_many_labels_keep_few_pixels_for_the_calibration():
     rows = drawn(least, np.zeros((300, 300), np.uint8))
     assert rows.min_marginals.size <= MOST_NUMBERS
     assert rows.share == pytest.approx(MOST_NUMBERS / 21 / 300**2, rel=1e-3)
+
+
+def test_many_labels_have_few_weights_and_come_back_from_a_file(tmp_path):
+    # A fourth label with a value of its own: the upper rows.
+    masks = [np.where(np.indices(SHAPE)[0] < 5, 9, 2 * mask + 1) for mask in MASKS[3:]]
+    images = [image.copy() for image in IMAGES[3:]]
+    for image in images:
+        image[:5] = 0.9
+    recipe = Recipe(trees=10, rows=600, folds=2, min_leaf=5, share=0.3, stages=1)
+    made = cl.Segmenter(labels="auto", features=Featurizer("trees", recipe=recipe), n_jobs=1)
+    with pytest.warns(InputWarning, match="1, 3, 5, 9 are labels 0 to 3"):
+        made.fit(images, masks)
+    biases, own = [f"label {k} node bias" for k in range(4)], ["own logit1"]
+    assert made.w_names_[:5] == biases + own
+    assert len(made.w_) == 4 + 1 + 4 * 4, "a bias a label, a weight of logits, borders"
+    assert made.judged_["path"][0]["C"] == made.C_
+    assert len(made.judged_["path"]) == 1
+    assert "(5.00 % asked for" in made.summary().ending
+    found = made.predict(images)
+    values = np.array(made.training_.values)
+    assert values.tolist() == [1, 3, 5, 9]
+    right = [(values[mask] == truth).mean() for mask, truth in zip(found, masks)]
+    assert min(right) > 0.8
+    made.save(tmp_path / "m")
+    again = cl.load(tmp_path / "m")
+    assert all(map(np.array_equal, again.predict(images), found))
+    featurizer = again.featurizer_
+    assert featurizer.logit_columns() == ((1,), (2,), (3,), (4,))
+    scale = featurizer.fitted_.scale[1:5]
+    assert (scale == scale[0]).all(), "logits of all labels are standardised alike"

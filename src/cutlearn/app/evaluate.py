@@ -18,6 +18,7 @@ from cutlearn.app.inputs import (
     open_folder,
     remark,
     tell_differences,
+    written_values,
 )
 from cutlearn.app.options import (
     FILE,
@@ -54,10 +55,10 @@ if TYPE_CHECKING:
 @min_side_option
 @click.option(
     "--label",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="The label that is judged, against all others.",
+    "judged",
+    metavar="NAME",
+    help="The label that is judged, against all others: its name, or its value in the masks. "
+    "[default: the second]",
 )
 @click.option(
     "--report",
@@ -73,7 +74,7 @@ def evaluate(
     logits: str | None,
     jobs: int | None,
     min_side: int | None,
-    label: int,
+    judged: str | None,
     report: str | None,
     as_json: bool,
     **reading: Any,
@@ -92,7 +93,7 @@ def evaluate(
     begin = time.monotonic()
     estimator = load_model(model, jobs, min_side)
     n_labels = len(estimator.classes_)
-    _check_label(label, n_labels)
+    label = _label_of(judged, estimator)
     folder = open_folder(images, masks, logits, n_labels=n_labels,
                          values=known_values(estimator), **reading)  # fmt: skip
     seen = _tell_seen(tell_differences(estimator, folder), len(folder))
@@ -107,7 +108,7 @@ def evaluate(
             if one.belief is not None:
                 believed.append(beliefs(truth, one.belief, label))
             if report is not None:
-                drawn = folder.names[i], one.image, truth, one.mask, one.belief, label
+                drawn = folder.names[i], one.image, truth, one.mask, one.belief, label, n_labels
                 iou = tables[-1].iou(label) if tables[-1].n_pixels else math.nan
                 gallery.add(iou, partial(shown_of, *drawn))
     figures = evaluation_of(folder.names, tables, label, believed)
@@ -173,12 +174,19 @@ def label_text(rows: "Sequence[LabelFigures]") -> str:
     return "\n" + text_table(titles, cells)
 
 
-def _check_label(label: int, n_labels: int) -> None:
-    if label >= n_labels:
-        raise InputError(
-            f"--label {label}: a model of {n_labels} labels has only the labels 0 to "
-            f"{n_labels - 1}. Give one of these, or leave the option out for label 1."
-        )
+def _label_of(given: str | None, estimator: Any) -> int:
+    """The label of a name, or of a value in masks; of two labels the object is 1."""
+    if given is None:
+        return 1
+    names = label_names(estimator)
+    values = [str(value) for value in written_values(estimator)]
+    for known in (names, values):
+        if given in known:
+            return known.index(given)
+    raise InputError(
+        f"--label {given}: the model has no such label. Give one of {', '.join(names)}, or leave "
+        f"the option out for {names[1]}."
+    )
 
 
 def evaluation_text(figures: "Evaluation") -> str:

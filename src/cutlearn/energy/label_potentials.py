@@ -1,9 +1,14 @@
-"""Potentials of several labels, `PerLabel` and `Tables`, in the places of those of two.
+"""Potentials of several labels, in the places of those of two.
 
 With y_i in 0 .. L - 1:
 
     PerLabel(p)   psi = psi_p(y == 0), psi_p(y == 1), ..    a slice v for each label
     Tables        psi_gab = sum_e g_e [y_i = a, y_j = b]    a table T_g (L, L) for each edge feature
+
+and where more than a few labels have no order, with fewer weights than L F + G L^2:
+
+    Own           psi_s = sum_i f_i[column s of y_i]        a bias a label, weights that all share
+    Borders       psi_gk = sum_e g_e [k at one end only]    a cost v_gk of the border of each label
 
 Since g >= 0, rows on the tables alone keep every cut exact: submodular tables for ordered labels,
 and for unordered ones what expansion moves need, T(a,c) + T(c,b) >= T(a,b) + T(c,c). With an
@@ -34,6 +39,9 @@ from cutlearn.graph.marginals import ArgminSums
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Labels = NDArray[np.intp]
+# With more labels than this images rarely tell of all pairs of them, nor which logits of others
+# speak for a label (docs/decisions/0024).
+FEW = 3
 
 
 class LabelPotential(Potential):
@@ -45,9 +53,12 @@ class LabelPotential(Potential):
     def psi(self, problem: Problem, y: Labels) -> Vector:  # type: ignore[override]
         """The features of a labelling."""
 
-    @abstractmethod
     def label_sums(self, problem: Problem, sums: LabelSums) -> Vector:
-        """sum_dk c_dk [psi(argmin_dk) - psi(y)], for the gradient of a likelihood."""
+        """sum_dk c_dk [psi(argmin_dk) - psi(y)], for the gradient of a likelihood.
+
+        Labels without an order have none.
+        """
+        raise NotImplementedError(self.name)
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,49 @@ class PerLabel(LabelPotential):
         none = np.zeros(0)
         rows = [ArgminSums(none, np.ascontiguousarray(node), none, ()) for node in sums.node.T]
         return np.concatenate([self.one.argmin_sums(problem, row, 0) for row in rows])
+
+
+@dataclass(frozen=True)
+class Own(LabelPotential):
+    """A cost of every label at every node, linear in node features that speak of that label.
+
+    u_k = b_k + sum_s v_s f[columns[k][s]]: a bias a label, and weights that all labels share. With
+    logits of every label as features, that is how far they can be believed. One weight for each
+    label and feature, as `PerLabel(Unary())` has them, can learn which logits of *other* labels
+    went with the images at hand.
+
+    Parameters
+    ----------
+    columns : tuple of L tuples of S int
+    """
+
+    columns: tuple[tuple[int, ...], ...]
+    name: str = "node"
+
+    @property
+    def n_labels(self) -> int:  # type: ignore[override]
+        """As many as have columns."""
+        return len(self.columns)
+
+    def count(self, problem: Problem) -> int:
+        return self.n_labels + len(self.columns[0])
+
+    def psi(self, problem: Problem, y: Labels) -> Vector:  # type: ignore[override]
+        areas = np.bincount(y, minlength=self.n_labels).astype(np.float64)
+        own, every = np.array(self.columns)[y], np.arange(y.size)
+        sums = [problem.node_features[every, c].sum(dtype=np.float64) for c in own.T]
+        return np.concatenate([areas, sums])
+
+    def terms(self, problem: Problem, v: Vector) -> Summands:
+        unary = np.tile(v[: self.n_labels], (problem.n_nodes, 1))
+        for columns, weight in zip(zip(*self.columns), v[self.n_labels :]):
+            unary += weight * problem.node_features[:, list(columns)]
+        return Summands(unary=unary)
+
+    def names(self, features: FeatureNames, count: int) -> list[str]:
+        shared = [features.node[c].partition(" of ")[0] for c in self.columns[0]]
+        biases = [f"label {k} node {features.node[0]}" for k in range(self.n_labels)]
+        return biases + [f"own {name}" for name in shared]
 
 
 @dataclass(frozen=True)
@@ -188,6 +242,49 @@ class Tables(LabelPotential):
         for at in range(0, len(edges), BLOCK):
             total += features[at : at + BLOCK].T @ edges[at : at + BLOCK]
         return total.ravel()
+
+
+@dataclass(frozen=True)
+class Borders(LabelPotential):
+    """A cost of the border of every label, v_gk >= 0, linear in the features of the edges there.
+
+    An edge between labels a and b is on the border of both, V_e(a, b) = sum_g g_e (v_ga + v_gb),
+    which is a metric whatever v >= 0. There are L weights an edge feature where tables have L^2.
+
+    Parameters
+    ----------
+    n_labels : int
+    """
+
+    n_labels: int
+    name: str = "borders"
+
+    def count(self, problem: Problem) -> int:
+        return problem.n_edge_features * self.n_labels
+
+    def psi(self, problem: Problem, y: Labels) -> Vector:  # type: ignore[override]
+        # Both ends are on the border of their own label.
+        pairs = Tables(self.n_labels, False).psi(problem, y)
+        T = pairs.reshape(-1, self.n_labels, self.n_labels)
+        inside = np.diagonal(T, axis1=1, axis2=2)
+        return np.asarray(T.sum(axis=1) + T.sum(axis=2) - 2.0 * inside).ravel()
+
+    def terms(self, problem: Problem, v: Vector) -> Summands:
+        rows = self.shaped(v)
+        tables = (rows[:, :, None] + rows[:, None, :]) * (1.0 - np.eye(self.n_labels))
+        return Summands(edges=LinearTables(edge_features(problem), tables))
+
+    def constraints(self, problem: Problem) -> Matrix:
+        return np.eye(self.count(problem))
+
+    def inside(self, v: Vector) -> Vector:
+        return np.maximum(v, 0.0)
+
+    def names(self, features: FeatureNames, count: int) -> list[str]:
+        return [f"label {k} border {name}" for name in features.edge for k in range(self.n_labels)]
+
+    def shaped(self, v: Vector) -> Vector:
+        return v.reshape(-1, self.n_labels)
 
 
 def block_diagonal(count: int, block: Matrix) -> Matrix:

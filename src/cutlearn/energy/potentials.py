@@ -169,6 +169,25 @@ class Unary(Potential):
 
 
 @dataclass(frozen=True)
+class OwnUnary(Unary):
+    """A unary of several labels to each of which some of the features belong; see `Own`.
+
+    Parameters
+    ----------
+    columns : tuple of L tuples of S int
+        The node features that speak of each label.
+    """
+
+    columns: tuple[tuple[int, ...], ...] = ()
+
+    def for_labels(self, n_labels: int, ordered: bool) -> "LabelPotential":
+        from cutlearn.energy.label_potentials import FEW, Own, PerLabel
+
+        few = ordered or n_labels <= FEW
+        return PerLabel(Unary(), n_labels) if few else Own(self.columns)
+
+
+@dataclass(frozen=True)
 class Contrast(Potential):
     """A cost of different labels at the ends of every edge, linear in its features >= 0."""
 
@@ -207,9 +226,10 @@ class Contrast(Potential):
         return np.ones(self.count(problem))
 
     def for_labels(self, n_labels: int, ordered: bool) -> "LabelPotential":
-        from cutlearn.energy.label_potentials import Tables
+        from cutlearn.energy.label_potentials import FEW, Borders, Tables
 
-        return Tables(n_labels, ordered)
+        few = ordered or n_labels <= FEW
+        return Tables(n_labels, ordered) if few else Borders(n_labels)
 
     def argmin_sums(self, problem: Problem, sums: ArgminSums, begin: int) -> Vector:
         return weighted(sums.edge[: problem.n_edges], edge_features(problem))

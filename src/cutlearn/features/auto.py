@@ -40,6 +40,9 @@ FULL, SMALL = 2.4e6, 0.5e6  # pixels: more get more time, fewer get less
 FEWEST, LEAST = 100, 50
 # The small trees of the comparison.
 PILOT = {"stages": 1, "rows": 20_000, "copies": 0, "folds": 3}
+# Budgets for which several questions have trees only: nets cost them more than all else.
+TOGETHER_ONLY = ("fast", "normal")
+WHY_TOGETHER = "trees: they answer for all labels at once; budget best compares them with nets"
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def seconds_of(budget: str | float, task: Task) -> float:
 def fit_auto(task: Task, budget: str | float) -> tuple[Choice, Source, list[Answers]]:
     """Choose a source within the budget, and fit it."""
     seconds = seconds_of(budget, task)
-    plan = _compared(task, seconds)
+    plan = None if _together(task, budget) else _compared(task, seconds)
     if plan is None:
         choice = _unseen(task, seconds, budget)
         source, maps = SIMPLE[choice.mode].fit(choice.task)
@@ -176,7 +179,7 @@ def best_threshold(logits: Sequence[Float32], truth: Sequence[npt.NDArray[np.uin
 def auto_seconds(task: Task, budget: str | float) -> float:
     """What "auto" may cost, if it takes what is usual for the kind of images."""
     seconds = seconds_of(budget, task)
-    plan = _compared(task, seconds)
+    plan = None if _together(task, budget) else _compared(task, seconds)
     if plan is not None:
         return sum(_costs(plan))
     choice = _unseen(task, seconds, budget)
@@ -206,8 +209,15 @@ def _with_stages(task: Task, seconds: float) -> Task:
     return replace(task, recipe=_one_stage(task.recipe))
 
 
+def _together(task: Task, budget: str | float) -> bool:
+    """Whether there are several questions, and no time for nets that answer them."""
+    return task.labels[0].shape[2] > 1 and budget in TOGETHER_ONLY
+
+
 def _unseen(task: Task, seconds: float, budget: str | float) -> Choice:
     """What is usual for the kind, without a comparison, as far as the budget allows."""
+    if _together(task, budget):
+        return Choice("trees", WHY_TOGETHER, task)
     no_time = f"the budget of {seconds:.0f} s leaves no time for a comparison"
     one = replace(task, recipe=_one_stage(task.recipe))
     if task.bank.kind == "microscopy":

@@ -2,13 +2,15 @@
 
 In: a `Picture`. Out: logits by question and stage. A second stage sees the first one's logits
 around each pixel (auto-context). Several labels are several questions ("label 2 or higher?",
-"label 2 or another?"), each with trees of its own. `grow` fits them.
+"label 2 or another?"), which the same trees answer; files of older versions have trees for each.
+`grow` fits them.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from cutlearn.checks import real_number, whole_number
@@ -71,23 +73,35 @@ class Recipe:
             real_number(f"recipe: {name}", getattr(self, name), least, most)
 
 
-def default_recipe(bank: Bank) -> Recipe:
-    """The measured default of a kind of image; docs/decisions/0002-default-features.md."""
-    recipe = Recipe()
+def default_recipe(bank: Bank, questions: int = 1) -> Recipe:
+    """The measured default of a kind of image and a number of questions.
+
+    docs/decisions/0002-default-features.md, and 0024 for several questions.
+    """
+    recipe = Recipe() if questions == 1 else SEVERAL
     return replace(recipe, copies=1) if bank.kind == "microscopy" else recipe
+
+
+# A tree of several questions keeps the columns that are drawn for it, few of them, in all splits.
+SEVERAL = Recipe(trees=100, rate=0.1, share=0.05, stages=1)
 
 
 @dataclass(frozen=True)
 class Boosted:
-    """The bank and the trees of every stage, refitted on all images."""
+    """The bank and the trees of every stage, refitted on all images, for one question or more."""
 
     bank: Bank
     step: int
     stages: tuple[Trees, ...]
 
     def logits(self, image: Image, extra: Float32 | None = None) -> list[Float32]:
-        """Logits of a new image, one (h, w) float32 a stage."""
+        """Logits of the first question at a new image, one (h, w) float32 a stage."""
         return answer([self], Picture(image), extra)[0]
+
+    @property
+    def questions(self) -> int:
+        """How many questions the trees answer."""
+        return self.stages[0].questions
 
 
 def answer(
@@ -105,35 +119,44 @@ def answer(
         return []
     bank, step, shape = models[0].bank, models[0].step, picture.shape
     small = picture.shrunk(bank.scale)
+    bank, step, shape = models[0].bank, models[0].step, picture.shape
+    small = picture.shrunk(bank.scale)
     base = bank.stack(small, shrink(extra, bank.scale))
-    first = shrink(guess, bank.scale)
+    first = None if guess is None else np.moveaxis(shrink(guess, bank.scale), -1, 0)
+    ends = np.cumsum([0, *(model.questions for model in models)]).tolist()
     answers: Answers = []
     for begin in range(0, len(models), AT_ONCE):
         part = models[begin : begin + AT_ONCE]
-        numbers = range(begin, begin + len(part))
-        maps: Answers = [[] if first is None else [first[..., t]] for t in numbers]
+        places = [slice(*ends[k : k + 2]) for k in range(begin, begin + len(part))]
+        # Of each model its logits by stage, (T, h, w).
+        maps = [[] if first is None else [first[at]] for at in places]
         own = [Stack(small.shape) for _ in part]
         for stage in range(len(part[0].stages)):
             for stack, logits in zip(own, maps):
-                if logits:
-                    add_context(stack, logits[-1], small, bank.kind)
+                for logit in logits[-1] if logits else ():
+                    add_context(stack, logit, small, bank.kind)
             found = logits_of([model.stages[stage] for model in part], base, own, step)
-            for logits, logit in zip(maps, found):
-                logits.append(logit)
+            for logits, new in zip(maps, found):
+                logits.append(new)
         del own
-        for t, logits in zip(numbers, maps):
-            made = [enlarge(logit, bank.scale, shape) for logit in logits]
-            answers.append(made if guess is None else [guess[..., t], *made[1:]])
+        for at, logits in zip(places, maps):
+            made = [enlarge(planes, bank.scale, shape) for planes in logits]
+            if guess is not None:  # as it came, not made small and large again
+                made[0] = np.moveaxis(guess, -1, 0)[at]
+            answers += [list(stages) for stages in zip(*made)]
     return answers
 
 
 def read_questions(
     arrays: dict[str, npt.NDArray[Any]], described: dict[str, Any], bank: Bank, step: int
 ) -> tuple[Boosted, ...]:
-    """Read the trees of a model file: "stages" of all "questions" together, numbered from 0."""
+    """Read the trees of a model file: "stages" of all ensembles together, numbered from 0.
+
+    "questions" counts the ensembles, since once each question had its own.
+    """
     count = int(described["stages"])
     # Files from before there were several questions do not tell.
-    questions = int(described.get("questions", min(count, 1)))
+    ensembles = int(described.get("questions", min(count, 1)))
     parts: dict[str, dict[str, npt.NDArray[Any]]] = {}
     for name, array in arrays.items():
         stage, _, part = name.partition(".")
@@ -141,8 +164,10 @@ def read_questions(
     stages = [
         Trees.of_arrays(parts.get(f"stage{k}", {}), f"features stage {k}") for k in range(count)
     ]
-    if questions < 0 or count % max(questions, 1) or (questions > 0) != (count > 0):
-        raise ValueError(f"{count} stages for {questions} questions")
-    each = count // max(questions, 1)
-    asked = [tuple(stages[t * each : (t + 1) * each]) for t in range(questions)]
-    return tuple(Boosted(bank, step, part) for part in asked)
+    if ensembles < 0 or count % max(ensembles, 1) or (ensembles > 0) != (count > 0):
+        raise ValueError(f"{count} stages for {ensembles} ensembles")
+    each = count // max(ensembles, 1)
+    grown = [tuple(stages[t * each : (t + 1) * each]) for t in range(ensembles)]
+    if any(trees.questions != part[0].questions for part in grown for trees in part):
+        raise ValueError("stages of different numbers of questions")
+    return tuple(Boosted(bank, step, part) for part in grown)

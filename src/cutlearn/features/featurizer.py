@@ -199,8 +199,8 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         bank = Bank.choose(pictures, self.kind, self.position)
         task = Task(
             pictures, labels, [extra for _, extra in pairs], groups, bank,
-            self.recipe or default_recipe(bank), self.net or NetRecipe(), self._seed(), threads,
-            progress, shelf,
+            self.recipe or default_recipe(bank, labels[0].shape[2]), self.net or NetRecipe(),
+            self._seed(), threads, progress, shelf,
         )  # fmt: skip
         mode, why = self._asked(), "asked for by name"
         if mode == "auto":
@@ -220,7 +220,8 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         every, what = range(len(pairs)), "describe images"
         made = each_kept(described, every, threads, shelf, COLUMNS, counter, what)
         rows, names = [m[0] for m in made], made[0][1]
-        mean, scale = moments(rows, [label[..., 0] for label in labels])
+        count, questions = len(source.stages), labels[0].shape[2]
+        mean, scale = moments(rows, [label[..., 0] for label in labels], questions, count)
         rows = [standardise(r, mean, scale) for r in rows]
         centers = np.concatenate([window_means(r, y.shape[:2]) for r, y in zip(rows, labels)])
         self.fitted_ = Fitted(bank, mode, why, source, n_extra, names, mean, scale, centers)
@@ -284,6 +285,13 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             superpixels(picture, kind, size) for kind, size in checked_families(self.superpixels)
         ]
 
+    def logit_columns(self) -> tuple[tuple[int, ...], ...]:
+        """Give the columns of each question's logits among the node features, newest first."""
+        fitted = self._need()
+        count = len(fitted.source.stages)
+        questions = fitted.questions if count else 0
+        return tuple(tuple(range(1 + t * count, 1 + (t + 1) * count)) for t in range(questions))
+
     def logit(self, node_features: Float32) -> Float32 | None:
         """The source's last logit (n,), taken back out of standardised node features, or None.
 
@@ -339,7 +347,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             "features": fitted.mode,
             "kind": fitted.bank.kind,
             "position": fitted.bank.position,
-            "recipe": asdict(self.recipe or default_recipe(fitted.bank)),
+            "recipe": asdict(self.recipe or default_recipe(fitted.bank, fitted.questions)),
             "net": asdict(self.net or NetRecipe()),
             "random_state": self._seed(),
         }

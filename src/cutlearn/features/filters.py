@@ -132,9 +132,12 @@ def enlarged(small: Float32, step: int, shape: Shape, centred: bool = True) -> P
     return Planes(len(small), shape, rows)
 
 
-def enlarge(plane: Float32, step: int, shape: Shape, centred: bool = True) -> Float32:
-    """Give all of a reduced plane (.., ..) interpolated, as `enlarged`, (h, w)."""
-    return plane if step == 1 else enlarged(plane[None], step, shape, centred).all()[0]
+def enlarge(planes: Float32, step: int, shape: Shape, centred: bool = True) -> Float32:
+    """Give all of reduced planes (.., ..) or (c, .., ..) interpolated, as `enlarged`."""
+    if step == 1:
+        return planes
+    stack = planes.reshape(-1, *planes.shape[-2:])
+    return enlarged(stack, step, shape, centred).all().reshape(*planes.shape[:-2], *shape)
 
 
 def _places(

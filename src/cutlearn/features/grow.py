@@ -3,8 +3,8 @@
 In: images, masks (0, 1, 255 = void), a `Bank`. Out: `Boosted` (refitted on all images, for new
 ones) and, for each training image, the logits of trees that never saw it. Rows are drawn
 class-balanced in each image; the prior comes back as one shift of the logit. An image is described
-once in every pass over the images, for all questions together: before the first trees, and after
-those of each stage.
+once in every pass over the images: before the first trees, and after those of each stage. One
+question has trees of scikit-learn (`Apart`), several have trees of their own kind (`Together`).
 """
 
 from collections.abc import Callable, Sequence
@@ -15,26 +15,26 @@ import numpy as np
 import numpy.typing as npt
 
 from cutlearn.checks import instance, whole_number
-from cutlearn.features.boosted import AT_ONCE, Answers, Boosted, Recipe
+from cutlearn.features.boosted import Answers, Boosted, Recipe
 from cutlearn.features.columns import Stack, sampled
 from cutlearn.features.context import add_context
 from cutlearn.features.describe import Bank, Image, Picture, shrink
 from cutlearn.features.filters import enlarge
 from cutlearn.features.folds import make_folds
 from cutlearn.features.planes import Float32
+from cutlearn.features.together import Together
 from cutlearn.features.trees import Trees, logits_of
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
-from cutlearn.sealed import Arrays
 
 Progress = Callable[[int, int, str], None]
 Labels = npt.NDArray[np.uint8]
 # Seconds of trees on 60,000 rows, and of the columns of a pixel; measured where other work ran
-# beside, rounded up.
-GROW = 3.6
+# beside, rounded up. What trees of T questions cost, as a share of those of one: this times 5 + T.
+GROW, TOGETHER = 3.6, 0.024
 DESCRIBE = {"photograph": 8e-6, "microscopy": 2.5e-6}
-# Of each question: the logits of an item, and its rows of their context for the next stage.
-Guess = list[tuple[Float32, Float32 | None]]
+# The logits of an item, (T, h, w), and its rows of their context for the next stage.
+Guess = tuple[Float32, Float32 | None]
 # Rows on which extracted trees are compared with scikit-learn's own.
 CHECKED = 100
 
@@ -64,8 +64,8 @@ def fit_questions(
     progress: Progress | None = None,
     guesses: Sequence[Float32] | None = None,
     shelf: Shelf | None = None,
-) -> tuple[tuple[Boosted, ...], list[Answers]]:
-    """Fit the trees of all stages for each of T questions on its own.
+) -> tuple[Boosted, list[Answers]]:
+    """Fit the trees of all stages for T questions.
 
     Parameters
     ----------
@@ -82,8 +82,8 @@ def fit_questions(
 
     Returns
     -------
-    T of Boosted, and for each image its out-of-fold logits by question and stage, (h, w) float32;
-    guesses come before those of the first stage
+    Boosted of all questions, and for each image its out-of-fold logits by question and stage,
+    (h, w) float32; guesses come before those of the first stage
     """
     instance("recipe", recipe, Recipe)
     whole_number("random_state", seed, 0, 2**32 - 1)  # scikit-learn's own bound
@@ -96,147 +96,138 @@ def fit_questions(
         recipe.copies,
         seed,
     )
-    questions = range(masks[0].shape[2])
-    parts = [questions[t : t + AT_ONCE] for t in questions[::AT_ONCE]]
-    runs = [_Growing(items, part, bank, recipe, seed) for part in parts]
-    counter = Counter(progress, sum(run.steps for run in runs))
-    models: list[Boosted] = []
-    maps: list[Answers] = [[] for _ in images]
-    for run in runs:
-        models += run.fit(n_jobs, counter, shelf or Shelf())
-        for image, answers, found in zip(images, maps, run.answers()):
-            shape = (image.shape[0], image.shape[1])
-            answers += [[enlarge(z, bank.scale, shape) for z in logits] for logits in found]
-    if guesses is not None:  # as they came, not made small and large again
-        for guess, answers in zip(guesses, maps):
-            for t, logits in enumerate(answers):
-                logits[0] = guess[..., t]
-        run.forget()
-    return tuple(models), maps
+    run = _Growing(items, bank, recipe, seed)
+    model = run.fit(n_jobs, Counter(progress, run.steps), shelf or Shelf())
+    maps: list[Answers] = []
+    for i, (image, found) in enumerate(zip(images, run.originals())):
+        shape = (image.shape[0], image.shape[1])
+        made = [enlarge(logits, bank.scale, shape) for logits in found]
+        if guesses is not None:  # as they came, not made small and large again
+            made[0] = np.moveaxis(guesses[i], -1, 0)
+        maps.append([list(stages) for stages in zip(*made)])
+    return model, maps
+
+
+class Apart:
+    """Rows of some images, and the trees of one question that are grown on a part of them.
+
+    Parameters
+    ----------
+    answers : of every image (rows, 1) uint8 of 0 and 1
+    counts : of every image (1, 2) int, all its pixels with the answers 0 and 1
+    recipe : Recipe
+    """
+
+    def __init__(
+        self, answers: Sequence[Labels], counts: Sequence[npt.NDArray[np.int64]], recipe: Recipe
+    ) -> None:
+        self.answers, self.counts, self.recipe = answers, counts, recipe
+        self.rows: list[Float32] = []
+
+    def add(self, rows: Sequence[Float32]) -> None:
+        """Take columns of every image's rows, (rows, f) float32, beside those there are."""
+        self.rows = [np.hstack(pair) for pair in zip(self.rows, rows)] or list(rows)
+
+    def grow(self, images: Sequence[int], seed: int) -> Trees:
+        """Boost trees on the rows of some images."""
+        parts = [(self.rows[i], self.answers[i][:, 0], self.counts[i][0]) for i in images]
+        return grow(parts, self.recipe, seed)
 
 
 class _Growing:
-    """Trees of a few questions, stage by stage. Lists are by question, then by item."""
+    """Trees of all questions, stage by stage. Lists are by item."""
 
-    def __init__(
-        self, items: Sequence[Item], questions: range, bank: Bank, recipe: Recipe, seed: int
-    ) -> None:
-        self.items, self.questions, self.bank, self.recipe = items, questions, bank, recipe
-        self.seed, self.quota = seed, max(2, recipe.rows // len(items))
+    def __init__(self, items: Sequence[Item], bank: Bank, recipe: Recipe, seed: int) -> None:
+        self.items, self.bank, self.recipe, self.seed = items, bank, recipe, seed
         self.n_folds = 1 + max(item.fold for item in items)
-        self.maps: list[Answers] = []
-        self.index: list[list[npt.NDArray[np.int64]]] = []
+        quota = max(2, recipe.rows // len(items))
+        self.index = [draw_rows(item.labels, quota, item.seed) for item in items]
+        # Logits by stage, (T, h, w).
+        self.maps: list[list[Float32]] = [_first(item) for item in items]
 
     @property
     def weight(self) -> int:
         """How many images could be described while the trees of a fold grow, about."""
         pixels = sum(int(item.image.shape[0] * item.image.shape[1]) for item in self.items)
         image = DESCRIBE[self.bank.kind] * pixels / len(self.items)
-        return max(1, round(forest_seconds(self.recipe, pixels) / image))
+        questions = self.items[0].labels.shape[2]
+        return max(1, round(forest_seconds(self.recipe, pixels, questions) / image))
 
     @property
     def steps(self) -> int:
         """Finished images, and trees by their weight, that `fit` will tell of."""
         originals = sum(item.original for item in self.items)
-        trees = self.recipe.stages * len(self.questions) * (self.n_folds + 1)
+        trees = self.recipe.stages * (self.n_folds + 1)
         return self.recipe.stages * len(self.items) + originals + self.weight * trees
 
-    def fit(self, n_jobs: int, counter: Counter, shelf: Shelf) -> list[Boosted]:
+    def fit(self, n_jobs: int, counter: Counter, shelf: Shelf) -> Boosted:
         """Grow all stages; the out-of-fold logits are then in `maps`."""
-        own = shelf.within(f"question{self.questions[0]}")
-        items, count = self.items, range(len(self.questions))
-        self.maps = [[_first(item, t) for item in items] for t in self.questions]
-        self.index = [
-            [draw_rows(item.labels[..., t], self.quota, item.seed) for item in items]
-            for t in self.questions
-        ]
-        labels = [
-            [item.labels[..., t].reshape(-1)[k] for item, k in zip(items, index)]
-            for t, index in zip(self.questions, self.index)
-        ]
-        priors = [[_count(item.labels[..., t]) for item in items] for t in self.questions]
+        items = self.items
+        T = items[0].labels.shape[2]
+        labels = [item.labels.reshape(-1, T)[k] for item, k in zip(items, self.index)]
+        kind = Apart if T == 1 else Together
+        grower = kind(labels, [_count(item.labels) for item in items], self.recipe)
         every = list(range(len(items)))
-        found = each_kept(self._first_rows, every, n_jobs, own, ROWS, counter, "describe images")
-        rows = [[part[t] for part in found] for t in count]
-        stages: list[list[Trees]] = [[] for _ in count]
+        what = "describe images"
+        grower.add(each_kept(self._first_rows, every, n_jobs, shelf, ROWS, counter, what))
+        stages: list[Trees] = []
         for stage in range(self.recipe.stages):
 
-            def grow_without(job: tuple[int, int], seed: int = self.seed + stage) -> Trees:
-                t, k = job
-                chosen = [i for i in every if items[i].fold != k]
-                return grow(
-                    [(rows[t][i], labels[t][i], priors[t][i]) for i in chosen], self.recipe, seed
-                )
+            def grow_without(fold: int, seed: int = self.seed + stage) -> Trees:
+                return grower.grow([i for i in every if items[i].fold != fold], seed)
 
-            # -1 leaves none out.
-            jobs = [(t, k) for t in count for k in range(-1, self.n_folds)]
-            here = own.within(f"stage{stage + 1}")
-            what = f"grow trees, stage {stage + 1}"
-            trees = each_kept(grow_without, jobs, n_jobs, here, FOREST, counter, what, self.weight)
-            grown = dict(zip(jobs, trees))
+            folds = list(range(-1, self.n_folds))  # -1 leaves none out
+            here, what = shelf.within(f"stage{stage + 1}"), f"grow trees, stage {stage + 1}"
+            trees = each_kept(grow_without, folds, n_jobs, here, FOREST, counter, what, self.weight)
+            grown = dict(zip(folds, trees))
             last = stage + 1 == self.recipe.stages
 
-            def predict(
-                i: int, grown: dict[tuple[int, int], Trees] = grown, last: bool = last
-            ) -> Guess:
-                return self._predict(i, [grown[t, items[i].fold] for t in count], last)
+            def predict(i: int, grown: dict[int, Trees] = grown, last: bool = last) -> Guess:
+                return self._predict(i, grown[items[i].fold], last)
 
             wanted = [i for i in every if items[i].original or not last]
             what = "predict out of fold"
-            guesses = each_kept(predict, wanted, n_jobs, here, GUESS, counter, what)
-            for t in count:
-                stages[t].append(grown[t, -1])
-                for i, guess in zip(wanted, guesses):
-                    logit, new = guess[t]
-                    self.maps[t][i].append(logit)
-                    if new is not None:
-                        rows[t][i] = np.hstack([rows[t][i], new])
-        return [Boosted(self.bank, self.recipe.step, tuple(trees)) for trees in stages]
-
-    def answers(self) -> list[Answers]:
-        """Out-of-fold logits of the originals, by image, question and stage."""
-        originals = [i for i, item in enumerate(self.items) if item.original]
-        return [[maps[i] for maps in self.maps] for i in originals]
-
-    def forget(self) -> None:
-        """Give the memory back before the next questions."""
-        self.maps, self.index = [], []
-
-    def _first_rows(self, i: int) -> list[Float32]:
-        picture, base = self._described(i)
-        return sampled(base, self._contexts(i, picture), [index[i] for index in self.index])
-
-    def _predict(self, i: int, grown: Sequence[Trees], last: bool) -> Guess:
-        """Of each question: the item's logits, and its rows of their context for the next stage."""
-        picture, base = self._described(i)
-        logits = logits_of(grown, base, self._contexts(i, picture), self.recipe.step)
-        out: Guess = []
-        for logit, index in zip(logits, self.index):
-            new = None
+            found = each_kept(predict, wanted, n_jobs, here, GUESS, counter, what)
+            for i, (logits, _) in zip(wanted, found):
+                self.maps[i].append(logits)
+            stages.append(grown[-1])
             if not last:
-                context = Stack(picture.shape)
-                add_context(context, logit, picture, self.bank.kind)
-                new = context.rows(index[i])
-            out.append((logit, new))
-        return out
+                grower.add([new for _, new in found if new is not None])
+        return Boosted(self.bank, self.recipe.step, tuple(stages))
+
+    def originals(self) -> list[list[Float32]]:
+        """Out-of-fold logits of the originals, by image and stage."""
+        return [maps for item, maps in zip(self.items, self.maps) if item.original]
+
+    def _first_rows(self, i: int) -> Float32:
+        picture, base = self._described(i)
+        return sampled(base, [self._context(self.maps[i], picture)], [self.index[i]])[0]
+
+    def _predict(self, i: int, trees: Trees, last: bool) -> Guess:
+        """The item's logits, and its rows of their context for the next stage."""
+        picture, base = self._described(i)
+        context = self._context(self.maps[i], picture)
+        (logits,) = logits_of([trees], base, [context], self.recipe.step)
+        if last:
+            return logits, None
+        return logits, self._context([logits], picture).rows(self.index[i])
 
     def _described(self, i: int) -> tuple[Picture, Stack]:
         picture = Picture(self.items[i].image)
         return picture, self.bank.stack(picture, self.items[i].extra)
 
-    def _contexts(self, i: int, picture: Picture) -> list[Stack]:
-        """Of each question: a stack of the context of what is known of the item so far."""
-        stacks = []
-        for maps in self.maps:
-            stacks.append(Stack(picture.shape))
-            for logit in maps[i]:
-                add_context(stacks[-1], logit, picture, self.bank.kind)
-        return stacks
+    def _context(self, maps: Sequence[Float32], picture: Picture) -> Stack:
+        """A stack of the context of what is known of an item so far."""
+        stack = Stack(picture.shape)
+        for logits in maps:
+            for logit in logits:
+                add_context(stack, logit, picture, self.bank.kind)
+        return stack
 
 
-def _first(item: Item, question: int) -> list[Float32]:
+def _first(item: Item) -> list[Float32]:
     """The logits of an item before the first stage: the guess, if there is one."""
-    return [] if item.guess is None else [np.ascontiguousarray(item.guess[..., question])]
+    return [] if item.guess is None else [np.ascontiguousarray(np.moveaxis(item.guess, -1, 0))]
 
 
 def _shrink_labels(labels: Labels, scale: int) -> Labels:
@@ -278,14 +269,25 @@ def _turn(array: Any, turns: int, mirror: bool) -> Any:
 
 
 def draw_rows(labels: Labels, quota: int, seed: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Row-major indices of up to `quota` pixels, as many of each label as there are; sorted."""
+    """Row-major indices of up to `quota` pixels of labels (h, w, T), sorted; none is void.
+
+    As many are drawn of each set of answers as there are; what one has too few of, others give.
+    """
     rng = np.random.default_rng(list(seed))
-    flat = labels.reshape(-1)
-    sets = [np.flatnonzero(flat == label) for label in (0, 1)]
-    ones = min(len(sets[1]), max(quota // 2, quota - len(sets[0])))
-    zeros = min(len(sets[0]), quota - ones)
-    drawn = [rng.choice(s, k, replace=False) for s, k in zip(sets, (zeros, ones))]
-    return np.sort(np.concatenate(drawn)).astype(np.int64)
+    flat = labels.reshape(-1, labels.shape[2])
+    known = np.flatnonzero(flat[:, 0] <= 1)
+    packed = np.packbits(flat[known], axis=1)
+    kinds = np.unique(packed.view(f"V{packed.shape[1]}")[:, 0], return_inverse=True)[1]
+    sets = [known[kinds == k] for k in range(kinds.max(initial=-1) + 1)]
+    # Sets that are smaller than their share come first: what they do not use, the others share.
+    share = -(-quota // max(len(sets), 1))
+    order = sorted(range(len(sets)), key=lambda k: (min(len(sets[k]), share), -k))
+    counts, left = {}, quota
+    for rest, k in zip(range(len(sets), 0, -1), order):
+        counts[k] = min(len(sets[k]), left // rest)
+        left -= counts[k]
+    drawn = [rng.choice(s, counts[k], replace=False) for k, s in enumerate(sets)]
+    return np.sort(np.concatenate([*drawn, np.zeros(0, np.int64)])).astype(np.int64)
 
 
 def grow(
@@ -326,7 +328,7 @@ def grow(
         # The trees are read from private parts of scikit-learn: a version that keeps them in
         # another way must be noticed here, not in the masks.
         few = x[:CHECKED]
-        if np.abs(trees.evaluate_rows(few) - model.decision_function(few)).max() > 1e-4:
+        if np.abs(trees.evaluate_rows(few)[0] - model.decision_function(few)).max() > 1e-4:
             raise RuntimeError(
                 "trees that were read from this version of scikit-learn answer otherwise than "
                 "scikit-learn does; install an older version"
@@ -334,36 +336,31 @@ def grow(
     return trees.shifted(prior - float(np.log(ones / (len(y) - ones))))
 
 
-def forest_seconds(recipe: Recipe, pixels: float) -> float:
+def forest_seconds(recipe: Recipe, pixels: float, questions: int = 1) -> float:
     """What the trees of one fold may cost, on rows of so many pixels."""
-    return GROW * min(recipe.rows, pixels) / 60_000 * recipe.trees / 60
+    share = 1.0 if questions == 1 else TOGETHER * (5 + questions)
+    return GROW * share * min(recipe.rows, pixels) / 60_000 * recipe.trees / 60
 
 
 def _count(labels: Labels) -> npt.NDArray[np.int64]:
-    return np.array([(labels == 0).sum(), (labels == 1).sum()], np.int64)
-
-
-def _rows_of(_: dict[str, Any], arrays: Arrays) -> list[Float32]:
-    return [arrays[f"rows{t}"] for t in range(len(arrays))]
+    """Pixels with the answers 0 and 1 to each question, (T, 2)."""
+    return np.stack([(labels == k).sum(axis=(0, 1)) for k in (0, 1)], axis=1)
 
 
 def _guess_kept(guess: Guess) -> Kept:
-    logits = {f"logit{t}": logit for t, (logit, _) in enumerate(guess)}
-    return {}, logits | {f"rows{t}": new for t, (_, new) in enumerate(guess) if new is not None}
+    logits, new = guess
+    return {}, {"logits": logits} | ({} if new is None else {"rows": new})
 
 
-def _guess_of(_: dict[str, Any], arrays: Arrays) -> Guess:
-    count = sum(name.startswith("logit") for name in arrays)
-    return [(arrays[f"logit{t}"], arrays.get(f"rows{t}")) for t in range(count)]
-
-
-# How the work is kept: rows of an image, trees of a question without a fold, logits of an image.
-ROWS: Form[int, list[Float32]] = Form(
-    lambda i: f"rows{i}", lambda rows: ({}, {f"rows{t}": r for t, r in enumerate(rows)}), _rows_of
+# How the work is kept: rows of an image, trees without a fold, logits of an image.
+ROWS: Form[int, Float32] = Form(
+    lambda i: f"rows{i}", lambda rows: ({}, {"rows": rows}), lambda _, arrays: arrays["rows"]
 )
-FOREST: Form[tuple[int, int], Trees] = Form(
-    lambda job: f"trees{job[0]}-{'all' if job[1] < 0 else job[1]}",
+FOREST: Form[int, Trees] = Form(
+    lambda fold: f"trees-{'all' if fold < 0 else fold}",
     lambda trees: ({}, trees.arrays()),
     lambda _, arrays: Trees.of_arrays(arrays),
 )
-GUESS: Form[int, Guess] = Form(lambda i: f"logits{i}", _guess_kept, _guess_of)
+GUESS: Form[int, Guess] = Form(
+    lambda i: f"logits{i}", _guess_kept, lambda _, arrays: (arrays["logits"], arrays.get("rows"))
+)

@@ -63,6 +63,12 @@ class Fitted:
         rows, _ = columns(self.mode, channels, self.bank, maps, stages, picture, extra)
         return standardise(rows, self.mean, self.scale)
 
+    @property
+    def questions(self) -> int:
+        """How many questions the logits answer; 1 without logits."""
+        last = self.source.stages[-1:]
+        return max(1, sum(name.partition(" of ")[0] in last for name in self.names))
+
     def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """Arrays and a JSON-able description that `of_arrays` turns back into this object."""
         arrays: dict[str, npt.NDArray[Any]] = {
@@ -169,13 +175,23 @@ def columns(
 
 
 def moments(
-    rows: Sequence[Float32], labels: Sequence[npt.NDArray[np.uint8]]
+    rows: Sequence[Float32],
+    labels: Sequence[npt.NDArray[np.uint8]],
+    questions: int = 1,
+    stages: int = 0,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Mean and deviation of every column over labelled pixels; the constant keeps 0 and 1."""
+    """Mean and deviation of every column over labelled pixels; the constant keeps 0 and 1.
+
+    Logits of several questions stay comparable: those of one stage have a mean and a deviation.
+    """
     known = [label.reshape(-1) != VOID for label in labels]
     count = sum(int(k.sum()) for k in known)
     mean = sum(r[k].sum(axis=0, dtype=np.float64) for r, k in zip(rows, known)) / count
     square = sum(((r[k] - mean) ** 2).sum(axis=0) for r, k in zip(rows, known)) / count
+    for s in range(stages if questions > 1 else 0):
+        every = slice(1 + s, 1 + stages * questions, stages)
+        square[every] = np.mean(square[every] + mean[every] ** 2) - np.mean(mean[every]) ** 2
+        mean[every] = np.mean(mean[every])
     scale = np.sqrt(square)
     scale[scale < 1e-6] = 1.0  # a constant column stays constant
     mean[0], scale[0] = 0.0, 1.0

@@ -144,12 +144,13 @@ class NoLogits(Source):
 class TreeLogits(Source):
     """Boosted trees on a bank of channels, the second stage on the first one's context."""
 
-    models: tuple[Boosted, ...]  # one for each question
+    # One for all questions; one for each in files of older versions.
+    models: tuple[Boosted, ...]
 
     @classmethod
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
-        models, maps = _grown(task)
-        return cls(models), maps
+        model, maps = _grown(task)
+        return cls((model,)), maps
 
     @classmethod
     def seconds(cls, task: Task) -> float:
@@ -264,8 +265,8 @@ class StackedLogits(BothLogits):
         cls, task: Task, net: NetLogits, first: Sequence[Answers]
     ) -> tuple[Self, list[Answers]]:
         """Grow the trees over nets that are fitted already, `first` their out-of-fold logits."""
-        models, maps = _grown(_one_stage(task), _guesses(first))
-        return cls(TreeLogits(models), net), maps
+        model, maps = _grown(_one_stage(task), _guesses(first))
+        return cls(TreeLogits((model,)), net), maps
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -290,9 +291,7 @@ def source_of(mode: str) -> type[Source]:
     return SOURCES.get(mode, NoLogits)
 
 
-def _grown(
-    task: Task, guesses: Sequence[Float32] | None = None
-) -> tuple[tuple[Boosted, ...], list[Answers]]:
+def _grown(task: Task, guesses: Sequence[Float32] | None = None) -> tuple[Boosted, list[Answers]]:
     return fit_questions(
         task.images, task.labels, task.extras, task.bank, task.recipe, task.groups, task.seed,
         task.threads, task.progress, guesses, task.shelf,
@@ -330,8 +329,11 @@ def tree_seconds(task: Task, recipe: Recipe) -> float:
     """What trees of a recipe may cost."""
     items = pixels_of(task) * (1 + recipe.copies)
     fits = 1 + min(recipe.folds, len(set(task.groups)))
-    one = fits * forest_seconds(recipe, items) + DESCRIBE[task.bank.kind] * items
-    return float(recipe.stages * one * task.labels[0].shape[2])
+    questions, describe = task.labels[0].shape[2], DESCRIBE[task.bank.kind] * items
+    # Several questions share their trees, and each has a context of its own in a later stage.
+    contexts = (recipe.stages - 1) * (questions - 1) * describe
+    grown = fits * forest_seconds(recipe, items, questions)
+    return float(recipe.stages * (grown + describe) + contexts)
 
 
 def pixels_of(task: Task) -> float:

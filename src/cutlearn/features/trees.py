@@ -1,6 +1,7 @@
-"""A tree ensemble as plain arrays: taken from scikit-learn once, evaluated by the C++ core.
+"""A tree ensemble as plain arrays: grown by scikit-learn or the core, evaluated by the core.
 
-logit(x) = baseline + sum over trees of the value of the leaf that x falls into. Thresholds are kept
+logit(x) = baseline + sum over trees of the value of the leaf that x falls into; an ensemble of T
+questions has T values a leaf, and T logits. Thresholds are kept
 in float32, rounded down: for a float32 x that is the same comparison as scikit-learn's in double,
 so both give the same bits. Missing values are refused where columns are made, not here.
 """
@@ -41,11 +42,11 @@ class Trees:
         A row goes left if its column <= threshold.
     left, right : (t,) int32
         Children; always larger than t.
-    value : (t,) float64
-        Logit that a leaf adds.
+    value : (t, T) float64
+        What a leaf adds to the logit of each question.
     roots : (k,) int32
         First node of each tree.
-    baseline : (1,) float64
+    baseline : (T,) float64
     """
 
     feature: npt.NDArray[np.int32]
@@ -56,11 +57,16 @@ class Trees:
     roots: npt.NDArray[np.int32]
     baseline: npt.NDArray[np.float64]
 
+    @property
+    def questions(self) -> int:
+        """How many logits there are."""
+        return len(self.baseline)
+
     @staticmethod
-    def constant(logit: float) -> "Trees":
-        """An ensemble that says one logit everywhere."""
+    def constant(*logits: float) -> "Trees":
+        """An ensemble that says the same logits everywhere."""
         arrays = {name: np.zeros(0, dtype) for name, dtype in DTYPES.items()}
-        return Trees.of_arrays(arrays | {"baseline": np.array([logit])})
+        return Trees.of_arrays(arrays | {"baseline": np.array(logits)})
 
     @staticmethod
     def of_sklearn(model: Any) -> "Trees":
@@ -91,7 +97,10 @@ class Trees:
         if missing:
             raise InputError(f"{where}: the array {missing[0]!r} is missing. Refit the model.")
         made = {name: np.ascontiguousarray(arrays[name], dtype) for name, dtype in DTYPES.items()}
-        if made["baseline"].shape != (1,) or any(a.ndim != 1 for a in made.values()):
+        questions = made["baseline"].size
+        if made["value"].size == made["feature"].size * questions:
+            made["value"] = made["value"].reshape(-1, questions or 1)
+        if not questions or any(a.ndim != 1 + (name == "value") for name, a in made.items()):
             raise InputError(f"{where}: an array has a wrong shape. Refit the model.")
         if not all(np.isfinite(made[name]).all() for name in ("threshold", "value", "baseline")):
             raise InputError(f"{where}: a number is not finite. Refit the model.")
@@ -99,27 +108,30 @@ class Trees:
         return Trees(**made)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Name -> array, for a model file."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        """Name -> array, for a model file; one question has a plain list of values."""
+        every = {item.name: getattr(self, item.name) for item in fields(self)}
+        return every | ({"value": self.value[:, 0]} if self.questions == 1 else {})
 
     def shifted(self, shift: float) -> "Trees":
         """The same trees with `shift` added to every logit."""
         return replace(self, baseline=self.baseline + shift)
 
     def evaluate(self, columns: Columns, step: int = 1) -> npt.NDArray[np.float64]:
-        """Logits of every step-th pixel of every step-th row of a band, (.., ..) float64."""
+        """Logits of every step-th pixel of every step-th row of a band, (T, .., ..) float64."""
         h, w = columns.shape
-        out: npt.NDArray[np.float64] = np.empty((-(-h // step), -(-w // step)), np.float64)
+        out: npt.NDArray[np.float64] = np.empty(
+            (self.questions, -(-h // step), -(-w // step)), np.float64
+        )
         self._run(columns.buffer, columns.start, columns.stride, step, out)
         return out
 
     def evaluate_rows(self, rows: Float32) -> npt.NDArray[np.float64]:
-        """Logits of the rows of a matrix (n, f) float32; (n,) float64."""
+        """Logits of the rows of a matrix (n, f) float32; (T, n) float64."""
         n, f = rows.shape
-        out: npt.NDArray[np.float64] = np.empty((1, n), np.float64)
+        out: npt.NDArray[np.float64] = np.empty((self.questions, 1, n), np.float64)
         buffer = np.ascontiguousarray(rows.T, np.float32).reshape(-1)
         self._run(buffer, np.arange(f, dtype=np.int64) * n, 0, 1, out)
-        return out.reshape(-1)
+        return out[:, 0]
 
     def _run(
         self,
@@ -136,7 +148,7 @@ class Trees:
             self.right,
             self.value,
             self.roots,
-            float(self.baseline[0]),
+            self.baseline,
             buffer,
             start,
             stride,
@@ -148,19 +160,19 @@ class Trees:
 def logits_of(
     grown: Sequence[Trees], base: Stack, more: Sequence[Stack], step: int = 1
 ) -> list[Float32]:
-    """Logits of an image by several ensembles, (h, w) float32 each.
+    """Logits of an image by several ensembles, (T, h, w) float32 each.
 
     Each sees the columns of `base` and of a further stack of its own. With step > 1 every step-th
     pixel is looked at, and the rest interpolated.
     """
     (h, w), made = base.shape, []
-    for _ in grown:
-        made.append(np.empty((-(-h // step), -(-w // step)), np.float32))
+    for trees in grown:
+        made.append(np.empty((trees.questions, -(-h // step), -(-w // step)), np.float32))
     for band in describe(base, more, step):
         for k, trees in enumerate(grown):
             found = trees.evaluate(band.columns(k), step)
-            made[k][band.first // step :][: len(found)] = found
-    return [enlarge(plane, step, (h, w), centred=False) for plane in made]
+            made[k][:, band.first // step :][:, : found.shape[1]] = found
+    return [enlarge(planes, step, (h, w), centred=False) for planes in made]
 
 
 def _check_walks(made: dict[str, npt.NDArray[Any]], where: str) -> None:

@@ -1,5 +1,6 @@
 """Masks and probabilities out, as PNG files that are whole or not there at all."""
 
+import colorsys
 import io
 import os
 from collections.abc import Sequence
@@ -19,6 +20,27 @@ PALETTE = (
     (0, 0, 0), (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178),
     (213, 94, 0), (204, 121, 167), (160, 160, 160), (255, 255, 255),
 )  # fmt: skip
+
+
+def colors_of(values: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Give the colours of labels by their values in masks, in red, green and blue up to 255.
+
+    The value 0 alone is black. The first colours are told apart by all kinds of colour vision, and
+    further ones have hues that lie far from those before them, dark and light in turn.
+
+    Examples
+    --------
+    >>> from cutlearn.images.write import colors_of
+    >>> colors_of((0, 7)), colors_of((1, 7))[0]
+    ([(0, 0, 0), (230, 159, 0)], (230, 159, 0))
+    """
+    first = 0 if values and values[0] == 0 else 1
+    colors = list(PALETTE)
+    for k in range(first + len(values) - len(PALETTE)):
+        hue, light = (0.07 + 0.618034 * k) % 1.0, (0.55, 0.95, 0.75)[k % 3]
+        red, green, blue = (round(255 * part) for part in colorsys.hsv_to_rgb(hue, 0.75, light))
+        colors.append((red, green, blue))
+    return colors[first : first + len(values)]
 
 
 def write_mask(
@@ -92,9 +114,7 @@ def write_labels(
     array = as_array(shown(path_of("path", path)), labels)
     picture = Image.fromarray(np.asarray(values, np.uint8)[array], "P")
     colors = np.zeros((256, 3), np.uint8)
-    for label, value in enumerate(values):
-        # Label 0 is black and none of the others, however many there are.
-        colors[value] = PALETTE[label if label < len(PALETTE) else 1 + label % (len(PALETTE) - 1)]
+    colors[list(values)] = colors_of(values)
     picture.putpalette(colors.ravel().tolist())
     file = io.BytesIO()
     picture.save(file, "PNG")

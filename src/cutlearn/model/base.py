@@ -197,6 +197,8 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         list of (h, w) uint8 arrays of labels
+            0 .. L - 1, in the order of the values of the training masks. Where those were others,
+            ``np.array(model.training_.values)[mask]`` has them, as `cutlearn predict` writes them.
         """
         samples, chosen = self._read(images), decision_of(decision)
         if chosen.decide is None:

@@ -60,7 +60,8 @@ class Segmenter(Estimator):
         superpixels. Objects may stand for names: `cl.Enveloped(cl.EnvelopeSpec(5))`, or a
         potential of your own.
     labels : "binary", "auto", "ordered", "surrogate" or "unordered"
-        Two labels; or several, masks of 0, 1, .., L - 1. "auto": binary if the masks have two, else
+        Two labels; or several, masks of 0, 1, .., L - 1 or of other values, which then are labels
+        in their order (`training_.values` has them). "auto": binary if the masks have two, else
         unordered, or surrogate with a likelihood. "ordered" ones, such as layers, have one
         table of costs for each edge feature and an exact cut. Those without an order are
         "surrogate", one binary field each, for probabilities (learner="likelihood"), or
@@ -79,7 +80,8 @@ class Segmenter(Estimator):
         1 / lambda; "auto" chooses by held-out images. Infinity: no regulariser, with "accpm",
         "likelihood" and "logistic".
     tol : float > 0
-        Training stops when its relative gap is proved to be at most this. Learning a likelihood
+        Training stops when its relative gap is proved to be at most this; of more than three
+        unordered labels, where nothing is proved, at 5 % or this. Learning a likelihood
         stops when 30 steps improve it by less than this share.
     features : "auto", "trees", "net", "stacked", "both", "linear", "given" or Featurizer
         Where the logits of pixels come from (of several labels one for each, or for each threshold
@@ -191,7 +193,7 @@ class Segmenter(Estimator):
                 lambda pair: featurizer.problem(*pair, edges, regions),
                 list(zip(data.samples, nodes)),
             )
-        model = model_for(self, labels.count, len(problems[0].regions))
+        model = model_for(self, featurizer, labels.count, len(problems[0].regions))
         plan = Plan(
             self.loss, self.learner, self.C, float(self.tol), threads, data.folder,
             data.callback, model, self.calibration,
@@ -324,7 +326,8 @@ class Segmenter(Estimator):
         else:
             proof = "certified" if self.certified_ else "not certified"
             state = proof if self.converged_ else "NOT REACHED"
-            gap, tol = 100 * self.gap_, 100 * float(self.tol)
+            asked = max(float(self.tol), Plan(model=self.model_).least_gap)
+            gap, tol = 100 * self.gap_, 100 * asked
             reached = f"gap {gap:.2f} % ({tol:.2f} % asked for, {state})"
         return f"C = {self.C_:g}, {reached} after {self.n_steps_} steps"
 

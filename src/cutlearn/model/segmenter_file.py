@@ -101,11 +101,11 @@ def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, problem: Pro
     n_labels = _labels_in(names)
     if not 2 <= n_labels <= model.most_labels:
         raise ValueError(f"{n_labels} labels")
-    made = model_for(model, n_labels, len(problem.regions))
+    made = model_for(model, model.featurizer_, n_labels, len(problem.regions))
     wanted = made.names(problem, feature_names(model.featurizer_))
     if names != wanted or w.dtype != np.float64 or w.shape != (len(names),):
         raise ValueError(f"{w.size} weights for {len(wanted)} features")
-    edge = np.array([re.match(r"(label \d+ )?edge ", name) is not None for name in names])
+    edge = np.array([re.match(r"(label \d+ )?(edge|border) ", name) is not None for name in names])
     if not np.isfinite(w).all() or (w[edge] < 0).any():
         raise ValueError("weights that are not finite, or edge weights below zero")
     # Tables that no cut can minimise are refused by the four pixels of `unpack`.

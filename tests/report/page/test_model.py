@@ -1,14 +1,18 @@
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 import cutlearn as cl
 from cutlearn.images import cells
+from cutlearn.images.write import colors_of
 from cutlearn.metrics import beliefs, confusion
-from cutlearn.report.evaluate import evaluation_of
+from cutlearn.report.displays.overlay import labels_over
+from cutlearn.report.evaluate import evaluation_of, figures_of_labels
 from cutlearn.report.page import page
 from cutlearn.report.page.gallery import shown_of
+from cutlearn.report.page.model import _named
 
 
 class Reader(HTMLParser):
@@ -84,3 +88,43 @@ def test_a_machine_shows_its_shapes():
     found = Reader(page("shapes", model, figures, shown))
     assert len(found.pictures) == 2 * 3 + 1 + 1
     assert sum(src.startswith("data:image/png") for src in found.pictures) == 1
+
+
+def test_several_labels_are_all_shown_by_name_and_colour(judged):
+    model, figures, _, believed = judged
+    truth = np.array([[0, 1, 2, 255]] * 2, np.uint8)
+    image, mask = np.zeros((2, 4)), np.array([[0, 2, 2, 1]] * 2, np.uint8)
+    shown = [shown_of("e", image, truth, mask, None, 2, 3)]
+    assert [part.tolist() for part in shown[0].labels] == [truth.tolist(), mask.tolist()]
+    rows = figures_of_labels(confusion(truth, mask, 3), ["cow", "grass", "sky"])
+    text = page("m", model, figures, shown, believed, labels=rows, judged=2)
+    words = " ".join(Reader(text).words)
+    for part in ("true labels", "labels found", "mask of sky", "of the label sky against"):
+        assert part in words
+    assert text.count("rgb(86, 180, 233)") == 2, "in the table and in the legend"
+
+
+def test_labels_are_painted_and_void_is_grey():
+    painted = labels_over(np.zeros((1, 3, 3)), np.array([[0, 1, 255]]), [(255, 0, 0), (0, 0, 255)])
+    assert painted[0, 0].argmax() == 0
+    assert painted[0, 1].argmax() == 2
+    assert len(set(painted[0, 2])) == 1
+
+
+def test_weights_are_told_by_the_names_of_labels():
+    names = ["cow", "grass", "sky"]
+    for weight, wanted in {
+        "label 0 node logit1 of 1": "cow node logit1 of grass",
+        "label 2 border contrast": "sky border contrast",
+        "table contrast 2 0": "table contrast sky cow",
+        "own logit1": "own logit1",
+    }.items():
+        assert _named(weight, names) == wanted
+    assert _named("label 0 node bias", []) == "label 0 node bias"
+
+
+def test_colours_of_many_labels_differ():
+    for values in (range(40), range(1, 40)):
+        colors = colors_of(values)
+        assert len(colors) == len(set(colors)) == len(values)
+        assert ((0, 0, 0) in colors) == (values[0] == 0)

@@ -35,7 +35,7 @@ class Several(Labels):
     ordered: ClassVar[bool]
 
     def spread(self, potentials: tuple[Potential, ...]) -> tuple[Potential, ...]:
-        """A slice for each label, and tables for contrast."""
+        """A slice for each label and tables for contrast, or less for many labels."""
         return tuple(p.for_labels(self.count, self.ordered) for p in potentials)
 
     def with_costs(self, terms: Summands, cost: Matrix) -> Summands:

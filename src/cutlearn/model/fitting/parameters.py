@@ -15,7 +15,7 @@ from cutlearn.energy.labels import AUTO, LABELS, Labels, kind_of
 from cutlearn.energy.model import Model
 from cutlearn.energy.named import NAMED as POTENTIALS
 from cutlearn.energy.named import potentials_of, uses_regions
-from cutlearn.energy.potentials import FeatureNames, Potential
+from cutlearn.energy.potentials import FeatureNames, OwnUnary, Potential, Unary
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.modes import BUDGETS
@@ -255,10 +255,16 @@ def labels_for(estimator: Any, n_labels: int) -> Labels:
     return kind(n_labels)
 
 
-def model_for(estimator: Any, n_labels: int, families: int) -> Model:
-    """Give the potentials and labels of an estimator, for so many families of regions."""
+def model_for(estimator: Any, featurizer: Featurizer, n_labels: int, families: int) -> Model:
+    """Give the potentials and labels of an estimator, for so many families of regions.
+
+    Where the features have a logit of every label, the unary knows whose they are.
+    """
     labels = labels_for(estimator, n_labels)
-    return Model(potentials_of(estimator.potentials, families), labels)
+    potentials, own = potentials_of(estimator.potentials, families), featurizer.logit_columns()
+    if len(own) == n_labels:
+        potentials = [OwnUnary(columns=own) if p == Unary() else p for p in potentials]
+    return Model(potentials, labels)
 
 
 def feature_names(featurizer: Featurizer) -> FeatureNames:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.energy.label_potentials import FEW
 from cutlearn.energy.model import Model, unary_of
 from cutlearn.energy.potentials import Enveloped
 from cutlearn.features.folds import held_out_parts
@@ -38,7 +39,8 @@ K = TypeVar("K")
 PATH = (1000.0, 100.0, 10000.0)
 LIKELIHOOD_PATH = (300.0, 30.0, 3000.0)
 # Labels without an order cost several cuts where others cost one: so many settings of the path of a
-# margin, or of a likelihood, are tried with them, and held-out trainings stop at this gap.
+# margin, or of a likelihood, are tried with them, one if there are more than a few, and held-out
+# trainings stop at this gap; so does the last one with more than a few, where nothing is proved.
 SETTINGS_OF_SEVERAL, TOL_OF_SEVERAL = {True: 2, False: 1}, 0.05
 # Shifts of the bias are tried that would give label 1 these parts of its true area without edges;
 # then finer ones, by this factor, on both sides of the best.
@@ -75,13 +77,23 @@ class Plan:
         margin = is_margin(self.learner)
         path: Sequence[float] = PATH if margin else LIKELIHOOD_PATH
         if self.several:
-            path = path[: SETTINGS_OF_SEVERAL[margin]]
+            path = path[: 1 if self.many else SETTINGS_OF_SEVERAL[margin]]
         return [Setting(learner, C) for learner in (self.learner, *self.rivals) for C in path]
 
     @property
     def several(self) -> bool:
         """Whether no single cut is exact for the labels: each image takes one or more a label."""
         return not self.model.labels.exact
+
+    @property
+    def many(self) -> bool:
+        """Whether they are more than a few, too."""
+        return self.several and self.model.n_labels > FEW
+
+    @property
+    def least_gap(self) -> float:
+        """The gap at which the last training stops, if that asked for is not larger."""
+        return TOL_OF_SEVERAL if self.many else 0.0
 
     def scorer(self, problems: Sequence[Problem], labels: Sequence[Mask]) -> Scorer:
         """Give what scores the weights."""
@@ -124,7 +136,7 @@ def choose(
     together = range(len(problems)) if groups is None else groups
     run = _Training(problems, labels, plan, together)
     setting, judged = run.best()
-    result = run.train(range(len(problems)), setting, "train")
+    result = run.train(range(len(problems)), setting, "train", plan.least_gap)
     w, scorer = result.w, run.scorer
     if isinstance(scorer, Overlap) and plan.model.n_labels == 2:
         judged["shift"], scores = best_shift(scorer, w)

@@ -5,6 +5,7 @@ Hits are green, extra pixels orange, missed ones blue.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,30 @@ def borders_over(image: npt.NDArray[Any], mask: npt.NDArray[Any]) -> Picture:
         where, color = mask == label, np.array(PALETTE[1 + (int(label) - 1) % 7]) / 255
         painted[where & inner] = 0.75 * painted[where & inner] + 0.25 * color
         painted[where & ~inner] = color
+    return painted
+
+
+def labels_over(
+    image: Picture, labels: npt.NDArray[Any], colors: Sequence[tuple[int, int, int]]
+) -> Picture:
+    """Paint every label over an image in its colour.
+
+    Parameters
+    ----------
+    image : (h, w, 3) float array in [0, 1]
+    labels : (h, w) labels
+        Void pixels are greyed.
+    colors : of every label, in red, green and blue up to 255
+
+    Returns
+    -------
+    (h, w, 3) float64 array in [0, 1]
+    """
+    painted = np.array(image, np.float64)
+    for label in np.unique(labels):
+        color = UNKNOWN if label == VOID else colors[int(label)]
+        where = labels == label
+        painted[where] = 0.35 * painted[where] + 0.65 * np.array(color) / 255
     return painted
 
 

@@ -37,6 +37,8 @@ class Shown:
         The probability of the object, if the model has any.
     bits : float or None
         The mean entropy of a pixel of the whole image.
+    labels : pair of (h, w) uint8, or None
+        All labels, true and found, if there are more than two.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Shown:
     mask: npt.NDArray[np.uint8]
     belief: npt.NDArray[np.float32] | None = None
     bits: float | None = None
+    labels: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]] | None = None
 
 
 def shown_of(
@@ -55,6 +58,7 @@ def shown_of(
     mask: npt.NDArray[Any],
     belief: npt.NDArray[Any] | None = None,
     label: int = 1,
+    n_labels: int = 2,
 ) -> Shown:
     """Give an image as a page shows it: one label, the object, against the rest.
 
@@ -67,6 +71,8 @@ def shown_of(
         Probabilities.
     label : int, default 1
         The object.
+    n_labels : int, default 2
+        With more than two the page shows all labels, too.
 
     Examples
     --------
@@ -86,7 +92,11 @@ def shown_of(
         p = belief[..., label].astype(np.float32)
         bits = float(entropy(np.stack([1 - p, p], axis=-1)).mean())
         belief = p[::step, ::step].copy()
-    return Shown(name, _verdict(right, found), seen, small[0], small[1], belief, bits)
+    every = None
+    if n_labels > 2:
+        true, said = (array[::step, ::step].astype(np.uint8) for array in (truth, mask))
+        every = true, said
+    return Shown(name, _verdict(right, found), seen, small[0], small[1], belief, bits, every)
 
 
 def _verdict(truth: npt.NDArray[np.uint8], mask: npt.NDArray[np.uint8]) -> str:

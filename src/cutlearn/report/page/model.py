@@ -7,14 +7,16 @@ beside them, how far the probabilities can be believed, what was learned, and a 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from cutlearn.images.write import colors_of
 from cutlearn.metrics import Beliefs, Spread
 from cutlearn.model.card import BLANK
-from cutlearn.report.displays.overlay import COLORS, errors_over, rgb
+from cutlearn.report.displays.overlay import COLORS, errors_over, labels_over, rgb
 from cutlearn.report.evaluate import Evaluation, LabelFigures
 from cutlearn.report.page.charts import Subject, charts
 from cutlearn.report.page.gallery import Shown
@@ -59,18 +61,23 @@ def page(
         HTML, whole in itself.
     """
     subject = Subject(model, figures, tuple(shown), tuple(believed))
+    several = len(labels) > 2
+    name = labels[judged].name if several else ""
+    values = getattr(getattr(model, "training_", None), "values", ())
+    paints = colors_of(values if len(values) == len(labels) else range(len(labels)))
     return render(
         "model.html",
         title=title,
         headlines=headlines(subject),
-        rows=[(part.name, part.verdict, panels(part)) for part in shown],
+        rows=[(part.name, part.verdict, panels(part, name, paints)) for part in shown],
         colors={kind: "rgb({}, {}, {})".format(*color) for kind, color in COLORS.items()},
         charts=charts(subject),
         wide=charts(subject, wide=True),
-        learned=learned(model),
+        learned=learned(model, [label.name for label in labels] if several else []),
         images=sorted(figures.images, key=lambda image: (math.isnan(image.iou), image.iou)),
-        labels=labels if len(labels) > 2 else (),
-        judged=labels[judged].name if len(labels) > 2 else "",
+        labels=labels if several else (),
+        swatches=["rgb({}, {}, {})".format(*color) for color in paints],
+        judged=name,
         training_images=training_images,
         card=card_rows(model.card_),
     )
@@ -113,29 +120,56 @@ def headlines(subject: Subject) -> list[tuple[str, str, str]]:
     return found
 
 
-def panels(part: Shown) -> list[Picture]:
-    """Give the pictures of one image: itself, its errors, probability and doubt."""
-    base = rgb(part.image)
+def panels(
+    part: Shown, judged: str = "", paints: Sequence[tuple[int, int, int]] = ()
+) -> list[Picture]:
+    """Give the pictures of one image: itself, its errors, probability and doubt.
+
+    Of several labels all are shown, and the errors of the one that is judged.
+    """
+    base, of = rgb(part.image), f" of {judged}" if judged else ""
     found = [
         Picture(photograph(base), "image"),
-        Picture(photograph(errors_over(base, part.truth, part.mask)), "mask"),
+        Picture(photograph(errors_over(base, part.truth, part.mask)), f"mask{of}"),
     ]
+    if part.labels is not None:
+        both = zip(part.labels, ("true labels", "labels found"))
+        found[1:1] = [Picture(photograph(labels_over(base, y, paints)), words) for y, words in both]
     if part.belief is not None:
         sure, doubt = belief_panels(np.stack([1 - part.belief, part.belief], axis=-1))
-        found.append(Picture(photograph(sure), "probability"))
+        found.append(Picture(photograph(sure), f"probability{of}"))
         found.append(Picture(photograph(doubt), f"doubt, {part.bits:.2f} bits a pixel"))
     return found
 
 
-def learned(model: Any) -> list[tuple[str, float, float]]:
-    """Give the largest weights: name, value, and its size against the largest, in percent."""
+def learned(model: Any, labels: Sequence[str] = ()) -> list[tuple[str, float, float]]:
+    """Give the largest weights: name, value, and its size against the largest, in percent.
+
+    Where labels have names, the weights are told by them: "label 1 node logit1 of 2" is "grass node
+    logit1 of sky".
+    """
     if not hasattr(model, "w_names_"):
         return []
     order = np.argsort(-np.abs(model.w_), kind="stable")[:MOST_WEIGHTS]
     top = float(np.abs(model.w_).max()) or 1.0
     return [
-        (model.w_names_[i], float(model.w_[i]), 100 * abs(float(model.w_[i])) / top) for i in order
+        (_named(model.w_names_[i], labels), float(model.w_[i]), 100 * abs(float(model.w_[i])) / top)
+        for i in order
     ]
+
+
+def _named(weight: str, labels: Sequence[str]) -> str:
+    """The name of a weight with the names of labels in the places of their numbers."""
+
+    def word(found: re.Match[str]) -> str:
+        first, rest = found["before"], [labels[int(k)] for k in found["numbers"].split()]
+        return ("" if first == "label " else first) + " ".join(rest)
+
+    one = r"(?P<before>^label | of )(?P<numbers>\d+)\b"
+    two = r"(?P<before>^table \S+ )(?P<numbers>\d+ \d+)$"
+    for part in (one, two) if labels else ():
+        weight = re.sub(part, word, weight)
+    return weight
 
 
 def _percent(spread: Spread) -> tuple[str, str]:

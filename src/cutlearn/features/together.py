@@ -1,0 +1,102 @@
+"""Trees of several questions at once: the same splits for all, a value a question in each leaf.
+
+In: rows of several images, their answers (0 or 1) to T questions. Out: `Trees` of T logits. The
+core grows them (cpp/trees/grow.hpp has the formulas) from rows that are told by bins: between which
+quantiles of all rows a number lies. One set of rows and bins serves all questions and all folds, so
+T questions cost little more than one; scikit-learn grows T ensembles, on rows of their own each.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from cutlearn import _core
+from cutlearn.features.boosted import Recipe
+from cutlearn.features.filters import Float32
+from cutlearn.features.trees import Trees
+
+Answers = npt.NDArray[np.uint8]
+# Quantiles are those of about so many rows.
+LOOKED_AT = 20_000
+
+
+class Together:
+    """Rows of some images as bins, and the trees that are grown on a part of the images.
+
+    Parameters
+    ----------
+    answers : of every image (rows, T) uint8 of 0 and 1
+    counts : of every image (T, 2) int, all its pixels with the answers 0 and 1
+    recipe : Recipe
+    """
+
+    def __init__(
+        self, answers: Sequence[Answers], counts: Sequence[npt.NDArray[np.int64]], recipe: Recipe
+    ) -> None:
+        self.answers, self.counts, self.recipe = answers, counts, recipe
+        self.edges: list[Float32] = []
+        self.bins: list[Answers] = []
+
+    def add(self, rows: Sequence[Float32]) -> None:
+        """Take columns of every image's rows, (rows, f) float32, beside those there are.
+
+        The bins' edges are quantiles over all images: of held-out ones they know numbers, but
+        no answers.
+        """
+        new = edges_of(np.concatenate(rows))
+        made = [binned(part, new) for part in rows]
+        self.bins = [np.concatenate(pair) for pair in zip(self.bins, made)] or made
+        self.edges += new
+
+    def grow(self, images: Sequence[int], seed: int) -> Trees:
+        """Boost trees on the rows of some images.
+
+        Rows were drawn in equal parts from what answers there are, so the odds of all pixels come
+        back as one shift of each question's logit.
+        """
+        recipe, columns = self.recipe, len(self.edges)
+        answers = np.concatenate([self.answers[i] for i in images])
+        count = np.sum([self.counts[i] for i in images], axis=0) + 1.0
+        wanted = np.log(count[:, 1] / count[:, 0])
+        if not len(answers):
+            return Trees.constant(*wanted)
+        ones = answers.sum(axis=0, dtype=np.int64)
+        first = np.log((ones + 0.5) / (len(answers) - ones + 0.5))
+        rng = np.random.default_rng([seed, 5])
+        tried = max(1, round(recipe.share * columns))
+        drawn = [np.sort(rng.permutation(columns)[:tried]) for _ in range(recipe.trees)]
+        feature, split, left, right, value, roots = _core.grow_trees(
+            np.concatenate([self.bins[i] for i in images], axis=1),
+            answers,
+            np.array(drawn, np.int32),
+            first,
+            recipe.leaves,
+            max(1, min(recipe.min_leaf, len(answers) // 50)),
+            recipe.rate,
+            max(recipe.l2, 1e-3),
+        )
+        threshold = [self.edges[f][b] if f >= 0 else 0.0 for f, b in zip(feature, split)]
+        return Trees(
+            feature, np.array(threshold, np.float32), left, right, value, roots, wanted
+        )  # fmt: skip
+
+
+def edges_of(rows: Float32) -> list[Float32]:
+    """The upper ends of all bins but the last, of every column; equal ones are one."""
+    some = np.sort(rows[:: max(1, len(rows) // LOOKED_AT)], axis=0)
+    if not len(some):
+        return [np.zeros(1, np.float32)] * rows.shape[1]
+    places = np.arange(1, _core.TREE_BINS) * len(some) // _core.TREE_BINS
+    return [np.unique(some[places, f]) for f in range(rows.shape[1])]
+
+
+def binned(rows: Float32, edges: Sequence[Float32]) -> Answers:
+    """The bin of every number, (columns, rows) uint8: how many edges lie below it.
+
+    So x <= edges[b] where bin <= b, which is the comparison of a tree.
+    """
+    out = np.empty((len(edges), len(rows)), np.uint8)
+    for column, (ends, line) in enumerate(zip(edges, out)):
+        line[:] = np.searchsorted(ends, rows[:, column])
+    return out
