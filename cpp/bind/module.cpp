@@ -16,6 +16,7 @@ void bind_oracle(nb::module_& m);
 void bind_regions(nb::module_& m);
 void bind_ordered(nb::module_& m);
 void bind_trees(nb::module_& m);
+void bind_net(nb::module_& m);
 
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of cutlearn; see cutlearn.graph for the doors to it.";
@@ -23,6 +24,7 @@ NB_MODULE(_core, m) {
   bind_oracle(m);
   bind_ordered(m);
   bind_trees(m);
+  bind_net(m);
 
   m.def(
       "forward_offsets",
