@@ -1,0 +1,167 @@
+"""A cheap look at what trees would say: small ones, on drawn pixels only.
+
+In: images and masks. Out: `Pilot`: drawn pixels of every image, each with the number of pixels that
+it stands for, and the logits of small trees that did not see the image. Other logits are compared
+at the same pixels. An image is described once and only a few thousand rows are kept of it, so that
+this costs a fraction of fitting trees.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from cutlearn.features.boosted import Answers, Recipe
+from cutlearn.features.describe import Picture, shrink
+from cutlearn.features.filters import Float32
+from cutlearn.features.folds import make_folds
+from cutlearn.features.grow import draw_rows, grow, shrink_labels
+from cutlearn.features.sources import Task
+from cutlearn.metrics import Figure, iou_of, left_out
+
+# No more than these of a recipe.
+MOST = {"stages": 1, "rows": 20_000, "copies": 0, "folds": 3}
+# Logits of drawn pixels, by image, then by question.
+Said = list[list[Float32]]
+Tables = npt.NDArray[np.float64]
+
+
+def small_recipe(recipe: Recipe) -> Recipe:
+    """The small trees: no larger in anything than those of the recipe."""
+    return replace(recipe, **{k: min(v, getattr(recipe, k)) for k, v in MOST.items()})
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Pixels of an image for one question: where, their labels, what each stands for."""
+
+    index: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.uint8]
+    weights: npt.NDArray[np.float64]
+
+    @staticmethod
+    def of(labels: npt.NDArray[np.uint8], quota: int, seed: Sequence[int]) -> "Drawn":
+        """Draw up to `quota` pixels of (h, w) labels, as many of each label as there are."""
+        index = draw_rows(labels, quota, seed)
+        seen = labels.reshape(-1)[index]
+        weights = np.zeros(len(index))
+        for label in (0, 1):
+            of_label = seen == label
+            weights[of_label] = (labels == label).sum() / max(1, int(of_label.sum()))
+        return Drawn(index, seen, weights)
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Drawn pixels by image and question, and what small trees say of them out of fold."""
+
+    drawn: list[list[Drawn]]
+    trees: Said
+    scale: int
+
+    @staticmethod
+    def fit(task: Task) -> "Pilot":
+        """Draw pixels and grow small trees on them, without each fold in turn."""
+        recipe, scale = small_recipe(task.recipe), task.bank.scale
+        quota = max(2, recipe.rows // len(task.images))
+        questions = range(task.labels[0].shape[2])
+        small = [shrink_labels(labels, scale) for labels in task.labels]
+        drawn = [
+            [Drawn.of(labels[..., t], quota, (task.seed, 7, i, t)) for t in questions]
+            for i, labels in enumerate(small)
+        ]
+
+        def describe(i: int) -> list[Float32]:
+            picture = Picture(shrink(task.images[i], scale))
+            columns = task.bank.stack(picture, shrink(task.extras[i], scale)).columns()
+            return [columns.rows(part.index) for part in drawn[i]]
+
+        fold = make_folds(task.groups, recipe.folds, task.seed)
+        every = range(len(task.images))
+        said: Said = [[np.zeros(0, np.float32) for _ in questions] for _ in every]
+
+        def answer(job: tuple[int, int]) -> None:
+            t, k = job
+            counts = [np.array([(y[..., t] == v).sum() for v in (0, 1)]) for y in small]
+            kept = [(rows[i][t], drawn[i][t].labels, counts[i]) for i in every if fold[i] != k]
+            trees = grow(kept, recipe, task.seed)
+            for i in np.flatnonzero(fold == k):
+                said[i][t] = trees.evaluate_rows(rows[i][t]).astype(np.float32)
+
+        jobs = [(t, k) for t in questions for k in range(1 + int(fold.max()))]
+        total, done = len(every) + len(jobs), 0
+        rows = []
+        with ThreadPoolExecutor(task.threads) as pool:
+            for work, given in ((describe, every), (answer, jobs)):
+                for found in pool.map(work, given):
+                    done += 1
+                    if found is not None:
+                        rows.append(found)
+                    if task.progress is not None:
+                        task.progress(done, total, "try trees")
+        return Pilot(drawn, said, scale)
+
+    def seen(self, maps: Sequence[Answers]) -> Said:
+        """The last logits of each image and question at the drawn pixels."""
+        return [
+            [
+                np.asarray(shrink(logits[-1], self.scale)).reshape(-1)[part.index]
+                for logits, part in zip(answers, drawn)
+            ]
+            for answers, drawn in zip(maps, self.drawn)
+        ]
+
+    def tables(self, said: Said, groups: Sequence[int]) -> Tables:
+        """True and found labels at the best threshold of a question, (groups, T, 2, 2)."""
+        made = np.zeros((len(said), len(said[0]), 2, 2))
+        for t in range(len(said[0])):
+            parts = [drawn[t] for drawn in self.drawn]
+            threshold = best_threshold(
+                [logits[t] for logits in said],
+                [part.labels for part in parts],
+                [part.weights for part in parts],
+            )
+            for i, part in enumerate(parts):
+                place = (part.labels, (said[i][t] >= threshold).astype(np.uint8))
+                np.add.at(made[i, t], place, part.weights)
+        number = np.asarray(groups)
+        return np.stack([made[number == g].sum(axis=0) for g in np.unique(number)])
+
+
+def best_threshold(
+    logits: Sequence[Float32],
+    truth: Sequence[npt.NDArray[np.uint8]],
+    weights: Sequence[npt.NDArray[np.float64]],
+) -> float:
+    """The threshold of the best pooled IoU of label 1, of pixels that count by their weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> z, truth = np.array([0.1, 0.5, 0.4, 0.9], np.float32), np.array([0, 0, 1, 1], np.uint8)
+    >>> round(best_threshold([z], [truth], [np.ones(4)]), 3)
+    0.4
+    """
+    z, weight = np.concatenate(list(logits)), np.concatenate(list(weights))
+    ones = weight * (np.concatenate(list(truth)) == 1)
+    order = np.argsort(-z, kind="stable")
+    right, found = np.cumsum(ones[order]), np.cumsum(weight[order])
+    either = max(float(ones.sum()), 1e-9) + found - right
+    return float(z[order[np.argmax(right / either)]])
+
+
+def _mean_over_questions(tables: Tables) -> Tables:
+    return np.asarray(iou_of(tables).mean(axis=-1))
+
+
+figure: Figure = _mean_over_questions
+
+
+def clearly_better(one: Tables, other: Tables) -> bool:
+    """Whether the figure of one is better by more than a jackknife deviation over the groups."""
+    gains = left_out(one, figure) - left_out(other, figure)
+    n = len(gains)
+    deviation = float(np.sqrt((n - 1) / n * np.sum((gains - gains.mean()) ** 2)))
+    return bool(figure(one.sum(axis=0)) - figure(other.sum(axis=0)) > deviation)
