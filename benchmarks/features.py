@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 from segmentation import SETS as USUAL
-from segmentation import best_threshold
+from segmentation import best_threshold, read
 from segmentation import split as usual_split
 
 import cutlearn as cl
@@ -56,12 +56,20 @@ class Clock:
 
 # Twenty photographs of 300 x 400 pixels: how long a fit takes.
 TIMED = "weizmann_horses, 300 x 400"
-SETS = [TIMED, *USUAL]
+# Two thirds of the images of a class to learn from; the smaller side is 100 pixels.
+VOC = {f"voc2010_coseg {name}": name for name in ("aeroplane", "car", "cow", "dog")}
+SETS = [TIMED, *USUAL, *VOC]
 SOURCES = ("auto", "net", "trees", "stacked", "both")
 
 
 def split(name, data, seed):
     """Training pairs, their groups, and test pairs of a set."""
+    if name in VOC:
+        folder = data / "voc2010_coseg"
+        files = sorted((folder / "images").glob(f"{VOC[name]}_*"))
+        order = np.random.default_rng(seed).permutation(len(files))
+        pairs = [read(files[i], folder / "masks", side=100) for i in order]
+        return pairs[: 2 * len(pairs) // 3], None, pairs[2 * len(pairs) // 3 :]
     if name != TIMED:
         return usual_split(name, data, seed)
     files = sorted((data / "weizmann_horses" / "images").iterdir())
