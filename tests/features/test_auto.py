@@ -154,7 +154,7 @@ def test_steps_fit_the_seconds():
         plan = auto._compared(task, seconds)
         if plan is not None:
             seen.add(plan.net.steps)
-            for trees in (auto._one_stage(task.recipe), auto._with_stages(plan, seconds).recipe):
+            for trees in (StackedLogits.recipe(plan), auto._with_stages(plan, seconds).recipe):
                 pilot = pilot_seconds(task)
                 nets = net_seconds(plan, plan.net.steps)
                 assert nets + pilot + tree_seconds(task, trees) <= seconds

@@ -132,16 +132,18 @@ def judge(task: Task, net: Said, pilot: Pilot) -> tuple[str, str]:
 
 def _compared(task: Task, seconds: float) -> Task | None:
     """The task with nets of as many steps as a comparison leaves time for; None: too few."""
-    rest = seconds - pilot_seconds(task) - tree_seconds(task, _one_stage(task.recipe))
+    rest = seconds - pilot_seconds(task) - tree_seconds(task, StackedLogits.recipe(task))
     return _with_steps(task, rest, FEWEST)
 
 
 def _with_stages(task: Task, seconds: float) -> Task:
-    """The task with one stage of trees if the comparison left no time for all of them."""
+    """The task with trees of as many stages and folds as the comparison left time for."""
     spent = net_seconds(task, task.net.steps) + pilot_seconds(task)
-    if spent + tree_seconds(task, task.recipe) <= seconds:
-        return task
-    return replace(task, recipe=_one_stage(task.recipe))
+    least = StackedLogits.recipe(task)
+    for recipe in (task.recipe, _one_stage(task.recipe)):
+        if spent + tree_seconds(task, recipe) <= seconds:
+            return replace(task, recipe=recipe)
+    return replace(task, recipe=least)
 
 
 def _unseen(task: Task, seconds: float, budget: str | float) -> Choice:
@@ -153,7 +155,7 @@ def _unseen(task: Task, seconds: float, budget: str | float) -> Choice:
         if nets is not None:
             return Choice("net", f"net: usual for micrographs; {no_time}", nets)
     else:
-        nets = _with_steps(task, seconds - tree_seconds(task, one.recipe), FEWEST)
+        nets = _with_steps(task, seconds - tree_seconds(task, StackedLogits.recipe(task)), FEWEST)
         if nets is not None:
             return Choice("stacked", f"stacked: usual for photographs; {no_time}", nets)
     # A named budget has at least the trees, "fast" those of one stage; seconds are kept to.

@@ -218,13 +218,17 @@ class StackedLogits(BothLogits):
         net, first = NetLogits.fit(parts.next())
         return cls.over(parts.next(), net, first)
 
+    @staticmethod
+    def recipe(task: Task) -> Recipe:
+        """How its trees are grown: one stage, and no more folds than the nets had."""
+        return replace(task.recipe, stages=1, folds=min(task.recipe.folds, task.net.folds))
+
     @classmethod
     def over(
         cls, task: Task, net: NetLogits, first: Sequence[Answers]
     ) -> tuple[Self, list[Answers]]:
         """Grow the trees over nets that are fitted already, `first` their out-of-fold logits."""
-        one_stage = replace(task, recipe=replace(task.recipe, stages=1))
-        models, maps = _grown(one_stage, _guesses(first))
+        models, maps = _grown(replace(task, recipe=cls.recipe(task)), _guesses(first))
         return cls(TreeLogits(models), net), maps
 
     @property
