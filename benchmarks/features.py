@@ -1,13 +1,14 @@
-"""Sources of logits on real images: trees, net, stacked, both; with and without the trained cut.
+"""Sources of logits on real images: auto, trees, net, stacked, both; with and without the cut.
 
-    python benchmarks/features.py --data DIR [--sets nuclei ...] [--seed 0] [--json FOLDER]
+    python benchmarks/features.py --data DIR [--sets nuclei ...] [--seeds 0 1] [--sources auto ...]
     python benchmarks/features.py --table FOLDER > docs/results/features.md
 
-DIR holds the folders of `SETS`, each with images/ and masks/. Every set runs in its own process, on
-one thread. Nets and trees are fitted once and shared: "stacked" is the same nets and one stage of
-trees, "both" the same nets and the same trees, so its seconds are sums. "threshold": the last logit
-(of both: the mean of the two) at the threshold of the best pooled IoU out of fold. "cut": a
-`Segmenter` on these logits, given as extra arrays beside raw channels.
+DIR holds the folders of `SETS`, each with images/ and masks/. Every set and seed runs in its own
+process, on one thread. Every row is a file in the folder of --json, and one that is there is not
+measured again, so that a run can be stopped. Nets and trees are fitted once and shared: "stacked"
+is the same nets and one stage of trees, "both" the same nets and the same trees, so its seconds are
+sums. "threshold": the last logit (of both: the mean of the two) at the threshold of the best pooled
+IoU out of fold. "cut": a `Segmenter` on these logits, given as extra arrays beside raw channels.
 """
 
 import argparse
@@ -16,14 +17,17 @@ import resource
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from segmentation import SETS, best_threshold, split
+from PIL import Image
+from segmentation import SETS as USUAL
+from segmentation import best_threshold, read
+from segmentation import split as usual_split
 
 import cutlearn as cl
-from cutlearn.features.auto import judge, small_recipe
+from cutlearn.features.auto import fit_auto
 from cutlearn.features.boosted import default_recipe
 from cutlearn.features.describe import Bank, Picture
 from cutlearn.features.featurizer import Featurizer
@@ -50,23 +54,70 @@ class Clock:
         return self.last - before
 
 
-def sources(task):
-    """Each source with its out-of-fold maps and the seconds of its fit."""
-    clock = Clock()
-    net, net_maps = NetLogits.fit(task)
-    net_s = clock()
-    yield "net", net, net_maps, net_s
-    clock()
-    trees, tree_maps = TreeLogits.fit(task)
-    trees_s = clock()
-    yield "trees", trees, tree_maps, trees_s
-    clock()
-    stacked, maps = StackedLogits.over(task, net, net_maps)
-    yield "stacked", stacked, maps, net_s + clock()
-    _, pilot = TreeLogits.fit(replace(task, recipe=small_recipe(task.recipe)))
-    print(task.bank.kind, *judge(task, net_maps, pilot), f"{clock():.0f} s", flush=True)
-    joined = [[b + a for a, b in zip(*pair)] for pair in zip(net_maps, tree_maps)]
-    yield "both", BothLogits(trees, net), joined, net_s + trees_s
+# Twenty photographs of 300 x 400 pixels: how long a fit takes.
+TIMED = "weizmann_horses, 300 x 400"
+# Two thirds of the images of a class to learn from; the smaller side is 100 pixels.
+VOC = {f"voc2010_coseg {name}": name for name in ("aeroplane", "car", "cow", "dog")}
+SETS = [TIMED, *USUAL, *VOC]
+# Test images whose probabilities are compared with the truth; they take longer than masks.
+BELIEVED = 40
+SOURCES = ("auto", "net", "trees", "stacked", "both")
+
+
+def split(name, data, seed):
+    """Training pairs, their groups, and test pairs of a set."""
+    if name in VOC:
+        folder = data / "voc2010_coseg"
+        files = sorted((folder / "images").glob(f"{VOC[name]}_*"))
+        order = np.random.default_rng(seed).permutation(len(files))
+        pairs = [read(files[i], folder / "masks", side=100) for i in order]
+        return pairs[: 2 * len(pairs) // 3], None, pairs[2 * len(pairs) // 3 :]
+    if name != TIMED:
+        return usual_split(name, data, seed)
+    files = sorted((data / "weizmann_horses" / "images").iterdir())
+    pairs = []
+    for i in np.random.default_rng(seed).permutation(len(files))[:60]:
+        mask = Image.open(data / "weizmann_horses" / "masks" / f"{files[i].stem}.png")
+        image = Image.open(files[i]).convert("RGB").resize((400, 300), Image.Resampling.LANCZOS)
+        labels = np.asarray(mask.resize((400, 300), Image.Resampling.NEAREST)) > 0
+        pairs.append((np.asarray(image), labels.astype(np.uint8)))
+    return pairs[:20], None, pairs[20:]
+
+
+class Fits:
+    """Sources with their out-of-fold maps, seconds and a remark; fitted when asked for, once."""
+
+    def __init__(self, task):
+        self.task = task
+
+    @cached_property
+    def auto(self):
+        clock = Clock()
+        choice, source, maps = fit_auto(self.task, "normal")
+        steps = choice.task.net.steps
+        return source, maps, clock(), f"{choice.why}; nets of up to {steps} steps"
+
+    @cached_property
+    def net(self):
+        clock = Clock()
+        return *NetLogits.fit(self.task), clock(), ""
+
+    @cached_property
+    def trees(self):
+        clock = Clock()
+        return *TreeLogits.fit(self.task), clock(), ""
+
+    @cached_property
+    def stacked(self):
+        net, first, before, _ = self.net
+        clock = Clock()
+        return *StackedLogits.over(self.task, net, first), before + clock(), ""
+
+    @cached_property
+    def both(self):
+        (net, first, a, _), (trees, second, b, _) = self.net, self.trees
+        joined = [[y + x for x, y in zip(*pair)] for pair in zip(first, second)]
+        return BothLogits(trees, net), joined, a + b, ""
 
 
 def said(name, answers):
@@ -75,8 +126,13 @@ def said(name, answers):
     return (logits[-1] + logits[-2]) / 2 if name == "both" else logits[-1]
 
 
-def measure(name, data, seed, save):
-    """All rows of one set; kept after every source."""
+def measure(name, data, seed, wanted, folder):
+    """All rows of one set and seed that are not in the folder yet."""
+    files = {w: folder / f"{name.replace(', ', '-').replace(' ', '')}-{seed}-{w}.json"
+             for w in wanted}  # fmt: skip
+    files = {w: file for w, file in files.items() if not file.exists()}
+    if not files:
+        return
     train, groups, test = split(name, data, seed)
     images = [np.asarray(image, np.float32) / 255 for image, _ in train]
     masks = [mask for _, mask in train]
@@ -87,12 +143,14 @@ def measure(name, data, seed, save):
         images, [m[..., None] for m in masks], [None] * len(images), find_groups(images, groups),
         bank, default_recipe(bank), NetRecipe(), seed,
     )  # fmt: skip
-    result = {"set": name, "train": len(train), "test": len(test), "seed": seed, "rows": {}}
-    tables = {}
-    for source_name, source, maps, seconds in sources(task):
+    fits = Fits(task)
+    for source_name, file in files.items():
+        source, maps, seconds, remark = getattr(fits, source_name)
         clock = Clock()
         answers = [source.answers(Picture(image), None) for image in new]
-        row = {"fit_s": seconds, "predict_s": clock() / len(new)}
+        row = {"set": name, "train": len(train), "test": len(test), "seed": seed,
+               "source": source_name, "remark": remark, "fit_s": seconds,
+               "predict_s": clock() / len(new)}  # fmt: skip
         cut = best_threshold([said(source_name, a) for a in maps], masks)
         plain = [(said(source_name, a) >= cut).astype(np.uint8) for a in answers]
         stacks = [[np.stack(a[0], axis=-1) for a in part] for part in (maps, answers)]
@@ -102,20 +160,22 @@ def measure(name, data, seed, save):
         model = cl.Segmenter(features=features, n_jobs=1, random_state=seed)
         model.fit(given, masks, groups=task.groups)
         row["cut_s"] = clock()
-        both = model.answer([cl.Sample(i, extra=e) for i, e in zip(new, stacks[1])])
+        unseen = [cl.Sample(i, extra=e) for i, e in zip(new, stacks[1])]
+        masks_of_cut = model.predict(unseen)
         row["cut_predict_s"] = clock() / len(new)
-        believed = [beliefs(m, a[1]) for m, a in zip(truth, both)]
+        shown = model.predict_proba(unseen[:BELIEVED])
+        believed = [beliefs(m, p) for m, p in zip(truth, shown)]
         row["calibration_error"] = sum(believed[1:], believed[0]).calibration_error()
-        for way, found in (("threshold", plain), ("cut", [a[0] for a in both])):
-            tables[source_name, way] = stack_tables(confusions(truth, found))
-            spread = bootstrap(tables[source_name, way], lambda sums: 100 * iou_of(sums))
+        tables = {}
+        for way, found in (("threshold", plain), ("cut", masks_of_cut)):
+            tables[way] = stack_tables(confusions(truth, found))
+            spread = bootstrap(tables[way], lambda sums: 100 * iou_of(sums))
             row[way] = [spread.value, spread.deviation]
-        pair = np.stack([tables[source_name, k] for k in ("cut", "threshold")], axis=1)
+        pair = np.stack([tables[k] for k in ("cut", "threshold")], axis=1)
         gain = bootstrap(pair, lambda sums: 100 * (iou_of(sums[:, 0]) - iou_of(sums[:, 1])))
         row["gain"] = [gain.value, gain.low, gain.high]
         row["peak_GB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        result["rows"][source_name] = row
-        save(result)
+        file.write_text(json.dumps(row, indent=1))
 
 
 def table(folder):
@@ -123,43 +183,51 @@ def table(folder):
     print("# Sources of logits, measured\n")
     print("Pooled IoU in % with its bootstrap deviation; CPU seconds of one thread on a machine")
     print("that others used at the same time; made by `benchmarks/features.py`, which says how.")
-    for file in sorted(folder.glob("*.json")):
-        result = json.loads(file.read_text())
-        print("\n## {set}, {train} training and {test} test images, seed {seed}\n".format(**result))
-        print("| source | threshold | trained cut | the cut adds (95 %) | calibration error, % "
-              "| fit; cut, s | predict, s an image | peak, GB |")  # fmt: skip
-        print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-        for name, row in result["rows"].items():
-            print(
-                f"| {name} | {row['threshold'][0]:.1f} +- {row['threshold'][1]:.1f} "
-                f"| {row['cut'][0]:.1f} +- {row['cut'][1]:.1f} "
-                "| {:+.1f} ({:+.1f} to {:+.1f})".format(*row["gain"])
-                + f" | {100 * row['calibration_error']:.2f} "
-                f"| {row['fit_s']:.0f}; {row['cut_s']:.0f} "
-                f"| {row['predict_s'] + row['cut_predict_s']:.2f} | {row['peak_GB']:.2f} |"
-            )
+    rows = [json.loads(file.read_text()) for file in folder.glob("*.json")]
+    rows.sort(key=lambda row: (row["set"], row["seed"], SOURCES.index(row["source"])))
+    last = None
+    for row in rows:
+        title = "\n## {set}, {train} training and {test} test images, seed {seed}\n".format(**row)
+        if title != last:
+            print(last := title)
+            print("| source | threshold | trained cut | the cut adds (95 %) | calibration error, % "
+                  "| fit; cut, s | predict, s an image | peak, GB |")  # fmt: skip
+            print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+        print(
+            f"| {row['source']} | {row['threshold'][0]:.1f} +- {row['threshold'][1]:.1f} "
+            f"| {row['cut'][0]:.1f} +- {row['cut'][1]:.1f} "
+            "| {:+.1f} ({:+.1f} to {:+.1f})".format(*row["gain"])
+            + f" | {100 * row['calibration_error']:.2f} "
+            f"| {row['fit_s']:.0f}; {row['cut_s']:.0f} "
+            f"| {row['predict_s'] + row['cut_predict_s']:.2f} | {row['peak_GB']:.2f} |"
+        )
+    print("\n## What auto said\n")
+    for row in rows:
+        if row["remark"]:
+            print("- {set}, seed {seed}: {remark}".format(**row))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--sources", nargs="+", choices=SOURCES, default=SOURCES)
     parser.add_argument("--json", type=Path, default=Path("features"), help="folder for figures")
     parser.add_argument("--table", type=Path, help="print the figures of this folder and stop")
-    parser.add_argument("--one", choices=SETS, help=argparse.SUPPRESS)
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.table:
         table(given.table)
-    elif given.one:
-        given.json.mkdir(parents=True, exist_ok=True)
-        file = given.json / f"{given.one}-{given.seed}.json"
-        measure(given.one, given.data, given.seed,
-                lambda result: file.write_text(json.dumps(result, indent=1)))  # fmt: skip
-    else:
-        for name in given.sets:
-            call = [sys.executable, __file__, "--data", given.data, "--one", name,
-                    "--seed", given.seed, "--json", given.json]  # fmt: skip
+        return
+    given.json.mkdir(parents=True, exist_ok=True)
+    for name in given.sets:
+        for seed in given.seeds:
+            if given.here:
+                measure(name, given.data, seed, given.sources, given.json)
+                continue
+            call = [sys.executable, __file__, "--here", "--data", given.data, "--sets", name,
+                    "--seeds", seed, "--json", given.json, "--sources", *given.sources]  # fmt: skip
             subprocess.run([str(part) for part in call], check=True)
 
 

@@ -17,6 +17,7 @@ void bind_regions(nb::module_& m);
 void bind_ordered(nb::module_& m);
 void bind_trees(nb::module_& m);
 void bind_filters(nb::module_& m);
+void bind_net(nb::module_& m);
 
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of cutlearn; see cutlearn.graph for the doors to it.";
@@ -25,6 +26,7 @@ NB_MODULE(_core, m) {
   bind_ordered(m);
   bind_trees(m);
   bind_filters(m);
+  bind_net(m);
 
   m.def(
       "forward_offsets",

@@ -9,11 +9,11 @@ import cutlearn as cl
 from cutlearn.errors import InputError
 from cutlearn.features import auto
 from cutlearn.features.auto import (
-    best_threshold,
     checked_budget,
     fit_auto,
     judge,
     net_seconds,
+    pilot_seconds,
     seconds_of,
     tree_seconds,
 )
@@ -22,6 +22,7 @@ from cutlearn.features.describe import Bank
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.modes import BUDGETS
 from cutlearn.features.net.learn import NetRecipe
+from cutlearn.features.pilot import Drawn, Pilot
 from cutlearn.features.sources import STEPS, NetLogits, StackedLogits, Task, TreeLogits
 from cutlearn.model.files import load
 from features.worlds import world
@@ -38,12 +39,18 @@ def task_of(n=4, shape=(24, 30), color=False, **options):
 
 
 def logits(task, noise, seed=0):
-    """Logits that know the truth up to noise: more noise, worse masks."""
+    """Logits of all pixels that know the truth up to noise: more noise, worse masks."""
     rng = np.random.default_rng(seed)
     return [
-        [[((y[..., 0] == 1) * 4 - 2 + rng.normal(0, noise, y.shape[:2])).astype(np.float32)]]
+        [((y == 1).reshape(-1) * 4 - 2 + rng.normal(0, noise, y.size)).astype(np.float32)]
         for y in task.labels
     ]
+
+
+def judged(task, net, trees):
+    """The judgement of logits of all pixels."""
+    drawn = [[Drawn(np.arange(y.size), y.reshape(-1), np.ones(y.size))] for y in task.labels]
+    return judge(task, net, Pilot(drawn, trees, 1))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +66,7 @@ def logits(task, noise, seed=0):
 )
 def test_the_better_one_is_chosen(color, net, trees, chosen):
     task = task_of(6, color=color)
-    mode, why = judge(task, logits(task, net, 1), logits(task, trees, 2))
+    mode, why = judged(task, logits(task, net, 1), logits(task, trees, 2))
     assert mode == chosen
     assert why.startswith(f"{chosen}: ")
     assert "pooled IoU of held-out images" in why
@@ -69,22 +76,8 @@ def test_the_better_one_is_chosen(color, net, trees, chosen):
 def test_equal_ones_leave_the_favourite_of_the_kind(color):
     task = task_of(4, color=color)
     same = logits(task, 2.0)
-    mode, _ = judge(task, same, same)
+    mode, _ = judged(task, same, same)
     assert mode == ("stacked" if color else "net")
-
-
-def test_the_best_threshold_is_the_best_of_all():
-    rng = np.random.default_rng(0)
-    z = rng.integers(-5, 6, 60).astype(np.float32)
-    y = rng.integers(0, 2, 60).astype(np.uint8)
-    y[:5] = 255
-
-    def iou(threshold):
-        found, known = z >= threshold, y != 255
-        both = (found & (y == 1)).sum()
-        return both / ((found & known) | (y == 1)).sum()
-
-    assert iou(best_threshold([z], [y])) == max(iou(t) for t in np.unique(z))
 
 
 def told_by(task):
@@ -97,6 +90,7 @@ def test_a_comparison_ends_in_the_source_that_it_chose(mode, monkeypatch):
     task = task_of(3, net=NetRecipe(steps=auto.LEAST, crops=1, folds=2))
     monkeypatch.setattr(auto, "FEWEST", auto.LEAST)
     monkeypatch.setattr(auto, "judge", lambda *given: (mode, f"{mode}: as asked"))
+    monkeypatch.setattr(auto, "clearly_better", lambda *given: False)
     told, task = told_by(task)
     choice, source, maps = fit_auto(task, 1e6)
     kinds = {"net": NetLogits, "trees": TreeLogits, "stacked": StackedLogits}
@@ -109,6 +103,16 @@ def test_a_comparison_ends_in_the_source_that_it_chose(mode, monkeypatch):
     _, wanted = kinds[mode].fit(task_of(3, net=task.net))
     for found, other in zip(maps, wanted):
         assert all(np.array_equal(a, b) for a, b in zip(found[0], other[0], strict=True))
+
+
+def test_nets_that_beat_the_trees_on_top_of_them_stay_alone(monkeypatch):
+    task = task_of(3, net=NetRecipe(steps=auto.LEAST, crops=1, folds=2))
+    monkeypatch.setattr(auto, "FEWEST", auto.LEAST)
+    monkeypatch.setattr(auto, "judge", lambda *given: ("stacked", "stacked: as asked"))
+    monkeypatch.setattr(auto, "clearly_better", lambda *given: True)
+    choice, source, maps = fit_auto(task, 1e6)
+    assert (choice.mode, type(source), len(maps[0][0])) == ("net", NetLogits, 1)
+    assert choice.why.startswith("net: better than trees on top of it")
 
 
 def test_tiny_worlds_get_the_trees_that_they_had():
@@ -140,7 +144,7 @@ def test_seconds_grow_with_the_budget_and_with_work():
     [(False, 1e-6, "linear"), (True, 1e-6, "linear"), (False, "fast", "trees")],
 )
 def test_what_the_budget_leaves(color, budget, mode):
-    choice, _, maps = fit_auto(task_of(2, color=color), budget)
+    choice, _, maps = fit_auto(task_of(2, color=color, net=NetRecipe()), budget)
     assert choice.mode == mode
     assert len(maps) == 2
 
@@ -153,11 +157,11 @@ def test_steps_fit_the_seconds():
         plan = auto._compared(task, seconds)
         if plan is not None:
             seen.add(plan.net.steps)
-            for trees in (auto._one_stage(task.recipe), auto._with_stages(plan, seconds).recipe):
-                pilot = tree_seconds(task, auto.small_recipe(task.recipe))
+            for trees in (StackedLogits.recipe(plan), auto._with_stages(plan, seconds).recipe):
+                pilot = pilot_seconds(task)
                 nets = net_seconds(plan, plan.net.steps)
                 assert nets + pilot + tree_seconds(task, trees) <= seconds
-            assert auto.FEWEST <= plan.net.steps <= 150
+            assert auto.FEWEST <= plan.net.steps <= 300
         else:
             choice = auto._unseen(task, seconds, float(seconds))
             spent = {
@@ -167,7 +171,7 @@ def test_steps_fit_the_seconds():
             }[choice.mode](choice)
             assert spent <= seconds
             seen.add(choice.mode)
-    assert {"net", 150} <= seen
+    assert {"net", 300} <= seen
 
 
 @pytest.mark.parametrize("wrong", ["slow", 0, -1.0, True, None, float("nan"), float("inf")])

@@ -1,25 +1,24 @@
 """features="auto": which source of logits, chosen by held-out images within a budget.
 
-The nets are trained first. Their out-of-fold logits, those of small trees (one stage, fewer rows,
-as many folds) and the mean of the two are compared on all images: each is the word of one model
-that never saw the image, so like is compared with like, though the nets' mean over folds and the
-full trees will both do better on new images. The mean stands for "stacked". What all this may cost
-is reckoned beforehand, from numbers of pixels, rows and steps and never from a clock: the same
-images give the same model on a busy machine, too. Seconds are those of one core, see
-docs/decisions/0017-features-within-a-budget.md.
+The nets are trained first. Their out-of-fold logits, those of small trees (`pilot`) and the mean of
+the two are compared on pixels drawn from all images: each is the word of one model that never saw
+the image, so like is compared with like, though the nets' mean over folds and the full trees will
+both do better on new images. The mean stands for "stacked", which is compared with the nets once
+more when it is fitted. What all this may cost is reckoned beforehand, from numbers of pixels, rows
+and steps and never from a clock: the same images give the same model on a busy machine, too.
+Seconds are those of one core, see docs/decisions/0017-features-within-a-budget.md and 0027.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.boosted import Answers, Recipe
-from cutlearn.features.filters import Float32
+from cutlearn.features.grow import forest_seconds
 from cutlearn.features.modes import BUDGETS
+from cutlearn.features.pilot import Pilot, Said, clearly_better, figure, small_recipe
 from cutlearn.features.sources import (
     NetLogits,
     NoLogits,
@@ -31,18 +30,17 @@ from cutlearn.features.sources import (
     pixels_of,
     tree_seconds,
 )
-from cutlearn.metrics import Figure, confusions, iou_of, left_out, stack_tables
 
 # How often trees are better for micrographs, about.
 RARELY = 0.2
 FULL, SMALL = 2.4e6, 0.5e6  # pixels: more get more time, fewer get less
 # Fewest steps of nets that are compared with trees, and that are worth having at all.
-FEWEST, LEAST = 100, 50
-# The small trees of the comparison.
-PILOT = {"stages": 1, "rows": 20_000, "copies": 0, "folds": 3}
+FEWEST, LEAST = 150, 80
 # Budgets for which several questions have trees only: nets cost them more than all else.
 TOGETHER_ONLY = ("fast", "normal")
 WHY_TOGETHER = "trees: they answer for all labels at once; budget best compares them with nets"
+# Seconds in which a pixel is described for the few rows of the small trees.
+PILOT = {"photograph": 2e-6, "microscopy": 1.5e-6}
 
 
 @dataclass(frozen=True)
@@ -85,15 +83,21 @@ def fit_auto(task: Task, budget: str | float) -> tuple[Choice, Source, list[Answ
         return choice, source, maps
     parts = plan.parts(_costs(plan))
     net, first = NetLogits.fit(parts.next())
-    _, second = TreeLogits.fit(replace(parts.next(), recipe=small_recipe(plan.recipe)))
-    mode, why = judge(plan, first, second)
+    pilot = Pilot.fit(parts.next())
+    mode, why = judge(plan, pilot.seen(first), pilot)
     parts.tell(f"chose {mode}", mode == "net")
     choice = Choice(mode, why, plan)
     if mode == "net":
         return choice, net, first
     if mode == "trees":
         return choice, *TreeLogits.fit(_with_stages(parts.next(), seconds))
-    return choice, *StackedLogits.over(parts.next(), net, first)
+    stacked, maps = StackedLogits.over(parts.next(), net, first)
+    # The mean only stood for it: now its own logits of held-out images are known.
+    own, before = (pilot.tables(pilot.seen(m), plan.groups) for m in (maps, first))
+    if clearly_better(before, own):
+        why = f"net: better than trees on top of it; before, {why}"
+        return replace(choice, mode="net", why=why), net, first
+    return choice, stacked, maps
 
 
 # What can be fitted without a comparison.
@@ -102,28 +106,20 @@ SIMPLE: dict[str, type[Source]] = {
 }  # fmt: skip
 
 
-def judge(task: Task, first: Sequence[Answers], second: Sequence[Answers]) -> tuple[str, str]:
+def judge(task: Task, net: Said, pilot: Pilot) -> tuple[str, str]:
     """Compare out-of-fold logits of nets and of small trees; give a mode, and why in a sentence.
 
     The kind of images has a favourite: nets for micrographs, both for photographs. Another one is
     taken if its pooled IoU is better by more than a jackknife deviation over the groups.
     """
-    said = {
-        "net": [[logits[-1] for logits in answers] for answers in first],
-        "trees": [[logits[-1] for logits in answers] for answers in second],
-    }
     half = np.float32(0.5)
-    said["stacked"] = [
-        [half * a + half * b for a, b in zip(*pair)] for pair in zip(said["net"], said["trees"])
-    ]
-    tables = {mode: _tables(task, logits) for mode, logits in said.items()}
-    whole = {mode: float(_figure(part.sum(axis=0))) for mode, part in tables.items()}
+    mean = [[half * a + half * b for a, b in zip(*pair)] for pair in zip(net, pilot.trees)]
+    said = {"net": net, "trees": pilot.trees, "stacked": mean}
+    tables = {mode: pilot.tables(logits, task.groups) for mode, logits in said.items()}
+    whole = {mode: float(figure(part.sum(axis=0))) for mode, part in tables.items()}
     prior = "stacked" if task.bank.kind == "photograph" else "net"
     best = max(whole, key=lambda mode: whole[mode])
-    gains = left_out(tables[best], _figure) - left_out(tables[prior], _figure)
-    n = len(gains)
-    deviation = float(np.sqrt((n - 1) / n * np.sum((gains - gains.mean()) ** 2)))
-    chosen = best if whole[best] - whole[prior] > deviation else prior
+    chosen = best if clearly_better(tables[best], tables[prior]) else prior
     figures = ", ".join(
         f"{name} {100 * whole[mode]:.1f}"
         for mode, name in (("net", "net"), ("trees", "small trees"), ("stacked", "their mean"))
@@ -131,46 +127,6 @@ def judge(task: Task, first: Sequence[Answers], second: Sequence[Answers]) -> tu
     kind = "photographs" if task.bank.kind == "photograph" else "micrographs"
     reason = "the best" if chosen == best else f"usual for {kind}, and no other is clearly better"
     return chosen, f"{chosen}: {reason}; pooled IoU of held-out images in %: {figures}"
-
-
-def _tables(task: Task, logits: Sequence[Sequence[Float32]]) -> npt.NDArray[np.float64]:
-    """Tables of true and found labels, (groups, T, 2, 2), at the best threshold of a question."""
-    parts = []
-    for t in range(task.labels[0].shape[2]):
-        truth = [labels[..., t] for labels in task.labels]
-        found = [answers[t] for answers in logits]
-        threshold = best_threshold(found, truth)
-        counts = confusions(truth, [(z >= threshold).astype(np.uint8) for z in found])
-        parts.append(stack_tables(counts))
-    images = np.stack(parts, axis=1)
-    groups = np.asarray(task.groups)
-    return np.stack([images[groups == g].sum(axis=0) for g in np.unique(groups)])
-
-
-def _mean_over_questions(tables: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return np.asarray(iou_of(tables).mean(axis=-1))
-
-
-_figure: Figure = _mean_over_questions
-
-
-def best_threshold(logits: Sequence[Float32], truth: Sequence[npt.NDArray[np.uint8]]) -> float:
-    """The threshold of the best pooled IoU of label 1; void pixels do not count.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> truth = [np.array([0, 0, 1, 255, 1], np.uint8)]
-    >>> round(best_threshold([np.array([0.1, 0.5, 0.4, 0.45, 0.9], np.float32)], truth), 3)
-    0.4
-    """
-    known = [y != 255 for y in truth]
-    z = np.concatenate([one[k] for one, k in zip(logits, known)])
-    ones = np.concatenate([y[k] for y, k in zip(truth, known)]) == 1
-    order = np.argsort(-z, kind="stable")
-    right = np.cumsum(ones[order])
-    either = max(int(ones.sum()), 1) + np.arange(1, len(order) + 1) - right
-    return float(z[order[np.argmax(right / either)]])
 
 
 # -- what it costs ---------------------------------------------------------------------------
@@ -188,25 +144,26 @@ def auto_seconds(task: Task, budget: str | float) -> float:
 
 def _costs(task: Task) -> list[float]:
     """What nets, small trees, and what is usually taken of the kind after them, may cost."""
-    last = tree_seconds(task, _one_stage(task.recipe))
+    last = tree_seconds(task, StackedLogits.recipe(task))
     if task.bank.kind == "microscopy":
         last *= RARELY
-    return [net_seconds(task, task.net.steps), tree_seconds(task, small_recipe(task.recipe)), last]
+    return [net_seconds(task, task.net.steps), pilot_seconds(task), last]
 
 
 def _compared(task: Task, seconds: float) -> Task | None:
     """The task with nets of as many steps as a comparison leaves time for; None: too few."""
-    pilot = tree_seconds(task, small_recipe(task.recipe))
-    rest = seconds - pilot - tree_seconds(task, _one_stage(task.recipe))
+    rest = seconds - pilot_seconds(task) - tree_seconds(task, StackedLogits.recipe(task))
     return _with_steps(task, rest, FEWEST)
 
 
 def _with_stages(task: Task, seconds: float) -> Task:
-    """The task with one stage of trees if the comparison left no time for all of them."""
-    spent = net_seconds(task, task.net.steps) + tree_seconds(task, small_recipe(task.recipe))
-    if spent + tree_seconds(task, task.recipe) <= seconds:
-        return task
-    return replace(task, recipe=_one_stage(task.recipe))
+    """The task with trees of as many stages and folds as the comparison left time for."""
+    spent = net_seconds(task, task.net.steps) + pilot_seconds(task)
+    least = StackedLogits.recipe(task)
+    for recipe in (task.recipe, _one_stage(task.recipe)):
+        if spent + tree_seconds(task, recipe) <= seconds:
+            return replace(task, recipe=recipe)
+    return replace(task, recipe=least)
 
 
 def _together(task: Task, budget: str | float) -> bool:
@@ -225,7 +182,7 @@ def _unseen(task: Task, seconds: float, budget: str | float) -> Choice:
         if nets is not None:
             return Choice("net", f"net: usual for micrographs; {no_time}", nets)
     else:
-        nets = _with_steps(task, seconds - tree_seconds(task, one.recipe), FEWEST)
+        nets = _with_steps(task, seconds - tree_seconds(task, StackedLogits.recipe(task)), FEWEST)
         if nets is not None:
             return Choice("stacked", f"stacked: usual for photographs; {no_time}", nets)
     # A named budget has at least the trees, "fast" those of one stage; seconds are kept to.
@@ -249,10 +206,12 @@ def _with_steps(task: Task, seconds: float, fewest: int) -> Task | None:
     return replace(task, net=replace(task.net, steps=steps))
 
 
+def pilot_seconds(task: Task) -> float:
+    """What the small trees of the comparison may cost: every image is described once."""
+    recipe, pixels = small_recipe(task.recipe), pixels_of(task)
+    fits = min(recipe.folds, len(set(task.groups))) * task.labels[0].shape[2]
+    return float(fits * forest_seconds(recipe, pixels) + PILOT[task.bank.kind] * pixels)
+
+
 def _one_stage(recipe: Recipe) -> Recipe:
     return replace(recipe, stages=1)
-
-
-def small_recipe(recipe: Recipe) -> Recipe:
-    """The small trees: no larger in anything than those of the recipe."""
-    return replace(recipe, **{k: min(v, getattr(recipe, k)) for k, v in PILOT.items()})

@@ -89,7 +89,7 @@ def fit_questions(
     whole_number("random_state", seed, 0, 2**32 - 1)  # scikit-learn's own bound
     items = make_items(
         [shrink(image, bank.scale) for image in images],
-        [_shrink_labels(mask, bank.scale) for mask in masks],
+        [shrink_labels(mask, bank.scale) for mask in masks],
         [shrink(extra, bank.scale) for extra in extras],
         [None] * len(images) if guesses is None else [shrink(g, bank.scale) for g in guesses],
         make_folds(groups, recipe.folds, seed),
@@ -230,7 +230,7 @@ def _first(item: Item) -> list[Float32]:
     return [] if item.guess is None else [np.ascontiguousarray(np.moveaxis(item.guess, -1, 0))]
 
 
-def _shrink_labels(labels: Labels, scale: int) -> Labels:
+def shrink_labels(labels: Labels, scale: int) -> Labels:
     """The label in the middle of each scale x scale block; rows and columns as `shrink`."""
     index = [
         np.minimum(np.arange(0, size, scale) + scale // 2, size - 1) for size in labels.shape[:2]

@@ -10,4 +10,4 @@ SUMMARIES = {
     "given": "only those of --logits, which is what auto means with them",
 }
 # Seconds for all that learns logits, for up to 20 images of 300 x 400 pixels.
-BUDGETS = {"fast": 45.0, "normal": 120.0, "best": 360.0}
+BUDGETS = {"fast": 40.0, "normal": 75.0, "best": 240.0}

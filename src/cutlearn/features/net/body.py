@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cutlearn.features.net.planes import (
+    LEAST,
     Layout,
     Matrix,
     convolve,
@@ -22,14 +23,15 @@ from cutlearn.features.net.planes import (
     enlarge_back,
     from_depth,
     kernel_back,
+    normalise,
+    normalise_back,
     pool,
     pool_back,
+    rectify,
     to_depth,
 )
 
 Weights: TypeAlias = dict[str, Matrix]
-# Added to the variance of a channel, so that a constant one stays finite.
-LEAST = 1e-5
 # Log-odds of a label that the first output says at most.
 MOST_ODDS = 2.5
 
@@ -139,8 +141,7 @@ class Pass:
         for level in reversed(range(last)):
             layout = self.layouts[level]
             self._keep(f"join{level}", planes)
-            planes = enlarge(self.weights[f"join{level}"] @ planes, layout)
-            planes += skips.pop()
+            planes = enlarge(self.weights[f"join{level}"] @ planes, skips.pop(), layout)
             planes = self._unit(f"up{level}", planes, layout)
         self._keep("out", planes)
         out = convolve(planes, self.weights["out.kernel"], layout)
@@ -171,7 +172,8 @@ class Pass:
             layout = self.layouts[level]
             if level < len(skips):
                 planes, pooled = self.kept.pop(f"pool{level}")
-                back = pool_back(back, pooled, planes, layout) + skips[level]
+                pool_back(back, pooled, planes, skips[level], layout)
+                back = skips[level]
             back = self._unit_back(f"down{level}.1", back, layout, found)
             back = self._planes_back(f"down{level}.1", back, layout)
             back = self._unit_back(f"down{level}.0", back, layout, found)
@@ -185,26 +187,13 @@ class Pass:
 
     def _unit(self, name: str, planes: Matrix, layout: Layout) -> Matrix:
         made = convolve(planes, self.weights[f"{name}.kernel"], layout)
-        inner, shift = layout.inner(made), self.weights[f"{name}.shift"][:, None]
+        shift = self.weights[f"{name}.shift"]
         if self.folded:
-            inner += shift
-            np.maximum(inner, 0, out=inner)
-            layout.clear(made)
+            rectify(made, shift, layout)
             return made
-        layout.clear(made)
-        mean = inner.sum(axis=1) / layout.pixels
-        inner -= mean[:, None]
-        layout.clear(made)
-        variance = np.einsum("ij,ij->i", inner, inner) / layout.pixels
-        self.statistics[name] = (mean, variance)
-        inverse = (1 / np.sqrt(variance + LEAST)).astype(made.dtype)
-        inner *= inverse[:, None]
-        out = made * self.weights[f"{name}.gain"][:, None]
-        inner = layout.inner(out)
-        inner += shift
-        np.maximum(inner, 0, out=inner)
-        layout.clear(out)
-        self._keep(name, planes, made, inverse, out)
+        out, *moments = normalise(made, self.weights[f"{name}.gain"], shift, layout)
+        self.statistics[name] = (moments[0], moments[1])
+        self._keep(name, planes, made, out)
         return out
 
     def _planes_back(self, name: str, slope: Matrix, layout: Layout) -> Matrix:
@@ -212,22 +201,13 @@ class Pass:
         return convolve_back(slope, self.weights[f"{name}.kernel"], layout)
 
     def _unit_back(self, name: str, slope: Matrix, layout: Layout, found: Weights) -> Matrix:
-        """The gradient by what a unit's convolution gives; that of its weights in `found`.
-
-        With v = (u - mean) / s, z = gain v + shift: dL/du = gain / s (dz - mean dz - v mean(v dz)).
-        """
-        planes, normal, inverse, out = self.kept.pop(name)
-        steep: Matrix = slope * (out > 0)
-        by_shift = steep.sum(axis=1)
-        by_gain = np.einsum("ij,ij->i", steep, normal)
-        found[f"{name}.shift"], found[f"{name}.gain"] = by_shift, by_gain
-        inner, count = layout.inner(steep), layout.pixels
-        inner -= (by_shift / count)[:, None]
-        inner -= layout.inner(normal) * (by_gain / count)[:, None]
-        inner *= (self.weights[f"{name}.gain"] * inverse)[:, None]
-        layout.clear(steep)
-        found[f"{name}.kernel"] = kernel_back(steep, planes, layout)
-        return steep
+        """Make slope the gradient by what a unit's convolution gives; its weights' in `found`."""
+        planes, made, out = self.kept.pop(name)
+        found[f"{name}.shift"], found[f"{name}.gain"] = normalise_back(
+            slope, made, out, self.statistics[name], self.weights[f"{name}.gain"], layout
+        )
+        found[f"{name}.kernel"] = kernel_back(slope, planes, layout)
+        return slope
 
     def _whole(self, planes: Matrix, layout: Layout) -> Matrix:
         mean = layout.view(planes).mean(axis=(2, 3))  # (c, n)

@@ -60,8 +60,8 @@ class NetRecipe:
         Parts of the images, and nets; at most one for each group.
     """
 
-    steps: int = 150
-    crops: int = 8
+    steps: int = 300
+    crops: int = 4
     folds: int = 3
 
     def __post_init__(self) -> None:

@@ -43,13 +43,22 @@ def loss_of(logits: Matrix, share: Matrix, weights: Matrix) -> tuple[float, Matr
 
 
 def orthogonal(matrix: Matrix) -> Matrix:
-    """A matrix with the same singular vectors and singular values near 1 (Newton-Schulz)."""
+    """A matrix with the same singular vectors and singular values near 1 (Newton-Schulz).
+
+    With S = X X' and M = a + b S + c S S, a round is X <- M X and S <- M S M. The rounds are done
+    on the small square matrices, and X, which has nine times as many columns, is multiplied once.
+    """
     x = matrix / (np.linalg.norm(matrix) + 1e-12)
     a, b, c = ODD
-    for _ in range(TIMES):
-        square = x @ x.T
-        x = a * x + (b * square + c * (square @ square)) @ x
-    return np.asarray(x, matrix.dtype)
+    square = x @ x.T
+    one = np.eye(len(x), dtype=x.dtype)
+    whole = one
+    for k in range(TIMES):
+        factor = a * one + b * square + c * (square @ square)
+        whole = factor @ whole
+        if k + 1 < TIMES:
+            square = factor @ square @ factor
+    return np.asarray(whole @ x, matrix.dtype)
 
 
 def rate_at(step: int, steps: int) -> float:

@@ -1,4 +1,4 @@
-"""Flat padded planes, and the linear maps between them, with their gradients.
+"""Flat padded planes, and the layers between them, with their gradients: doors to the C++ core.
 
 A batch of n pictures of h x w pixels and c channels is one matrix (c, length). Each row of pixels
 is followed by one zero, each picture by one row of zeros, and the whole has a rim of zeros on both
@@ -7,16 +7,17 @@ at the border, so that the nine shifted copies that a 3 x 3 convolution multipli
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn import _core
+
 # float32 in use; float64 where gradients are checked.
 Matrix: TypeAlias = npt.NDArray[Any]
-# Columns that are multiplied at a time: their nine copies fit into the cache of a core.
-BLOCK = 2048
+# Added to the variance of a channel, so that a constant one stays finite.
+LEAST = 1e-5
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,14 @@ class Layout:
         """Pixels of all pictures."""
         return self.n * self.h * self.w
 
-    @cached_property
-    def offsets(self) -> tuple[int, ...]:
-        """Columns from a pixel to its nine neighbours, row by row; the middle one is itself."""
-        return tuple(dy * self.stride + dx for dy in (-1, 0, 1) for dx in (-1, 0, 1))
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """The numbers that the core asks for."""
+        return self.n, self.h, self.w
 
     def empty(self, channels: int, dtype: Any) -> Matrix:
-        """Planes of zeros."""
-        return np.zeros((channels, self.span + 2 * self.rim), dtype)
+        """Planes that are to be written."""
+        return np.empty((channels, self.span + 2 * self.rim), dtype)
 
     def inner(self, planes: Matrix) -> Matrix:
         """All columns between the rims, zeros after rows and pictures included."""
@@ -67,35 +68,13 @@ class Layout:
 
     def put(self, pixels: Matrix) -> Matrix:
         """Planes with these pixels, (c, n, h, w)."""
-        planes = self.empty(len(pixels), pixels.dtype)
+        planes = np.zeros((len(pixels), self.span + 2 * self.rim), pixels.dtype)
         self.view(planes)[...] = pixels
         return planes
-
-    def clear(self, planes: Matrix) -> None:
-        """Put back the zeros after rows and pictures."""
-        shape = (len(planes), self.n, self.h + 1, self.stride)
-        whole = self.inner(planes).reshape(shape)
-        whole[:, :, self.h] = 0
-        whole[:, :, :, self.w] = 0
 
     def halved(self) -> "Layout":
         """The layout after pooling 2 x 2 pixels."""
         return Layout(self.n, self.h // 2, self.w // 2)
-
-
-def _blocks(layout: Layout, channels: int, dtype: Any) -> Any:
-    """Give (first column, last, matrix for the nine copies) of every block of columns."""
-    room = np.empty((9 * channels, min(BLOCK, layout.span)), dtype)
-    for first in range(0, layout.span, BLOCK):
-        size = min(BLOCK, layout.span - first)
-        yield first + layout.rim, first + layout.rim + size, room[:, :size]
-
-
-def _gather(planes: Matrix, layout: Layout, first: int, last: int, room: Matrix) -> None:
-    """Copy the nine neighbours of columns first to last, direction by direction."""
-    c = len(planes)
-    for k, offset in enumerate(layout.offsets):
-        room[k * c : (k + 1) * c] = planes[:, first + offset : last + offset]
 
 
 def convolve(planes: Matrix, kernel: Matrix, layout: Layout) -> Matrix:
@@ -108,73 +87,99 @@ def convolve(planes: Matrix, kernel: Matrix, layout: Layout) -> Matrix:
 
     Returns
     -------
-    (o, length); what lies between the pictures is not zero yet: see `Layout.clear`
+    (o, length)
     """
     out = layout.empty(len(kernel), planes.dtype)
-    for first, last, room in _blocks(layout, len(planes), planes.dtype):
-        _gather(planes, layout, first, last, room)
-        np.matmul(kernel, room, out=out[:, first:last])
+    _core.net_convolve(planes, kernel, layout.size, out)
     return out
 
 
 def convolve_back(slope: Matrix, kernel: Matrix, layout: Layout) -> Matrix:
-    """Give the gradient of `convolve` by its planes.
-
-    slope : (o, length), the gradient by the output, zero between the pictures.
-    """
+    """Give the gradient of `convolve` by its planes; slope, (o, length), is that by its output."""
     o, c = len(kernel), kernel.shape[1] // 9
     turned = kernel.reshape(o, 9, c)[:, ::-1].transpose(2, 1, 0).reshape(c, 9 * o)
-    by_planes = convolve(slope, np.ascontiguousarray(turned), layout)
-    layout.clear(by_planes)
-    return by_planes
+    return convolve(slope, np.ascontiguousarray(turned), layout)
 
 
 def kernel_back(slope: Matrix, planes: Matrix, layout: Layout) -> Matrix:
     """Give the gradient of `convolve` by its kernel; slope as in `convolve_back`."""
-    by_kernel = np.zeros((len(slope), 9 * len(planes)), planes.dtype)
-    for first, last, room in _blocks(layout, len(planes), planes.dtype):
-        _gather(planes, layout, first, last, room)
-        by_kernel += slope[:, first:last] @ room.T
+    by_kernel = np.empty((len(slope), 9 * len(planes)), planes.dtype)
+    _core.net_kernel_back(slope, planes, layout.size, by_kernel)
     return by_kernel
+
+
+def normalise(
+    planes: Matrix, gain: Matrix, shift: Matrix, layout: Layout
+) -> tuple[Matrix, Matrix, Matrix]:
+    """max(0, gain (u - mean) / sqrt(variance + `LEAST`) + shift) of each channel u over the batch.
+
+    Returns
+    -------
+    the planes, and mean and variance of every channel
+    """
+    out = layout.empty(len(planes), planes.dtype)
+    mean, variance = np.empty_like(gain), np.empty_like(gain)
+    _core.net_normalise(planes, gain, shift, LEAST, layout.size, out, mean, variance)
+    return out, mean, variance
+
+
+def normalise_back(
+    slope: Matrix,
+    planes: Matrix,
+    out: Matrix,
+    moments: tuple[Matrix, Matrix],
+    gain: Matrix,
+    layout: Layout,
+) -> tuple[Matrix, Matrix]:
+    """Make slope, the gradient by `out` of `normalise`, that by its planes, in place.
+
+    With v = (u - mean) / s, z = gain v + shift: dL/du = gain / s (dz - mean dz - v mean(v dz)).
+
+    Returns
+    -------
+    the gradient by the shift, and that by the gain
+    """
+    mean, variance = moments
+    inverse = (1 / np.sqrt(variance + LEAST)).astype(planes.dtype)
+    by_shift, by_gain = np.empty_like(gain), np.empty_like(gain)
+    _core.net_normalise_back(
+        planes, out, mean, inverse, gain, layout.size, slope, by_shift, by_gain
+    )
+    return by_shift, by_gain
+
+
+def rectify(planes: Matrix, shift: Matrix, layout: Layout) -> None:
+    """Make planes max(0, planes + shift), in place."""
+    _core.net_rectify(planes, shift, layout.size)
 
 
 def pool(planes: Matrix, layout: Layout) -> Matrix:
     """The largest of every 2 x 2 pixels, in the halved layout."""
-    view = layout.view(planes)
-    tall = np.maximum(view[:, :, 0::2], view[:, :, 1::2])
-    return layout.halved().put(np.maximum(tall[..., 0::2], tall[..., 1::2]))
+    pooled = layout.halved().empty(len(planes), planes.dtype)
+    _core.net_pool(planes, layout.size, pooled)
+    return pooled
 
 
-def pool_back(slope: Matrix, pooled: Matrix, planes: Matrix, layout: Layout) -> Matrix:
-    """Give the gradient of `pool` by its planes.
+def pool_back(low: Matrix, pooled: Matrix, planes: Matrix, slope: Matrix, layout: Layout) -> None:
+    """Add the gradient of `pool` by its planes to slope; `low` is that by the pooled ones.
 
     All that are largest get it: ties are zeros of a rectifier, whose own gradient is zero.
     """
-    half = layout.halved()
-    top, steep = half.view(pooled), half.view(slope)
-    out = layout.empty(len(planes), planes.dtype)
-    view, made = layout.view(planes), layout.view(out)
-    for dy in (0, 1):
-        for dx in (0, 1):
-            made[:, :, dy::2, dx::2] = (view[:, :, dy::2, dx::2] == top) * steep
-    return out
+    _core.net_pool_back(planes, pooled, low, layout.size, slope)
 
 
-def enlarge(planes: Matrix, layout: Layout) -> Matrix:
-    """Give every pixel of the halved layout's planes four times, in the layout."""
-    out = layout.empty(len(planes), planes.dtype)
-    low, made = layout.halved().view(planes), layout.view(out)
-    for dy in (0, 1):
-        for dx in (0, 1):
-            made[:, :, dy::2, dx::2] = low
+def enlarge(low: Matrix, skip: Matrix, layout: Layout) -> Matrix:
+    """Every pixel of the halved layout's planes four times, plus skip."""
+    out = layout.empty(len(skip), skip.dtype)
+    _core.net_enlarge(low, skip, layout.size, out)
     return out
 
 
 def enlarge_back(slope: Matrix, layout: Layout) -> Matrix:
-    """Give the gradient of `enlarge` by its planes, in the halved layout."""
-    view = layout.view(slope)
-    tall = view[:, :, 0::2] + view[:, :, 1::2]
-    return layout.halved().put(tall[..., 0::2] + tall[..., 1::2])
+    """Give the gradient of `enlarge` by its small planes."""
+    low = layout.halved().empty(len(slope), slope.dtype)
+    _core.net_enlarge_back(slope, layout.size, low)
+    return low
 
 
 def to_depth(pixels: Matrix) -> Matrix:
