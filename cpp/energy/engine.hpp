@@ -50,7 +50,7 @@ class Engine {
   // ensures stored[index[k]] = values[k] for every k, and the network follows unless outgrown
   virtual void change_unary(std::span<const std::int64_t> index, std::span<const double> values,
                             double* stored) = 0;
-  // Likewise for p, q of edges, numbered direction by direction.
+  // Likewise for p, q of edges, numbered direction by direction; one number each where p = q.
   virtual void change_weights(std::span<const std::int64_t> index, std::span<const double> pq,
                               double* stored) = 0;
   virtual void change_fixed(std::span<const std::int64_t> index,

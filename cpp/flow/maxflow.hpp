@@ -80,11 +80,14 @@ class Maxflow {
   // To be called after the residuals between v and neighbour(v, code) changed.
   void residual_changed(Id v, Id code) {
     if (level_.empty()) return;
-    const Id w = net_.neighbour(v, code), back = net_.reverse(v, code);
-    drop_saturated(v, code);
-    drop_saturated(w, back);
-    if (net_.out(v, code) > 0) wake(v, w);
-    if (net_.in(v, code) > 0) wake(w, v);
+    const auto [w, out, in] = net_.end(v, code);
+    if (out == 0 || in == 0) {
+      drop_saturated(v, code);
+      drop_saturated(w, net_.reverse(v, code));
+    }
+    if ((level_[v] > 0) == (level_[w] > 0) && (level_[v] < 0) == (level_[w] < 0)) return;
+    if (out > 0) wake(v, w);
+    if (in > 0) wake(w, v);
   }
 
  private:

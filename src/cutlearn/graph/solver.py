@@ -182,13 +182,13 @@ class Solver:
         """
         at = index_array("index", index, self._pq.size // 2).ravel()
         new = finite("pq", float_array("pq", pq))
-        new = spread("pq", new[..., None] if new.ndim < 2 else new, (at.size, 2))
-        low = new.sum(axis=1) < -1e-9 * np.abs(new).sum(axis=1)
-        if low.any():
-            k = int(np.argmin(new.sum(axis=1)))
+        new = new[..., None] if new.ndim < 2 else new
+        # Symmetric weights stay one number an edge: twice as many would take twice as long.
+        new = spread("pq", new, (at.size, 1 if new.shape[-1] == 1 else 2))
+        if (k := _not_submodular(new)) is not None:
             raise InputError(
-                f"pq[{k}] (edge {at[k]}) has p + q = {new[k].sum():g}, but p + q must be >= 0, "
-                "else the energy is not submodular and no cut solves it."
+                f"pq[{k}] (edge {at[k]}) has p + q = {2 * new[k].mean():g}, but p + q must be "
+                ">= 0, else the energy is not submodular and no cut solves it."
             )
         with self._alone():
             self._flow.change_weights(at, new.ravel(), self._pq)
@@ -255,6 +255,14 @@ class Solver:
                 )
             return np.flatnonzero(array)
         return index_array("index", array, self._terms.unary.size).ravel()
+
+
+def _not_submodular(pq: Floats) -> int | None:
+    """The row of pq, (k, 1) or (k, 2), with the least p + q, if that is truly below zero."""
+    if pq.shape[1] == 1:
+        return int(pq.argmin()) if pq.size and pq.min() < 0 else None
+    low = pq.sum(axis=1) < -1e-9 * np.abs(pq).sum(axis=1)
+    return int(np.argmin(pq.sum(axis=1))) if low.any() else None
 
 
 def minimize(terms: Terms, fixed: NDArray[np.int8]) -> Cut:
