@@ -21,7 +21,8 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  virtual void solve() = 0;
+  // threads: of the first solve, if the grid is large
+  virtual void solve(int threads = 1) = 0;
   // Labels of the last solve, one for each node, in the caller's order.
   std::span<const std::uint8_t> labels() const { return labels_; }
   // Nodes whose label the last solve changed. After the first solve these are the nodes with

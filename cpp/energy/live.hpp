@@ -33,6 +33,7 @@
 #include "flow/marginals.hpp"
 #include "flow/maxflow.hpp"
 #include "flow/sweep.hpp"
+#include "flow/tiles.hpp"
 
 namespace cutlearn {
 
@@ -70,10 +71,10 @@ class Live final : public Engine {
       if (input.fixed[i] >= 0) force(grid_.slot(static_cast<Id>(i)), input.fixed[i]);
   }
 
-  void solve() override {
+  void solve(int threads) override {
     // A search that is broken off leaves trees that nobody can go on with.
     const bool stale = std::exchange(stale_, true);
-    if (!solved_) push_ahead(net_);
+    if (!solved_) start(threads);
     flow_.solve();
     stale_ = stale;
     changed_.clear();
@@ -152,7 +153,7 @@ class Live final : public Engine {
         if (there == 0 && back == 0) continue;
         bool moved = false;  // whether a residual below zero became a change of unaries
         for_networks([&, v = v, code = code, there = there, back = back](Net& net) {
-          moved = net.add_pairwise(v, code, there, back);
+          moved |= net.add_pairwise(v, code, there, back);
         });
         flow_.residual_changed(v, code);
         if (!moved) continue;
@@ -238,6 +239,14 @@ class Live final : public Engine {
     std::int8_t label;
     Cap amount;
   };
+
+  // What needs no search over the whole network.
+  void start(int threads) {
+    if constexpr (D > 0 && !Net::has_arcs) {
+      if (Tiles<Net>::pay(grid_)) return Tiles<Net>(net_, flow_, grid_)(threads);
+    }
+    push_ahead(net_);
+  }
 
   template <class F>
   void for_networks(F&& change) {

@@ -38,6 +38,46 @@ std::vector<Offset> forward_offsets(int connectivity);
 // throws std::invalid_argument if there are too many
 GridShape grid_shape(std::span<const std::int64_t> shape, bool padded);
 
+// Slots one after the other; walked both ways.
+struct Run {
+  Id first, last;
+
+  std::int64_t size() const { return last - first; }
+  template <class F>
+  void forward(F&& f) const {
+    for (Id v = first; v < last; ++v) f(v);
+  }
+  template <class F>
+  void backward(F&& f) const {
+    for (Id v = last - 1; v >= first; --v) f(v);
+  }
+};
+
+// The slots of a box of the grid, walked both ways in the order of memory.
+struct Box {
+  const GridShape& grid;
+  std::array<Id, 3> begin, end;
+
+  std::int64_t size() const {
+    return std::int64_t{end[0] - begin[0]} * (end[1] - begin[1]) * (end[2] - begin[2]);
+  }
+  Run row(Id z, Id y) const { return {grid.slot(z, y, begin[2]), grid.slot(z, y, end[2])}; }
+  bool holds(Id z, Id y, Id x) const {
+    const auto within = [&](int k, Id at) { return at >= begin[k] && at < end[k]; };
+    return within(0, z) && within(1, y) && within(2, x);
+  }
+  template <class F>
+  void forward(F&& f) const {
+    for (Id z = begin[0]; z < end[0]; ++z)
+      for (Id y = begin[1]; y < end[1]; ++y) row(z, y).forward(f);
+  }
+  template <class F>
+  void backward(F&& f) const {
+    for (Id z = end[0] - 1; z >= begin[0]; --z)
+      for (Id y = end[1] - 1; y >= begin[1]; --y) row(z, y).backward(f);
+  }
+};
+
 // The slots of pixels asked for one after the other: in the order of a row, without a division.
 class PixelCursor {
  public:
