@@ -95,6 +95,9 @@ inline bool is_multiple(double x, double scale) {
   return ((x * scale + kRounder) - kRounder) * (1 / scale) == x;
 }
 
+// Whether that holds for all of them.
+bool all_multiples(std::span<const double> values, double scale);
+
 class Quantiser {
  public:
   explicit Quantiser(double scale = 1) : scale_(scale), quantum_(1 / scale) {}
