@@ -81,18 +81,18 @@ Input make_input(double constant, const In<double>& unary, std::vector<std::int6
 }
 
 // What `make` gives for an energy, or nothing if its numbers are faulty.
-template <auto make>
+template <auto make, class... Rest>
 auto of_energy(double constant, In<double> unary, std::vector<std::int64_t> shape, int connectivity,
                In<Id> edges, std::vector<In<double>> weights, std::vector<int> kinds,
-               RegionsPtr regions, In<std::int8_t> fixed) {
+               RegionsPtr regions, In<std::int8_t> fixed, Rest... rest) {
   const Input input = make_input(constant, unary, std::move(shape), connectivity, edges, weights,
                                  kinds, regions, fixed);
-  using Made = decltype(make(input, Survey{}));
+  using Made = decltype(make(input, Survey{}, rest...));
   return without_interpreter([&]() -> Made {
     const Survey s = survey(input);
     if (s.bad_unary >= 0 || s.bad_edge >= 0 || s.worst_edge >= 0 || !std::isfinite(s.total()))
       return nullptr;
-    return make(input, s);
+    return make(input, s, rest...);
   });
 }
 
@@ -100,8 +100,8 @@ std::unique_ptr<Flow> make_flow(const Input& input, const Survey& survey) {
   return std::make_unique<Flow>(make_engine(input, survey));
 }
 
-std::unique_ptr<Solved> make_solved(const Input& input, const Survey& survey) {
-  return std::make_unique<Solved>(solve_once(input, survey));
+std::unique_ptr<Solved> make_solved(const Input& input, const Survey& survey, int threads) {
+  return std::make_unique<Solved>(solve_once(input, survey, threads));
 }
 
 Survey make_survey(double constant, In<double> unary, std::vector<std::int64_t> shape,
@@ -179,9 +179,9 @@ void bind_energy(nb::module_& m) {
   "weights: collections.abc.Sequence[numpy.typing.NDArray[numpy.float64]], " \
   "kinds: collections.abc.Sequence[int], "                                   \
   "regions: Regions | None, "                                                \
-  "fixed: numpy.typing.NDArray[numpy.int8]) -> "
-#define ENERGY_SIGNATURE "(" ENERGY_PARAMETERS
-#define METHOD_SIGNATURE "(self, " ENERGY_PARAMETERS
+  "fixed: numpy.typing.NDArray[numpy.int8]"
+#define ENERGY_SIGNATURE "(" ENERGY_PARAMETERS ") -> "
+#define METHOD_SIGNATURE "(self, " ENERGY_PARAMETERS ") -> "
 #define ENERGY_ARGUMENTS                                                                        \
   nb::arg("constant"), nb::arg("unary").noconvert(), nb::arg("shape"), nb::arg("connectivity"), \
       nb::arg("edges").noconvert(), nb::arg("weights").noconvert(), nb::arg("kinds"),           \
@@ -189,8 +189,8 @@ void bind_energy(nb::module_& m) {
   m.def("survey", &make_survey, ENERGY_ARGUMENTS, nb::sig("def survey" ENERGY_SIGNATURE "Survey"));
   m.def("flow", &of_energy<make_flow>, ENERGY_ARGUMENTS,
         nb::sig("def flow" ENERGY_SIGNATURE "Flow | None"));
-  m.def("solved", &of_energy<make_solved>, ENERGY_ARGUMENTS,
-        nb::sig("def solved" ENERGY_SIGNATURE "Solved | None"));
+  m.def("solved", &of_energy<make_solved, int>, ENERGY_ARGUMENTS, nb::arg("threads"),
+        nb::sig("def solved(" ENERGY_PARAMETERS ", threads: int) -> Solved | None"));
 
   nb::class_<Solved>(m, "Solved")
       .def("labels",
@@ -205,7 +205,10 @@ void bind_energy(nb::module_& m) {
       .def_ro("cuts", &Solved::cuts);
 
   nb::class_<Flow>(m, "Flow")
-      .def("solve", [](Flow& f) { f.use([](Engine& e) { e.solve(); }); })
+      .def(
+          "solve",
+          [](Flow& f, int threads) { f.use([&](Engine& e) { e.solve(threads); }); },
+          nb::arg("threads"))
       .def("labels",
            [](Flow& f, std::vector<std::size_t> shape) {
              return f.read([&](Engine& e) { return copied(e.labels(), std::move(shape)); });

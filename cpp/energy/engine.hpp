@@ -21,7 +21,8 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  virtual void solve() = 0;
+  // threads: of the first solve, if the grid is large
+  virtual void solve(int threads = 1) = 0;
   // Labels of the last solve, one for each node, in the caller's order.
   std::span<const std::uint8_t> labels() const { return labels_; }
   // Nodes whose label the last solve changed. After the first solve these are the nodes with
@@ -50,7 +51,7 @@ class Engine {
   // ensures stored[index[k]] = values[k] for every k, and the network follows unless outgrown
   virtual void change_unary(std::span<const std::int64_t> index, std::span<const double> values,
                             double* stored) = 0;
-  // Likewise for p, q of edges, numbered direction by direction.
+  // Likewise for p, q of edges, numbered direction by direction; one number each where p = q.
   virtual void change_weights(std::span<const std::int64_t> index, std::span<const double> pq,
                               double* stored) = 0;
   virtual void change_fixed(std::span<const std::int64_t> index,

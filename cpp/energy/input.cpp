@@ -120,17 +120,6 @@ void survey_regions(const Regions& r, Survey& s) {
   }
 }
 
-bool all_multiples(std::span<const double> values, double scale) {
-  constexpr std::size_t kBlock = 1024;  // long enough for vector units, short enough to stop early
-  for (std::size_t begin = 0; begin < values.size(); begin += kBlock) {
-    int wrong = 0;
-    for (const double x : values.subspan(begin, std::min(kBlock, values.size() - begin)))
-      wrong |= !is_multiple(x, scale);
-    if (wrong) return false;
-  }
-  return true;
-}
-
 bool regions_are_multiples(const Regions& r, double scale) {
   for (std::size_t c = 0; c < r.count(); ++c) {
     double mass = -1;  // equal masses need one look
@@ -171,6 +160,17 @@ double power_below(double x, int bits) {
 }
 
 }  // namespace
+
+bool all_multiples(std::span<const double> values, double scale) {
+  constexpr std::size_t kBlock = 1024;  // long enough for vector units, short enough to stop early
+  for (std::size_t begin = 0; begin < values.size(); begin += kBlock) {
+    int wrong = 0;
+    for (const double x : values.subspan(begin, std::min(kBlock, values.size() - begin)))
+      wrong |= !is_multiple(x, scale);
+    if (wrong) return false;
+  }
+  return true;
+}
 
 Survey survey(const Input& input) {
   Survey s;

@@ -95,6 +95,9 @@ inline bool is_multiple(double x, double scale) {
   return ((x * scale + kRounder) - kRounder) * (1 / scale) == x;
 }
 
+// Whether that holds for all of them.
+bool all_multiples(std::span<const double> values, double scale);
+
 class Quantiser {
  public:
   explicit Quantiser(double scale = 1) : scale_(scale), quantum_(1 / scale) {}
@@ -103,10 +106,13 @@ class Quantiser {
   double scale() const { return scale_; }
   double quantum() const { return quantum_; }
   Cap operator()(double x) {
-    const Cap r = std::llrint(x * scale_);
-    inexact += static_cast<double>(r) * quantum_ != x;
+    const Cap r = rounded(x);
+    inexact += !is_exact(x, r);
     return r;
   }
+  // Without counting.
+  Cap rounded(double x) const { return std::llrint(x * scale_); }
+  bool is_exact(double x, Cap r) const { return static_cast<double>(r) * quantum_ == x; }
   // p and q of an edge; a sum below zero counts as zero, and the quanta of that as inexact.
   void pair(double p, double q, Cap& P, Cap& Q) {
     P = (*this)(p);

@@ -26,12 +26,14 @@
 #include <utility>
 
 #include "energy/build.hpp"
+#include "energy/changes.hpp"
 #include "energy/engine.hpp"
 #include "flow/certificate.hpp"
 #include "flow/checks.hpp"
 #include "flow/marginals.hpp"
 #include "flow/maxflow.hpp"
 #include "flow/sweep.hpp"
+#include "flow/tiles.hpp"
 
 namespace cutlearn {
 
@@ -69,10 +71,10 @@ class Live final : public Engine {
       if (input.fixed[i] >= 0) force(grid_.slot(static_cast<Id>(i)), input.fixed[i]);
   }
 
-  void solve() override {
+  void solve(int threads) override {
     // A search that is broken off leaves trees that nobody can go on with.
     const bool stale = std::exchange(stale_, true);
-    if (!solved_) push_ahead(net_);
+    if (!solved_) start(threads);
     flow_.solve();
     stale_ = stale;
     changed_.clear();
@@ -95,42 +97,74 @@ class Live final : public Engine {
 
   void change_unary(std::span<const std::int64_t> index, std::span<const double> values,
                     double* stored) override {
-    for (std::size_t k = 0; k < index.size(); ++k) {
-      const double old = std::exchange(stored[index[k]], values[k]);
-      stale_ = stale_ || !holds(values[k]);
-      if (!follows(survey_.unary, std::abs(old), std::abs(values[k]))) continue;
-      const Cap before = forget(old);
-      const Cap amount = quantise_(values[k]) - before;
-      if (amount == 0) continue;
-      const Id v = grid_.slot(static_cast<Id>(index[k]));
-      for_networks([&](Net& net) { net.add_unary(v, amount); });
-      unary_changed(v);
-    }
+    std::array<double, kBlock> old;
+    PixelCursor slot(grid_);
+    const Holds holds(scale(), narrow_);
+    in_blocks(index.size(), [&](std::size_t begin, std::size_t end) {
+      BlockSums sums;
+      for (std::size_t k = begin; k < end; ++k) {
+        const double x = values[k], before = std::exchange(stored[index[k]], x);
+        old[k - begin] = before;
+        sums.take(std::abs(before), std::abs(x));
+        sums.held &= holds(x);
+      }
+      if (!follows(survey_.unary, sums)) return;
+      for (std::size_t k = begin; k < end; ++k) {
+        const Cap amount = replace(quantise_, old[k - begin], values[k], narrow_);
+        const Id v = slot(index[k]);
+        if (amount == 0) continue;
+        for_networks([&](Net& net) { net.add_unary(v, amount); });
+        flow_.excess_changed(v);
+      }
+    });
+    force_again(index.size(), [&](std::size_t k, auto&& see) { see(slot(index[k])); });
   }
 
   void change_weights(std::span<const std::int64_t> index, std::span<const double> pq,
                       double* stored) override {
-    for (std::size_t k = 0; k < index.size(); ++k) {
-      const double p0 = std::exchange(stored[2 * index[k]], pq[2 * k]);
-      const double q0 = std::exchange(stored[2 * index[k] + 1], pq[2 * k + 1]);
-      const double p = pq[2 * k], q = pq[2 * k + 1];
-      const double size = std::abs(p) + std::abs(q);
-      stale_ = stale_ || !holds(p) || !holds(q) || (narrow_ && size * scale() >= 0x1p30);
-      if (!follows(survey_.edges, std::abs(p0) + std::abs(q0), size)) continue;
-      Cap P, Q, P0 = forget(p0), Q0 = forget(q0);
-      if (P0 + Q0 < 0) {
-        quantise_.inexact += P0 + Q0;  // as `pair` counted it
-        Q0 = -P0;
+    const std::size_t columns = pq.size() == index.size() ? 1 : 2;  // p = q, or p and q
+    std::array<double, 2 * kBlock> old;
+    EdgeCursor edge(grid_, offsets_);
+    const Holds holds(scale(), narrow_);
+    const double widest = narrow_ ? 0x1p30 / scale() : std::numeric_limits<double>::infinity();
+    const auto locate = [&](std::int64_t e) {
+      if constexpr (D == 0)
+        return Arc{net_.head[net_.sister[edge_arc_[e]]], edge_arc_[e]};
+      else
+        return edge(e);
+    };
+    in_blocks(index.size(), [&](std::size_t begin, std::size_t end) {
+      BlockSums sums;
+      for (std::size_t k = begin; k < end; ++k) {
+        double *at = stored + 2 * index[k], *before = old.data() + 2 * (k - begin);
+        const double p = pq[columns * k], q = pq[columns * k + columns - 1];
+        const double size = std::abs(p) + std::abs(q);
+        before[0] = std::exchange(at[0], p);
+        before[1] = std::exchange(at[1], q);
+        sums.take(std::abs(before[0]) + std::abs(before[1]), size);
+        sums.held &= holds(p) & holds(q) & (size < widest);
       }
-      quantise_.pair(p, q, P, Q);
-      if (P == P0 && Q == Q0) continue;
+      if (!follows(survey_.edges, sums)) return;
+      for (std::size_t k = begin; k < end; ++k) {
+        const double* pair = pq.data() + columns * k;
+        const auto [there, back] = replace_pair(quantise_, old.data() + 2 * (k - begin), pair[0],
+                                                pair[columns - 1], narrow_);
+        const auto [v, code] = locate(index[k]);
+        if (there == 0 && back == 0) continue;
+        bool moved = false;  // whether a residual below zero became a change of unaries
+        for_networks([&, v = v, code = code, there = there, back = back](Net& net) {
+          moved |= net.add_pairwise(v, code, there, back);
+        });
+        flow_.residual_changed(v, code);
+        if (!moved) continue;
+        flow_.excess_changed(v);
+        flow_.excess_changed(net_.neighbour(v, code));
+      }
+    });
+    force_again(index.size(), [&](std::size_t k, auto&& see) {
       const auto [v, code] = locate(index[k]);
-      for_networks(
-          [&, v = v, code = code](Net& net) { net.add_pairwise(v, code, Q - Q0, P - P0); });
-      flow_.residual_changed(v, code);
-      unary_changed(v);
-      unary_changed(net_.neighbour(v, code));
-    }
+      see(v), see(net_.neighbour(v, code));
+    });
   }
 
   void change_fixed(std::span<const std::int64_t> index, std::span<const std::int8_t> labels,
@@ -147,7 +181,7 @@ class Live final : public Engine {
     double last_mass = -1;
     Cap amount = 0;
     std::int64_t inexact = 0;
-    Id slot = 0, row_end = -1;  // nodes in the order of a row need no division
+    PixelCursor cursor(grid_);
     for (std::size_t k = 0; k < nodes.size(); ++k) {
       if (mass[k] != last_mass) {
         last_mass = mass[k];
@@ -157,13 +191,12 @@ class Live final : public Engine {
       } else {
         quantise_.inexact += inexact;
       }
-      const bool next = k > 0 && nodes[k] == nodes[k - 1] + 1 && nodes[k] < row_end;
-      slot = next ? slot + 1 : grid_.slot(nodes[k]);
-      if (!next) row_end = (nodes[k] / grid_.size[2] + 1) * grid_.size[2];
+      const Id slot = cursor(nodes[k]);
       if (amount == 0) continue;
       for_networks([&](Net& net) { net.add_unary(slot, amount); });
-      forced_.empty() ? flow_.excess_changed(slot) : unary_changed(slot);
+      flow_.excess_changed(slot);
     }
+    force_again(nodes.size(), [&](std::size_t k, auto&& see) { see(grid_.slot(nodes[k])); });
   }
 
   void min_marginals(double* phi, int threads) override {
@@ -206,6 +239,14 @@ class Live final : public Engine {
     std::int8_t label;
     Cap amount;
   };
+
+  // What needs no search over the whole network.
+  void start(int threads) {
+    if constexpr (D > 0 && !Net::has_arcs) {
+      if (Tiles<Net>::pay(grid_)) return Tiles<Net>(net_, flow_, grid_)(threads);
+    }
+    push_ahead(net_);
+  }
 
   template <class F>
   void for_networks(F&& change) {
@@ -255,24 +296,15 @@ class Live final : public Engine {
     return static_cast<double>(minimum) / quantise_.scale() + clipped_;
   }
 
-  // Takes |before| from one of the survey's sums and adds |now|; false if the network can no longer
-  // follow.
-  bool follows(double& sum, double before, double now) {
-    const double rest = exact_sum(sum, -before, drift_);
-    sum = exact_sum(rest, now, drift_);
+  // Moves one of the survey's sums on by a block; false if the network can no longer follow.
+  bool follows(double& sum, const BlockSums& block) {
+    constexpr double kAdding = kBlock * 0x1p-53;  // what adding a block may round, of its sum
+    drift_ += kAdding * (block.before + block.now);
+    const double rest = exact_sum(sum, -block.before, drift_);
+    sum = exact_sum(rest, block.now, drift_);
     const bool outgrows = (survey_.total() + survey_doubt()) * quantise_.scale() >= 0x1p61;
-    stale_ = stale_ || clips_ || (!narrow_ && may_clip()) || outgrows;
+    stale_ = stale_ || !block.held || clips_ || (!narrow_ && may_clip()) || outgrows;
     return !stale_;
-  }
-
-  bool holds(double x) const { return !narrow_ || is_multiple(x, quantise_.scale()); }
-
-  // The quantised number, no longer counted among the inexact ones.
-  Cap forget(double x) {
-    const std::int64_t before = quantise_.inexact;
-    const Cap r = quantise_(x);
-    quantise_.inexact = before - (quantise_.inexact - before);
-    return r;
   }
 
   // Changes the label that v is forced to; -1 frees it. The amount depends on the energy alone,
@@ -295,34 +327,21 @@ class Live final : public Engine {
     flow_.excess_changed(v);
   }
 
-  void unary_changed(Id v) {
-    const auto it = forced_.find(v);
-    it == forced_.end() ? flow_.excess_changed(v) : force(v, it->second.label);
-  }
-
-  // The first end of an edge, and the code of its arc there.
-  std::pair<Id, Id> locate(std::int64_t edge) const {
-    if constexpr (D == 0) {
-      const Id a = edge_arc_[edge];
-      return {net_.head[net_.sister[a]], a};
-    }
-    for (int k = 0; k < D / 2; ++k) {
-      const Offset& o = offsets_[k];
-      std::array<Id, 3> begin, size;
-      for (int j = 0; j < 3; ++j) {
-        begin[j] = o[j] < 0 ? 1 : 0;
-        size[j] = std::max(0, grid_.size[j] - std::abs(o[j]));
-      }
-      const std::int64_t count = std::int64_t{size[0]} * size[1] * size[2];
-      if (edge < count) {
-        const auto at = static_cast<Id>(edge);
-        return {grid_.slot(begin[0] + at / size[2] / size[1], begin[1] + at / size[2] % size[1],
-                           begin[2] + at % size[2]),
-                2 * k};
-      }
-      edge -= count;
-    }
-    throw std::out_of_range("edge index beyond the last edge");
+  // Forces anew the nodes that are and that a change of n numbers touched; each(k, see) calls see
+  // with those of number k. Where very many changed, all are.
+  template <class Each>
+  void force_again(std::size_t n, Each&& each) {
+    if (forced_.empty() || stale_) return;
+    std::vector<std::pair<Id, std::int8_t>> again;
+    const auto see = [&](Id v) {
+      const auto it = forced_.find(v);
+      if (it != forced_.end()) again.emplace_back(v, it->second.label);
+    };
+    if (n < forced_.size())
+      for (std::size_t k = 0; k < n; ++k) each(k, see);
+    else
+      for (const auto& [v, old] : forced_) again.emplace_back(v, old.label);
+    for (const auto& [v, label] : again) force(v, label);
   }
 
   void read_all() {

@@ -127,11 +127,11 @@ std::int64_t conditioned_region(const Input& input) {
   return -1;
 }
 
-Solved solve_once(const Input& input, const Survey& survey) {
+Solved solve_once(const Input& input, const Survey& survey, int threads) {
   const std::int64_t region = survey.clip() ? -1 : conditioned_region(input);
   if (region >= 0) return LineByLine(input, survey, static_cast<std::size_t>(region)).solve();
   const auto engine = make_engine(input, survey);
-  engine->solve();
+  engine->solve(threads);
   return engine->answer();
 }
 

@@ -20,7 +20,8 @@ namespace cutlearn {
 
 // Conditions on a region where that is cheaper than hubs for all.
 // requires a survey without faults and a finite total
-Solved solve_once(const Input& input, const Survey& survey);
+// threads: of a plain cut; lines are cut one after the other on one
+Solved solve_once(const Input& input, const Survey& survey, int threads);
 
 // The region to condition on, or -1: one that has most of the nodes, and few lines.
 std::int64_t conditioned_region(const Input& input);

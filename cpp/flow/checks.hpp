@@ -44,9 +44,8 @@ std::string broken_network(Net& net) {
 
 // T1 and T3 of maxflow.hpp; empty if they hold.
 template <class Net, class Link>
-std::string broken_trees(Net& net, const PooledVector<Id>& level,
-                         const PooledVector<Link>& parent, Link root, const std::array<Id, 2>& top,
-                         const std::array<Levels<Id>, 2>& active) {
+std::string broken_trees(Net& net, const Id* level, const Link* parent, Link root,
+                         const std::array<Id, 2>& top, const std::array<Levels<Id>, 2>& active) {
   std::vector<std::uint8_t> waits(net.slots, 0);
   for (int side = 0; side < 2; ++side)
     for (const Id v : active[side].waiting(top[side])) waits[v] |= 1 << side;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <stdexcept>
 #include <tuple>
 
 namespace cutlearn {
@@ -56,6 +57,29 @@ GridShape grid_shape(std::span<const std::int64_t> shape, bool padded) {
   grid.guard = static_cast<Id>(guard);
   grid.slots = static_cast<Id>(guard + size[0] * slice);
   return grid;
+}
+
+void EdgeCursor::find(std::int64_t edge) {
+  std::int64_t before = 0;
+  for (std::size_t k = 0; k < offsets_.size(); ++k) {
+    const Offset& o = offsets_[k];
+    std::array<Id, 3> begin, size;
+    for (int j = 0; j < 3; ++j) {
+      begin[j] = o[j] < 0 ? 1 : 0;
+      size[j] = std::max(0, grid_.size[j] - std::abs(o[j]));
+    }
+    const std::int64_t count = std::int64_t{size[0]} * size[1] * size[2];
+    if (edge < before + count) {
+      const auto run = static_cast<Id>((edge - before) / size[2]);
+      begin_ = before + std::int64_t{run} * size[2];
+      end_ = begin_ + size[2];
+      slot_ = grid_.slot(begin[0] + run / size[1], begin[1] + run % size[1], begin[2]);
+      code_ = static_cast<Id>(2 * k);
+      return;
+    }
+    before += count;
+  }
+  throw std::out_of_range("edge index beyond the last edge");
 }
 
 }  // namespace cutlearn

@@ -38,6 +38,87 @@ std::vector<Offset> forward_offsets(int connectivity);
 // throws std::invalid_argument if there are too many
 GridShape grid_shape(std::span<const std::int64_t> shape, bool padded);
 
+// Slots one after the other; walked both ways.
+struct Run {
+  Id first, last;
+
+  std::int64_t size() const { return last - first; }
+  template <class F>
+  void forward(F&& f) const {
+    for (Id v = first; v < last; ++v) f(v);
+  }
+  template <class F>
+  void backward(F&& f) const {
+    for (Id v = last - 1; v >= first; --v) f(v);
+  }
+};
+
+// The slots of a box of the grid, walked both ways in the order of memory.
+struct Box {
+  const GridShape& grid;
+  std::array<Id, 3> begin, end;
+
+  std::int64_t size() const {
+    return std::int64_t{end[0] - begin[0]} * (end[1] - begin[1]) * (end[2] - begin[2]);
+  }
+  Run row(Id z, Id y) const { return {grid.slot(z, y, begin[2]), grid.slot(z, y, end[2])}; }
+  bool holds(Id z, Id y, Id x) const {
+    const auto within = [&](int k, Id at) { return at >= begin[k] && at < end[k]; };
+    return within(0, z) && within(1, y) && within(2, x);
+  }
+  template <class F>
+  void forward(F&& f) const {
+    for (Id z = begin[0]; z < end[0]; ++z)
+      for (Id y = begin[1]; y < end[1]; ++y) row(z, y).forward(f);
+  }
+  template <class F>
+  void backward(F&& f) const {
+    for (Id z = end[0] - 1; z >= begin[0]; --z)
+      for (Id y = end[1] - 1; y >= begin[1]; --y) row(z, y).backward(f);
+  }
+};
+
+// The slots of pixels asked for one after the other: in the order of a row, without a division.
+class PixelCursor {
+ public:
+  explicit PixelCursor(const GridShape& grid) : grid_(grid) {}
+
+  Id operator()(std::int64_t pixel) {
+    if (pixel < begin_ || pixel >= end_) {
+      begin_ = pixel / grid_.size[2] * grid_.size[2];
+      end_ = begin_ + grid_.size[2];
+      slot_ = grid_.slot(static_cast<Id>(begin_));
+    }
+    return slot_ + static_cast<Id>(pixel - begin_);
+  }
+
+ private:
+  const GridShape& grid_;
+  std::int64_t begin_ = 0, end_ = 0;  // of the row
+  Id slot_ = 0;                       // of its first pixel
+};
+
+// The first ends of edges asked for by their numbers, and their directions: likewise.
+class EdgeCursor {
+ public:
+  EdgeCursor(const GridShape& grid, std::span<const Offset> offsets)
+      : grid_(grid), offsets_(offsets) {}
+
+  // throws std::out_of_range beyond the last edge
+  Arc operator()(std::int64_t edge) {
+    if (edge < begin_ || edge >= end_) find(edge);
+    return {slot_ + static_cast<Id>(edge - begin_), code_};
+  }
+
+ private:
+  void find(std::int64_t edge);
+
+  const GridShape& grid_;
+  std::span<const Offset> offsets_;
+  std::int64_t begin_ = 0, end_ = 0;  // of the run
+  Id slot_ = 0, code_ = 0;
+};
+
 // Calls f(slot, e, n) for the runs of n edges, numbered e, e + 1, ..., whose first ends are the
 // slots slot, slot + 1, ...
 template <class F>

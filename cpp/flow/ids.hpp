@@ -9,6 +9,11 @@ namespace cutlearn {
 
 using Id = std::int32_t;
 
+// An arc by its tail and its code there (network.hpp).
+struct Arc {
+  Id from, code;
+};
+
 // A few of the largest numbers have a meaning of their own.
 constexpr std::int64_t kMostIds = (std::int64_t{1} << 31) - 64;
 

@@ -36,6 +36,11 @@ class Levels {
     return -1;
   }
   std::vector<Item>& at(Id depth) { return lists_[depth]; }
+  // Takes over all that waits in another.
+  void add_all(Levels& other) {
+    for (Id depth; (depth = other.lowest()) >= 0; other.at(depth).clear())
+      for (const Item& item : other.at(depth)) add(item, depth);
+  }
   // The items listed at a depth that may never have had any.
   std::span<const Item> waiting(Id depth) const {
     if (static_cast<std::size_t>(depth) >= lists_.size()) return {};

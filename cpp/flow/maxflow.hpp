@@ -23,48 +23,86 @@
 #include <cstdint>
 #include <limits>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "flow/checks.hpp"
+#include "flow/forest.hpp"
+#include "flow/grid.hpp"
 #include "flow/levels.hpp"
 #include "flow/network.hpp"
-#include "flow/patience.hpp"
 #include "run/interrupt.hpp"
 
 namespace cutlearn {
 
 template <class Net>
-class Maxflow {
+class Maxflow : public Forest<Net> {
+  using Base = Forest<Net>;
+
  public:
-  static constexpr int D = Net::directions;
-  using R = typename Net::Residual;
-  using Link = std::conditional_t<Net::has_arcs, Id, std::uint8_t>;
-  static constexpr Link kRoot = std::numeric_limits<Link>::max();
-  static constexpr Link kOrphan = kRoot - 1;
-  static constexpr Link kNone = kRoot - 2;
-  enum Side { S = 0, T = 1 };
+  using Base::D, Base::S, Base::T, Base::kNone, Base::kOrphan, Base::kRoot, Base::wake;
+  using typename Base::Link, typename Base::R, typename Base::Side;
 
-  explicit Maxflow(Net& net) : net_(net) {}
+  explicit Maxflow(Net& net) : Base(net) {}
 
-  bool on_source_side(Id v) const { return level_[v] > 0; }
+  // A search of its own in the same trees, for a part of the network that no arc joins to the rest
+  // as long as it lives. Different parts may be searched at the same time.
+  Maxflow part() {
+    Maxflow other(net_);
+    other.share(*this);
+    return other;
+  }
+
   // Nodes that entered or left S since the last call, some of them more than once.
   std::vector<Id>& touched() { return touched_; }
 
   // ensures no residual path from an excess to a deficit; S is all that excesses reach
   void solve() {
-    if (level_.empty()) plant();
+    if (!level_) {
+      Base::make_trees();
+      plant(Run{net_.begin(), net_.end()});
+    }
+    search();
+    net_.K += std::exchange(flow_, 0);
+    track_ = true;
+    if constexpr (kChecks) demand(broken_trees(net_, level_, parent_, kRoot, top_, active_));
+  }
+
+  // The excesses and deficits of a range become roots.
+  template <class Range>
+  void plant(const Range& range) {
+    range.forward([&](Id v) {
+      const Cap e = net_.excess[v];
+      if (e == 0) return;
+      level_[v] = e > 0 ? 1 : -1;
+      parent_[v] = kRoot;
+      active_[e > 0 ? S : T].add(v, 1);
+    });
+  }
+
+  void search() {
     adopt<S>();
     adopt<T>();
     bool t_grows = true;
     while (grow<S>())
       if (t_grows) t_grows = grow<T>();
-    track_ = true;
-    if constexpr (kChecks) demand(broken_trees(net_, level_, parent_, kRoot, top_, active_));
+  }
+
+  // Counts flow that was pushed without a search.
+  void add_flow(Cap amount) { flow_ += amount; }
+
+  // Takes over what a part, searched to its end, left waiting, and the flow that it found.
+  void absorb(Maxflow& part) {
+    for (const Side side : {S, T}) {
+      top_[side] = std::max(top_[side], part.top_[side]);
+      active_[side].add_all(part.active_[side]);
+    }
+    flow_ += std::exchange(part.flow_, 0);
   }
 
   // To be called after the excess of v changed.
   void excess_changed(Id v) {
-    if (level_.empty()) return;
+    if (!level_) return;
     if (net_.excess[v] > 0 && level_[v] < 0) drain<T>(v);
     if (net_.excess[v] < 0 && level_[v] > 0) drain<S>(v);
     const Cap e = net_.excess[v];
@@ -79,40 +117,38 @@ class Maxflow {
 
   // To be called after the residuals between v and neighbour(v, code) changed.
   void residual_changed(Id v, Id code) {
-    if (level_.empty()) return;
-    const Id w = net_.neighbour(v, code), back = net_.reverse(v, code);
-    drop_saturated(v, code);
-    drop_saturated(w, back);
-    if (net_.out(v, code) > 0) wake(v, w);
-    if (net_.in(v, code) > 0) wake(w, v);
+    if (!level_) return;
+    const auto [w, out, in] = net_.end(v, code);
+    if (out == 0 || in == 0) {
+      drop_saturated(v, code);
+      drop_saturated(w, net_.reverse(v, code));
+    }
+    if ((level_[v] > 0) == (level_[w] > 0) && (level_[v] < 0) == (level_[w] < 0)) return;
+    if (out > 0) wake(v, w);
+    if (in > 0) wake(w, v);
   }
 
  private:
+  using Base::active_, Base::level_, Base::net_, Base::orphans_, Base::parent_, Base::reopened_;
+  using Base::is_parent, Base::top_, Base::touched_, Base::track_;
   template <Side side>
-  static constexpr Id sign = side == S ? 1 : -1;
+  static constexpr Id sign = Base::template sign<side>;
 
-  // Residual along which `side` grows from v over code, and that which links v to a parent.
   template <Side side>
   auto& grow_cap(Id v, Id code) {
-    return side == S ? net_.out(v, code) : net_.in(v, code);
+    return Base::template grow_cap<side>(v, code);
   }
   template <Side side>
   auto& link_cap(Id v, Id code) {
-    return side == S ? net_.in(v, code) : net_.out(v, code);
+    return Base::template link_cap<side>(v, code);
   }
-
-  void plant() {
-    level_.assign(net_.slots, 0);
-    parent_.assign(net_.slots, kNone);
-    patience_.start(net_.slots);
-    if constexpr (Net::has_arcs) current_.assign(net_.slots, 0);
-    for (Id v = net_.begin(); v < net_.end(); ++v) {
-      const Cap e = net_.excess[v];
-      if (e == 0) continue;
-      level_[v] = e > 0 ? 1 : -1;
-      parent_[v] = kRoot;
-      active_[e > 0 ? S : T].add(v, 1);
-    }
+  template <Side side>
+  void make_orphan(Id v) {
+    Base::template make_orphan<side>(v);
+  }
+  template <Side side>
+  void adopt() {
+    Base::template adopt<side>();
   }
 
   // Looks from the lowest waiting depth of one tree; false if nothing waits.
@@ -182,11 +218,6 @@ class Maxflow {
     return true;
   }
 
-  // Whether v, over the arc of this code, is the parent of its neighbour u.
-  bool is_parent(Id v, Id code, Id u) const {
-    return parent_[u] == static_cast<Link>(net_.reverse(v, code));
-  }
-
   // Pushes what the path root(S) .. u -> neighbour .. root(T) can carry.
   void augment(Id u, Id code) {
     const Id v = net_.neighbour(u, code);
@@ -195,7 +226,7 @@ class Maxflow {
     net_.push(u, code, amount);
     push_up<S>(u, amount);
     push_up<T>(v, amount);
-    net_.K += amount;
+    flow_ += amount;
     if ((net_.excess[source] -= amount) == 0) make_orphan<S>(source);
     if ((net_.excess[sink] += amount) == 0) make_orphan<T>(sink);
   }
@@ -221,109 +252,6 @@ class Maxflow {
       if (left == 0) make_orphan<side>(v);
       v = above;
     }
-  }
-
-  template <Side side>
-  void make_orphan(Id v) {
-    parent_[v] = kOrphan;
-    orphans_[side].add(v, level_[v] * sign<side>);
-  }
-
-  // Finds every orphan a parent, nearest to the roots first: those of smaller depth are settled,
-  // so a link to one of them can be trusted.
-  template <Side side>
-  void adopt() {
-    Levels<Id>& waiting = orphans_[side];
-    if (waiting.lowest() < 0) return;
-    patience_.next_phase();
-    for (Id depth; (depth = waiting.lowest()) >= 0;) {
-      for (std::size_t k = 0; k < waiting.at(depth).size(); ++k) {
-        const Id v = waiting.at(depth)[k];
-        if (parent_[v] == kOrphan && level_[v] == sign<side> * depth) settle<side>(v, depth);
-      }
-      waiting.at(depth).clear();
-    }
-  }
-
-  template <Side side>
-  void settle(Id v, Id depth) {
-    Id nearest = top_[side];
-    if (find_parent<side>(v, depth, nearest)) return;
-    // No parent at a smaller depth: sink to just below the nearest neighbour, or go free. The
-    // children's depths are no longer above v's, so they look again, after v in order.
-    auto children = Net::mask([&](Id d) { return parent_[v + net_.offset[d]] == (d ^ 1); });
-    for (; children; children &= children - 1)
-      make_orphan<side>(v + net_.offset[std::countr_zero(children)]);
-    net_.any_arc(v, 0, [&](Id, Id u, R& out, R& in, Id back) {
-      const Id at = level_[u] * sign<side>;
-      if (at <= 0) return false;
-      if (parent_[u] == static_cast<Link>(back)) make_orphan<side>(u);
-      if (at < nearest && (side == S ? in : out) > 0) nearest = at;
-      return false;
-    });
-    if (nearest < top_[side] && patience_.lasts(v)) {
-      level_[v] = sign<side> * (nearest + 1);
-      orphans_[side].add(v, nearest + 1);
-      if (nearest + 1 == top_[side]) active_[side].add(v, nearest + 1);
-    } else {
-      level_[v] = 0;
-      parent_[v] = kNone;
-      if (side == S && track_) touched_.push_back(v);
-      if (nearest < top_[side]) wake_around<side>(v);
-    }
-    if constexpr (Net::has_arcs) current_[v] = 0;
-  }
-
-  // v left its tree: nodes there that reach it must look at it again (T2).
-  template <Side side>
-  void wake_around(Id v) {
-    net_.any_code(v, [&](Id code) {
-      const Id u = net_.neighbour(v, code);
-      const Id at = level_[u] * sign<side>;
-      if (at <= 0 || at >= top_[side] || link_cap<side>(v, code) <= 0) return false;
-      if (code < D)
-        active_[side].add(u, at);
-      else  // it may have very many arcs: it looks along this one only
-        reopened_[side].add({u, net_.reverse(v, code)}, at);
-      return false;
-    });
-  }
-
-  // Else `nearest` is the least depth among the neighbours in the grid that could be a parent.
-  template <Side side>
-  bool find_parent(Id v, Id depth, Id& nearest) {
-    if constexpr (D > 0)
-      if (find_grid_parent<side>(v, depth, nearest)) return true;
-    if constexpr (Net::has_arcs) {
-      // Arcs before current_ were found useless for this depth: a node with very many arcs must
-      // not look at all of them each time it loses its parent.
-      return net_.any_arc(v, current_[v], [&](Id code, Id u, R& out, R& in, Id) {
-        const Id at = level_[u] * sign<side>;
-        if (at > 0 && at < depth && (side == S ? in : out) > 0) {
-          parent_[v] = static_cast<Link>(code);
-          return true;
-        }
-        ++current_[v];
-        return false;
-      });
-    }
-    return false;
-  }
-
-  template <Side side>
-  bool find_grid_parent(Id v, Id depth, Id& nearest) {
-    // Depth and direction in one number, the least of all: no branch until it is known.
-    std::uint64_t best = static_cast<std::uint64_t>(nearest) << 5;
-#pragma GCC unroll 32
-    for (Id d = 0; d < D; ++d) {
-      const Id at = level_[v + net_.offset[d]] * sign<side>;
-      const bool fits = (at > 0) & (link_cap<side>(v, d) > 0);
-      const auto key = static_cast<std::uint64_t>(at) << 5 | static_cast<std::uint64_t>(d);
-      best = std::min(best, fits ? key : ~std::uint64_t{0});
-    }
-    nearest = static_cast<Id>(best >> 5);
-    if (nearest < depth) parent_[v] = static_cast<Link>(best & 31);
-    return nearest < depth;
   }
 
   // --- changes from outside, between solves ---
@@ -356,7 +284,7 @@ class Maxflow {
       return;
     }
     if (level_[v] != 0) abandon_children(v);
-    if (level_[v] > 0) wake_around<S>(v);
+    if (level_[v] > 0) Base::template wake_around<S>(v);
     if (side == S || level_[v] > 0) touched_.push_back(v);
     level_[v] = sign<side>;
     parent_[v] = kRoot;
@@ -378,25 +306,11 @@ class Maxflow {
     if (level_[v] < 0 && net_.out(v, code) == 0) make_orphan<T>(v);
   }
 
-  // r(v -> w) may have become positive: T2 must hold for v in S and for w in T.
-  void wake(Id v, Id w) {
-    if (level_[v] > 0 && level_[w] <= 0 && level_[v] < top_[S]) active_[S].add(v, level_[v]);
-    if (level_[w] < 0 && level_[v] == 0 && -level_[w] < top_[T]) active_[T].add(w, -level_[w]);
-  }
-
-  Net& net_;
-  PooledVector<Id> level_;     // > 0 depth in S, < 0 minus the depth in T, 0 in neither
-  PooledVector<Link> parent_;  // code of the arc from the node towards its parent
-  PooledVector<Id> current_;   // first arc that may still lead to a parent
-  std::array<Levels<Id>, 2> active_, orphans_;
-  std::array<Levels<Arc>, 2> reopened_;  // arcs outside the grid that wait, not their nodes
-  std::array<Id, 2> top_{1, 1};
-  std::vector<Id> scan_, touched_;
+  std::vector<Id> scan_;
   std::vector<Arc> look_;
-  Patience patience_;
+  Cap flow_ = 0;                               // found, and not yet in K
   static constexpr std::size_t kScans = 4096;  // between two questions whether to go on
   std::size_t scans_ = 0;
-  bool track_ = false;  // the first solve touches everything: not worth listing
 };
 
 }  // namespace cutlearn

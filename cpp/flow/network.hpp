@@ -33,10 +33,6 @@ namespace cutlearn {
 
 using Cap = std::int64_t;
 
-struct Arc {
-  Id from, code;
-};
-
 // Memory that starts as zeros.
 template <class T>
 class Zeroed {
@@ -196,12 +192,15 @@ struct Network {
   // ensures the stored function grows by there * y_v (1 - y_w) + back * y_w (1 - y_v),
   //         w = neighbour(v, code)
   // requires r(v -> w) + r(w -> v) + there + back >= 0
-  void add_pairwise(Id v, Id code, Cap there, Cap back) {
+  // returns whether the excess of v and w changed
+  bool add_pairwise(Id v, Id code, Cap there, Cap back) {
     R &out_r = out(v, code), &in_r = in(v, code);
     out_r += there;
     in_r += back;
-    if (out_r < 0) move_to_unaries(v, neighbour(v, code), out_r, in_r);
-    if (in_r < 0) move_to_unaries(neighbour(v, code), v, in_r, out_r);
+    if (out_r >= 0 && in_r >= 0) return false;
+    out_r < 0 ? move_to_unaries(v, neighbour(v, code), out_r, in_r)
+              : move_to_unaries(neighbour(v, code), v, in_r, out_r);
+    return true;
   }
 
   // All that edges can carry into or out of v.

@@ -9,13 +9,13 @@
 #include <cstdint>
 
 #include "flow/ids.hpp"
-#include "run/pool.hpp"
 
 namespace cutlearn {
 
 class Patience {
  public:
-  void start(std::size_t nodes) { sunk_.assign(nodes, 0); }
+  // sunk: zeros, one for each node
+  void start(std::uint8_t* sunk) { sunk_ = sunk; }
   void next_phase() { phase_ = static_cast<std::uint8_t>(phase_ + kSteps + 2); }
 
   // Whether v may sink once more in this phase; counts it.
@@ -29,7 +29,7 @@ class Patience {
 
  private:
   static constexpr std::uint8_t kSteps = 2;  // measured: 1 to 4 are alike
-  PooledVector<std::uint8_t> sunk_;
+  std::uint8_t* sunk_ = nullptr;
   std::uint8_t phase_ = 0;
 };
 

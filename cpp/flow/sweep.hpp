@@ -15,26 +15,37 @@
 #include <algorithm>
 #include <utility>
 
+#include "flow/grid.hpp"
 #include "flow/network.hpp"
 
 namespace cutlearn {
 
-// Along the directions first .. last - 1, in opposite pairs, the first of each pair forward.
-template <class Net, Id first, Id last>
+// What a walk knows of every slot. Walks through different parts of a network may share it.
+template <class R>
+struct Rooms {
+  explicit Rooms(std::size_t slots) : here(slots), next(slots) {}
+  Zeroed<R> here, next;
+};
+
+// Along the directions first .. last - 1, in opposite pairs, the first of each pair forward, in the
+// slots of a range (Run or Box): no arc may lead out of it.
+template <class Net, class Range, Id first, Id last>
 class Sweep {
  public:
   using R = typename Net::Residual;
 
-  explicit Sweep(Net& net) : net_(net), room_(net.slots), next_(net.slots) {}
+  Sweep(Net& net, const Range& range, Rooms<R>& rooms)
+      : net_(net), range_(range), room_(rooms.here.get()), next_(rooms.next.get()) {}
 
   // Where the first direction moves little after the direct pushes, as with noisy unaries, the
-  // others would not pay.
-  void operator()() {
-    for (Id v = net_.end() - 1; v >= net_.begin(); --v) find_room(v, first);
+  // others would not pay. Returns what reached the sink.
+  Cap operator()() {
+    range_.backward([&](Id v) { find_room(v, first); });
     std::swap(room_, next_);
     pass(first, first + 1);
-    if (pushed_ < net_.slots / kWorthwhile) return;
-    for (Id d = first + 1; d < last; ++d) pass(d, d + 1);
+    if (pushed_ >= range_.size() / kWorthwhile)
+      for (Id d = first + 1; d < last; ++d) pass(d, d + 1);
+    return absorbed_;
   }
 
  private:
@@ -48,10 +59,7 @@ class Sweep {
       push(v, d, step);
       if (then < last) find_room(v, then);
     };
-    if (step > 0)
-      for (Id v = net_.begin(); v < net_.end(); ++v) visit(v);
-    else
-      for (Id v = net_.end() - 1; v >= net_.begin(); --v) visit(v);
+    step > 0 ? range_.forward(visit) : range_.backward(visit);
     std::swap(room_, next_);
   }
 
@@ -69,45 +77,60 @@ class Sweep {
     net_.at(v, d) -= static_cast<R>(amount);
     net_.at(w, d ^ 1) += static_cast<R>(amount);
     const Cap there = net_.excess[w];
-    const Cap absorbed = std::min(amount, std::max<Cap>(-there, 0));
     net_.excess[v] -= amount;
     net_.excess[w] = there + amount;
-    net_.K += absorbed;
+    absorbed_ += std::min(amount, std::max<Cap>(-there, 0));
     ++pushed_;
   }
 
   Net& net_;
-  Zeroed<R> room_, next_;
-  Id pushed_ = 0;
+  const Range& range_;
+  R *room_, *next_;
+  Cap absorbed_ = 0;
+  std::int64_t pushed_ = 0;
 };
 
-// Pushes over one arc along the first `direct` directions and all other arcs, then along the lines
-// of the directions first .. last - 1.
-// requires a network that was never solved
-template <class Net, Id direct = Net::directions, Id first = 0,
-          Id last = Net::directions < 8 ? Net::directions : 8>
-void push_ahead(Net& net) {
+// Pushes over one arc along the first `direct` directions and all other arcs of the slots in a
+// range; returns what reached the sink.
+template <Id direct, class Net, class Range>
+Cap push_directly(Net& net, const Range& range) {
   using R = typename Net::Residual;
-  const auto push = [&net](Id v, Id w, R& out, R& in) {
+  Cap absorbed = 0;
+  const auto push = [&](Id v, Id w, R& out, R& in) {
     if (net.excess[w] >= 0) return;
     const Cap amount = std::min<Cap>({out, net.excess[v], -net.excess[w]});
     out -= static_cast<R>(amount);
     in += static_cast<R>(amount);
     net.excess[v] -= amount;
     net.excess[w] += amount;
-    net.K += amount;
+    absorbed += amount;
   };
-  for (Id v = net.begin(); v < net.end(); ++v) {
-    if (net.excess[v] <= 0) continue;
+  range.forward([&](Id v) {
+    if (net.excess[v] <= 0) return;
     for (Id d = 0; d < direct && net.excess[v] > 0; ++d)
       push(v, v + net.offset[d], net.at(v, d), net.at(v + net.offset[d], d ^ 1));
-    if (!Net::kListed && !net.members.is_hub(v)) continue;  // a member has nothing for its hubs yet
+    if (!Net::kListed && !net.members.is_hub(v)) return;  // a member has nothing for its hubs yet
     net.any_arc(v, 0, [&](Id, Id w, R& out, R& in, Id) {
       push(v, w, out, in);
       return net.excess[v] == 0;
     });
+  });
+  return absorbed;
+}
+
+template <class Net>
+constexpr Id kLines = Net::directions < 8 ? Net::directions : 8;  // whose lines are walked
+
+// All of that, then along the lines of the directions first .. last - 1.
+// requires a network that was never solved
+template <class Net, Id direct = Net::directions, Id first = 0, Id last = kLines<Net>>
+void push_ahead(Net& net) {
+  const Run all{net.begin(), net.end()};
+  net.K += push_directly<direct>(net, all);
+  if constexpr (Net::directions > 0) {
+    Rooms<typename Net::Residual> rooms(net.slots);
+    net.K += Sweep<Net, Run, first, last>{net, all, rooms}();
   }
-  if constexpr (Net::directions > 0) Sweep<Net, first, last>{net}();
 }
 
 }  // namespace cutlearn

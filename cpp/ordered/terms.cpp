@@ -29,17 +29,38 @@ double most_saved(const double* V, Id L, bool at_tail) {
 
 // Rewrites a table V as OrderedTerms::part says, except that the arcs' share is still in the
 // unaries; gives what clamping c to >= 0 took in all.
-Cap take_apart(Cap* V, Id L) {
+inline Cap take_apart(Cap* V, Id L) {
   Cap clamped = 0;
   for (Id k = L - 1; k > 0; --k)
     for (Id l = L - 1; l > 0; --l) {
-      Cap& c = V[k * L + l];
-      c = V[(k - 1) * L + l] + V[k * L + l - 1] - V[(k - 1) * L + l - 1] - c;
-      if (c < 0) clamped -= std::exchange(c, Cap{0});
+      const Cap c =
+          V[(k - 1) * L + l] + V[k * L + l - 1] - V[(k - 1) * L + l - 1] - V[k * L + l];
+      clamped -= std::min<Cap>(c, 0);
+      V[k * L + l] = std::max<Cap>(c, 0);
     }
   for (Id k = L - 1; k > 0; --k) V[k * L] -= V[(k - 1) * L];
   for (Id l = L - 1; l > 0; --l) V[l] -= V[l - 1];
   return clamped;
+}
+
+// The part of a table V; gives the quanta that an edge with it is inexact by. A number of labels
+// that is known beforehand, not 0, unrolls the loops.
+template <Id known>
+std::int64_t quantised(const double* V, Cap* part, Id labels, const Quantiser& q) {
+  const Id L = known ? known : labels;
+  bool rounded = false;
+  for (Id i = 0; i < L * L; ++i) {
+    part[i] = q.rounded(V[i]);
+    rounded |= !q.is_exact(V[i], part[i]);
+  }
+  const Cap clamped = take_apart(part, L);
+  for (Id k = 1; k < L; ++k)
+    for (Id l = 1; l < L; ++l) {
+      const ArcPair arcs = arcs_of(part[k * L + l], k, l);
+      part[k * L] -= arcs.there;
+      part[l] -= arcs.back;
+    }
+  return rounded + clamped;
 }
 
 double size_of(const double* V, Id L) {
@@ -85,10 +106,7 @@ OrderedTerms::OrderedTerms(const OrderedInput& input)
 }
 
 bool OrderedTerms::fits_narrow(const OrderedInput& input, double coarse) const {
-  const auto whole = [&](std::span<const double> numbers) {
-    return std::all_of(numbers.begin(), numbers.end(),
-                       [&](double x) { return is_multiple(x, coarse); });
-  };
+  const auto whole = [&](std::span<const double> x) { return all_multiples(x, coarse); };
   if (!whole(limited.empty() ? input.unary : limited)) return false;
   for (std::size_t d = 0; d < edges.size(); ++d)
     if (edges[d] &&
@@ -209,16 +227,9 @@ void OrderedTerms::quantise(const OrderedInput& input) {
 }
 
 void OrderedTerms::quantise_table(const double* V, Cap* part, std::size_t count) {
-  Quantiser q(scale);
-  for (std::size_t i = 0; i < square(); ++i) part[i] = q(V[i]);
-  const Cap clamped = take_apart(part, L);
-  inexact += static_cast<std::int64_t>(count) * ((q.inexact ? 1 : 0) + clamped);
-  for (Id k = 1; k < L; ++k)
-    for (Id l = 1; l < L; ++l) {
-      const ArcPair arcs = arcs_of(part[k * L + l], k, l);
-      part[k * L] -= arcs.there;
-      part[l] -= arcs.back;
-    }
+  const Quantiser q(scale);
+  const std::int64_t off = L == 3 ? quantised<3>(V, part, L, q) : quantised<0>(V, part, L, q);
+  inexact += static_cast<std::int64_t>(count) * off;
 }
 
 }  // namespace cutlearn

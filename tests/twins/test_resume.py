@@ -70,3 +70,31 @@ def test_min_marginals_leave_the_solver_as_it_was():
     assert again.value == cut.value
     assert (again.labels == cut.labels).all()
     assert again.changed.size == 0
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize(("shape", "connectivity"), [((23, 31), 4), ((19, 22), 8), ((7, 8, 9), 6)])
+def test_all_numbers_changed_at_once_beside_a_cold_solve(shape, connectivity, whole):
+    """More numbers than a block has, nodes fixed among them, symmetric weights or pairs."""
+    rng = np.random.default_rng([11, connectivity, whole])
+    p = worlds.grid_parts(rng, whole, shape, connectivity)
+    n, m = p["unary"].size, len(p["edges"])
+    solver = worlds.grid_energy_of(p, shape, connectivity).solver()
+    fixed = np.full(n, -1)
+    fixed[rng.choice(n, 20, replace=False)] = rng.integers(0, 2, 20)
+    solver.set_fixed(np.arange(n), fixed)
+    for moved in range(6):
+        p["unary"] = worlds.numbers(rng, n, whole)
+        solver.set_unary(np.arange(n), p["unary"])
+        if moved % 2:
+            p["pq"] = worlds.pairs(rng, m, whole)
+            solver.set_weights(np.arange(m), p["pq"])
+        else:
+            weights = np.abs(worlds.numbers(rng, m, whole))
+            p["pq"] = np.repeat(weights[:, None], 2, axis=1)
+            solver.set_weights(np.arange(m), weights)
+        warm = solver.minimize()
+        cold = worlds.grid_energy_of(p, shape, connectivity).minimize(fixed.reshape(shape))
+        assert (warm.labels == cold.labels).all()
+        assert (warm.value, warm.lower_bound) == (cold.value, cold.lower_bound)
+        solver.prove()

@@ -183,19 +183,20 @@ class Energy:
                 total += float(p @ (~tail & head)) + float(q @ (tail & ~head))
         return total + self.envelopes.cost(y.ravel())
 
-    def minimize(self, fixed: ArrayLike | None = None) -> Cut:
+    def minimize(self, fixed: ArrayLike | None = None, threads: int = 1) -> Cut:
         """The minimum over all labellings, or over those that agree with `fixed`.
 
-        `fixed` has the labels' shape: -1 leaves a node free, 0 or 1 is its label.
+        `fixed` has the labels' shape: -1 leaves a node free, 0 or 1 is its label. Large grids
+        without envelopes are cut on several threads; the result does not depend on their number.
         """
-        return minimize(self._terms, fixed_labels(fixed, self.shape))
+        return minimize(self._terms, fixed_labels(fixed, self.shape), threads)
 
     def min_marginals(self, fixed: ArrayLike | None = None, threads: int = 1) -> Floats:
         """Phi[..., k] = the least energy with that node at label k; inf against `fixed`.
 
         The result does not depend on the number of threads.
         """
-        return min_marginals(self._solved(fixed), self.shape, threads)
+        return min_marginals(self._solved(fixed, threads), self.shape, threads)
 
     def argmins(self, fixed: ArrayLike | None = None, threads: int = 1) -> Argmins:
         """Min-marginals, and the nodes that change their label when one node is forced to.
@@ -203,7 +204,7 @@ class Energy:
         For node d they are A_d: where the labelling of least energy among those with d at its other
         label (among equals the one nearest to the cut) differs from the cut.
         """
-        return argmins(self._solved(fixed), self.shape, threads)
+        return argmins(self._solved(fixed, threads), self.shape, threads)
 
     def argmin_sums(
         self,
@@ -225,14 +226,16 @@ class Energy:
         regions : index arrays
             Regions whose numbers of ones are to be summed; see `ArgminSums.region`.
         """
-        return argmin_sums(self._solved(fixed), self.shape, weights, truth, regions, threads)
+        return argmin_sums(
+            self._solved(fixed, threads), self.shape, weights, truth, regions, threads
+        )
 
     def solver(self, fixed: ArrayLike | None = None) -> Solver:
         """A live handle on a copy of this energy, to change and solve again."""
         return Solver(self._terms, fixed)
 
-    def _solved(self, fixed: ArrayLike | None) -> _core.Flow:
-        return solved(self._terms, fixed_labels(fixed, self.shape))
+    def _solved(self, fixed: ArrayLike | None, threads: int) -> _core.Flow:
+        return solved(self._terms, fixed_labels(fixed, self.shape), threads)
 
     def _edge_labels(
         self, on: NDArray[np.bool_]

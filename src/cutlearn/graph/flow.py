@@ -130,7 +130,7 @@ def _solve(
         slack=slack,
     )
     network = terms.flow(np.empty(0, np.int8))
-    network.solve()
+    network.solve(threads=1)
     cut = read_cut(network, terms)
     excess, difference = network.residuals()
     along = np.where(direct, capacity, 0.0)

@@ -65,13 +65,13 @@ class Terms:
         """The network of these terms in the core; refuses faulty numbers by name."""
         return self._of_core(_core.flow, fixed)
 
-    def solved(self, fixed: NDArray[np.int8]) -> _core.Solved:
+    def solved(self, fixed: NDArray[np.int8], threads: int) -> _core.Solved:
         """The answer alone, in the cheapest way there is; refuses faulty numbers by name."""
-        return self._of_core(_core.solved, fixed)
+        return self._of_core(_core.solved, fixed, threads)
 
-    def _of_core(self, make: Callable[..., T | None], fixed: NDArray[np.int8]) -> T:
+    def _of_core(self, make: Callable[..., T | None], fixed: NDArray[np.int8], *rest: int) -> T:
         try:
-            made = make(*self.numbers(fixed))
+            made = make(*self.numbers(fixed), *rest)
         except MemoryError:
             raise MemoryError(self._too_large()) from None
         except ValueError as error:
@@ -182,13 +182,13 @@ class Solver:
         """
         at = index_array("index", index, self._pq.size // 2).ravel()
         new = finite("pq", float_array("pq", pq))
-        new = spread("pq", new[..., None] if new.ndim < 2 else new, (at.size, 2))
-        low = new.sum(axis=1) < -1e-9 * np.abs(new).sum(axis=1)
-        if low.any():
-            k = int(np.argmin(new.sum(axis=1)))
+        new = new[..., None] if new.ndim < 2 else new
+        # Symmetric weights stay one number an edge: twice as many would take twice as long.
+        new = spread("pq", new, (at.size, 1 if new.shape[-1] == 1 else 2))
+        if (k := _not_submodular(new)) is not None:
             raise InputError(
-                f"pq[{k}] (edge {at[k]}) has p + q = {new[k].sum():g}, but p + q must be >= 0, "
-                "else the energy is not submodular and no cut solves it."
+                f"pq[{k}] (edge {at[k]}) has p + q = {2 * new[k].mean():g}, but p + q must be "
+                ">= 0, else the energy is not submodular and no cut solves it."
             )
         with self._alone():
             self._flow.change_weights(at, new.ravel(), self._pq)
@@ -200,17 +200,17 @@ class Solver:
         with self._alone():
             self._flow.change_fixed(at, new, self._fixed)
 
-    def minimize(self) -> Cut:
-        """The minimum cut of the energy as it is now."""
+    def minimize(self, threads: int = 1) -> Cut:
+        """The minimum cut of the energy as it is now; threads serve a first cut of a large grid."""
         with self._alone():
-            return self._minimize()
+            return self._minimize(threads)
 
-    def _minimize(self) -> Cut:
+    def _minimize(self, threads: int) -> Cut:
         before = None
         if self._flow.outgrown:
             before = self._flow.labels([self._terms.unary.size])
             self._flow = self._terms.flow(self._fixed)
-        self._flow.solve()
+        self._flow.solve(threads)
         cut = read_cut(self._flow, self._terms)
         if before is None:
             return cut
@@ -219,7 +219,7 @@ class Solver:
     def min_marginals(self, threads: int = 1) -> Floats:
         """Least energy with each node at label 0 and 1, in the labels' shape + (2,)."""
         with self._alone():
-            self._minimize()
+            self._minimize(threads)
             return min_marginals(self._flow, self._terms.shape, threads)
 
     def prove(self) -> None:
@@ -257,16 +257,24 @@ class Solver:
         return index_array("index", array, self._terms.unary.size).ravel()
 
 
-def minimize(terms: Terms, fixed: NDArray[np.int8]) -> Cut:
+def _not_submodular(pq: Floats) -> int | None:
+    """The row of pq, (k, 1) or (k, 2), with the least p + q, if that is truly below zero."""
+    if pq.shape[1] == 1:
+        return int(pq.argmin()) if pq.size and pq.min() < 0 else None
+    low = pq.sum(axis=1) < -1e-9 * np.abs(pq).sum(axis=1)
+    return int(np.argmin(pq.sum(axis=1))) if low.any() else None
+
+
+def minimize(terms: Terms, fixed: NDArray[np.int8], threads: int) -> Cut:
     """Build, solve, read: the cut without a handle, in the cheapest way there is."""
-    answer = terms.solved(fixed)
+    answer = terms.solved(fixed, threads)
     return Cut(answer.labels(list(terms.shape)), *certified(answer, terms.slack))
 
 
-def solved(terms: Terms, fixed: NDArray[np.int8]) -> _core.Flow:
+def solved(terms: Terms, fixed: NDArray[np.int8], threads: int = 1) -> _core.Flow:
     """A network of these terms, solved."""
     flow = terms.flow(fixed)
-    flow.solve()
+    flow.solve(threads)
     return flow
 
 
