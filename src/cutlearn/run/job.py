@@ -99,13 +99,17 @@ class Job(Progress):
                 self._bar, self._task = make_bar(self._stream, self.title)
         return 0.0
 
-    def _show(self, share: float | None, note: str, done: bool) -> None:
+    def _advance(self, share: float | None) -> None:
+        """Move on to a share of the phase that is shown; a job never goes back."""
         before = 0.0
         for name, part in self._parts.items():
             if name == self._stage:
                 self._done = max(self._done, before + part * min(share or 0.0, 1.0))
                 break
             before += part
+
+    def _show(self, share: float | None, note: str, done: bool) -> None:
+        self._advance(share)
         if not self.verbosity:
             return
         text = f"{self._stage}, {note}{self._left()}"
@@ -118,8 +122,13 @@ class Job(Progress):
             self._stream.write(f"{self.title}{100 * self._done:.0f} %: {text}\n")
             self._stream.flush()
 
-    def _left(self) -> str:
+    def seconds_left(self) -> float | None:
+        """Guess how long the rest of the job takes; None while nobody can."""
         seconds = time.monotonic() - self._begun
         if self._done < ENOUGH_DONE or seconds < ENOUGH_SECONDS:
-            return ""
-        return f", about {clock(seconds * (1 - self._done) / self._done)} left"
+            return None
+        return seconds * (1 - self._done) / self._done
+
+    def _left(self) -> str:
+        left = self.seconds_left()
+        return "" if left is None else f", about {clock(left)} left"
