@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from cutlearn.model.boltzmann import BoltzmannSegmenter
     from cutlearn.model.files import load
     from cutlearn.model.segmenter import Segmenter
+    from cutlearn.model.session import Session
     from cutlearn.shape.boltzmann import Boltzmann
 
 __version__ = "0.1.0"
@@ -65,6 +66,7 @@ __all__ = [
     "Problem",
     "Sample",
     "Segmenter",
+    "Session",
     "Solver",
     "Summands",
     "Unary",
@@ -96,6 +98,7 @@ _LATER = {
     "Hamming": "cutlearn.learn.losses",
     "Sample": "cutlearn.images",
     "Segmenter": "cutlearn.model.segmenter",
+    "Session": "cutlearn.model.session",
     "likelihood": "cutlearn.learn.likelihood.value",
     "load": "cutlearn.model.files",
     "superpixels": "cutlearn.features.regions",
