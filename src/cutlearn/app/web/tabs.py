@@ -1,0 +1,185 @@
+"""A tab of the browser: one image, what was drawn on it, and what the session says.
+
+What a tab holds in memory can be thrown away any time: marks are on the disk before they are
+answered, and the rest is computed again.
+"""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.app.web.drafts import TAB
+from cutlearn.app.web.marks import Marks, marks_of
+from cutlearn.app.web.models import Models
+from cutlearn.app.web.pictures import belief_planes, packed
+from cutlearn.app.web.workspace import Workspace
+from cutlearn.errors import InputError
+from cutlearn.model.session import Answer, Session
+
+Labels = NDArray[np.uint8]
+
+
+@dataclass
+class Opened:
+    """An image that is open in a tab."""
+
+    number: int
+    session: Session
+    marks: Marks
+    made_for: tuple[int, int]
+    answer: Answer | None = None
+    labels: Labels | None = None
+    told: str = ""
+    accepted: bool = False
+
+
+class Tab:
+    """One tab; its methods may be called from any thread, one at a time.
+
+    Parameters
+    ----------
+    key : str
+        32 hexadecimal digits.
+    workspace : Workspace
+    models : Models
+    """
+
+    def __init__(self, key: str, workspace: Workspace, models: Models) -> None:
+        self.key, self.workspace, self.models = key, workspace, models
+        self._lock = threading.Lock()
+        self._open: Opened | None = None
+
+    def open(self, number: int) -> bytes:
+        """Open an image with the marks that are kept of it."""
+        with self._lock:
+            self._open = self._opened(number)
+            return self._packed()
+
+    def mark(self, number: int, found: dict[str, Any]) -> bytes:
+        """Add marks, undo, redo or remove all; then answer.
+
+        The page says how many marks it knows of (`position`): where that is not so, as after a lost
+        answer, nothing is done and the page is told what is.
+        """
+        with self._lock:
+            one = self._current(number)
+            if found.get("position") == one.marks.position:
+                self._change(one, found)
+                self.workspace.drafts.write(self.workspace.names[number], self.key, one.marks)
+                self._segment(one)
+            return self._packed()
+
+    def _change(self, one: Opened, found: dict[str, Any]) -> None:
+        step = found.get("step", 0)
+        if step == "clear":
+            one.marks.marks, one.marks.position = one.marks.current, 0
+        elif step in (-1, 1):
+            one.marks.move(step)
+        else:
+            limits = self.workspace.limits
+            n_labels = self.workspace.n_labels
+            new = marks_of(found.get("marks"), one.marks.shape, n_labels, limits)
+            one.marks.add(new, limits)
+
+    def beliefs(self, number: int, label: int) -> bytes:
+        """Give probability and doubt as planes, the area with its interval, where to look next."""
+        with self._lock:
+            one = self._current(number)
+            if not 0 <= label < self.workspace.n_labels:
+                raise InputError("label: there is none of this number.")
+            if one.answer is None:
+                return packed({"known": False})
+            value, interval = one.session.area(label)
+            meta = {
+                "known": True, "label": label, "area": value, "interval": list(interval),
+                "next": list(one.session.where_next()), "position": one.marks.position,
+            }  # fmt: skip
+            return packed(meta, *belief_planes(one.answer.probability, label))
+
+    def accept(self, number: int) -> dict[str, Any]:
+        """Write the mask."""
+        with self._lock:
+            one = self._current(number)
+            if one.labels is None:
+                raise InputError("There is no mask yet. Draw a box around the object, or strokes.")
+            path = self.workspace.accept(number, one.labels)
+            one.accepted = True
+            return {"file": path.name, "next": self.models.next_after(number)}
+
+    def _current(self, number: int) -> Opened:
+        """The image, opened anew if it was thrown away, or if model or labels are others now."""
+        self.workspace.check(number)
+        made_for = (self.models.version, self.workspace.n_labels)
+        if self._open is None or self._open.number != number or self._open.made_for != made_for:
+            self._open = self._opened(number)
+        return self._open
+
+    def _opened(self, number: int) -> Opened:
+        image = self.workspace.image(number)
+        made_for = (self.models.version, self.workspace.n_labels)
+        session = self.models.session()
+        session.set_image(image)
+        shape = image.shape[0], image.shape[1]
+        name = self.workspace.names[number]
+        marks = self.workspace.drafts.read(name, self.key, shape, self.workspace.n_labels)
+        one = Opened(number, session, marks, made_for)
+        kept = self.workspace.mask(number)
+        if kept is not None and kept.shape == shape and not marks.position:
+            one.labels, one.accepted = kept, True
+        else:
+            self._segment(one)
+        return one
+
+    def _segment(self, one: Opened) -> None:
+        """Ask the session; where it needs more marks, that is told instead of a mask."""
+        one.answer, one.labels, one.told, one.accepted = None, None, "", False
+        box, seeds = one.marks.box, one.marks.seeds()
+        marked = box is not None or bool((seeds >= 0).any())
+        if not marked and one.session.model is None:
+            one.told = "Draw a box around the object, or a stroke in it and one beside it."
+            return
+        try:
+            one.answer = one.session.segment(box=box, seeds=seeds if (seeds >= 0).any() else None)
+            one.labels = one.answer.labels
+        except InputError as error:
+            one.told = str(error).removeprefix("session: ")
+
+    def _packed(self) -> bytes:
+        one = self._open
+        assert one is not None
+        meta = {
+            "image": one.number, "name": self.workspace.names[one.number],
+            "shape": list(one.marks.shape), "known": one.labels is not None, "told": one.told,
+            "accepted": one.accepted, "live": one.answer is not None,
+            "undo": one.marks.position > 0, "redo": one.marks.position < len(one.marks.marks),
+            "position": one.marks.position, "marks": [m.to_json() for m in one.marks.current],
+        }  # fmt: skip
+        return packed(meta, *([] if one.labels is None else [one.labels]))
+
+
+class Tabs:
+    """The tabs whose image is in memory, the least used of which is thrown away."""
+
+    def __init__(self, workspace: Workspace, models: Models) -> None:
+        self.workspace, self.models = workspace, models
+        self._tabs: OrderedDict[str, Tab] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._tabs)
+
+    def of(self, key: str) -> Tab:
+        """Give the tab of a key."""
+        if not TAB.fullmatch(key):
+            raise InputError("tab: 32 hexadecimal digits were wanted. Reload the page.")
+        with self._lock:
+            if key not in self._tabs:
+                self._tabs[key] = Tab(key, self.workspace, self.models)
+            self._tabs.move_to_end(key)
+            while len(self._tabs) > self.workspace.limits.tabs:
+                self._tabs.popitem(last=False)
+            return self._tabs[key]
