@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from cutlearn.learn.train import train
     from cutlearn.model.boltzmann import BoltzmannSegmenter
     from cutlearn.model.files import load
+    from cutlearn.model.refine import refine
     from cutlearn.model.segmenter import Segmenter
     from cutlearn.model.session import Session
     from cutlearn.shape.boltzmann import Boltzmann
@@ -79,6 +80,7 @@ __all__ = [
     "load",
     "max_flow",
     "probabilities",
+    "refine",
     "superpixels",
     "swap",
     "train",
@@ -101,6 +103,7 @@ _LATER = {
     "Session": "cutlearn.model.session",
     "likelihood": "cutlearn.learn.likelihood.value",
     "load": "cutlearn.model.files",
+    "refine": "cutlearn.model.refine",
     "superpixels": "cutlearn.features.regions",
     "train": "cutlearn.learn.train",
 }

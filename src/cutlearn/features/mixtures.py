@@ -7,6 +7,7 @@ maximisation to the counts of the cells. What label 1 has for it at a pixel of c
 of p_1(x) / p_0(x).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +21,12 @@ Floats = NDArray[np.float64]
 Bits = NDArray[np.bool_]
 
 COMPONENTS = 5
-# Cells along each axis of the colours: 64 in each of three channels, 256 grey levels.
-CELLS = {3: 64, 1: 256}
-# Steps of expectation maximisation and of the k-means before it; both have settled by then.
-STEPS, STARTS = 12, 6
+# Cells along each axis of the colours, and how many of them make a coarse one: 63 and 21 in each
+# of three channels, all grey levels of a byte.
+CELLS, COARSE = {3: 63, 1: 256}, {3: 3, 1: 1}
+# Steps of expectation maximisation, after a start and after a mixture of nearly the same colours;
+# steps of the k-means that starts it.
+STEPS, STEPS_AGAIN, STARTS = 10, 3, 4
 # A component of fewer pixels than this has no covariance worth the name, and goes.
 FEWEST = 12.0
 # Added to every covariance: a deviation of two units of Lab, of which just one is visible.
@@ -45,10 +48,15 @@ class Palette:
         The cell of every pixel.
     colors : (K, c) float64
         The mean colour of the cells: Lab / 100, or one grey level.
+    coarse : (K,) int32
+        The coarse cell of every cell; mixtures are fitted to these.
+    coarse_colors : (C, c) float64
     """
 
     index: NDArray[np.int32]
     colors: Floats
+    coarse: NDArray[np.int32]
+    coarse_colors: Floats
 
     def counts(self, weights: NDArray[Any]) -> Floats:
         """Sum weights, or count a mask, over the pixels of each cell, (K,)."""
@@ -57,6 +65,10 @@ class Palette:
         else:
             found = np.bincount(self.index.ravel(), weights.ravel(), minlength=len(self.colors))
         return np.asarray(found, np.float64)
+
+    def fit(self, counts: Floats, start: "Mixture | None" = None) -> "Mixture":
+        """Fit a mixture to counts of the cells; `start`: one of nearly the same colours."""
+        return fit_mixture(self.coarse_colors, np.bincount(self.coarse, counts), start=start)
 
 
 def palette(image: NDArray[np.floating]) -> Palette:
@@ -76,18 +88,37 @@ def palette(image: NDArray[np.floating]) -> Palette:
     key = parts[:, 0]
     for column in parts.T[1:]:
         key = key * np.int32(cells) + column
-    found = np.bincount(key, minlength=cells ** pixels.shape[1])
-    used = np.flatnonzero(found)
-    number = np.zeros(len(found), np.int32)
-    number[used] = np.arange(len(used), dtype=np.int32)
-    index = number[key]
-    sums = [np.bincount(index, column, minlength=len(used)) for column in pixels.T]
-    colors = np.stack(sums, axis=1) / found[used][:, None]
+    used, index, number = _numbered(key, cells ** pixels.shape[1])
+    colors = _means(pixels, index, number)
+    coarse_key = np.zeros(len(used), np.int64)
+    for place in reversed(range(pixels.shape[1])):
+        part = used // cells**place % cells
+        coarse_key = coarse_key * cells + part // COARSE[pixels.shape[1]]
+    _, coarse, _ = _numbered(coarse_key, cells ** pixels.shape[1])
     if pixels.shape[1] == 3:
         from skimage.color import rgb2lab
 
         colors = rgb2lab(np.clip(colors, 0, 1)[None])[0] / 100
-    return Palette(index.reshape(grid), np.asarray(colors, np.float64))
+    mass = np.bincount(coarse, number)
+    sums = [np.bincount(coarse, number * column) for column in colors.T]
+    coarse_colors = np.stack(sums, axis=1) / mass[:, None]
+    return Palette(index.reshape(grid), colors, coarse, coarse_colors)
+
+
+def _numbered(
+    key: NDArray[Any], most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """The keys that occur, in order; of every entry the place among them; how often each occurs."""
+    found = np.bincount(key, minlength=most)
+    used = np.flatnonzero(found)
+    place = np.zeros(most, np.int32)
+    place[used] = np.arange(len(used), dtype=np.int32)
+    return used, place[key], found[used]
+
+
+def _means(pixels: NDArray[np.float32], index: NDArray[np.int32], number: Any) -> Floats:
+    sums = [np.bincount(index, column) for column in pixels.T]
+    return np.asarray(np.stack(sums, axis=1) / number[:, None], np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +138,11 @@ class Mixture:
 
 
 def fit_mixture(
-    colors: ArrayLike, counts: ArrayLike, components: int = COMPONENTS, random_state: int = 0
+    colors: ArrayLike,
+    counts: ArrayLike,
+    components: int = COMPONENTS,
+    random_state: int = 0,
+    start: Mixture | None = None,
 ) -> Mixture:
     """Fit a mixture to colours that occur `counts` times, by expectation maximisation.
 
@@ -121,6 +156,8 @@ def fit_mixture(
     components : int
         At most so many.
     random_state : int
+    start : Mixture, optional
+        One of nearly the same colours, from which fewer steps are enough.
 
     Examples
     --------
@@ -137,14 +174,21 @@ def fit_mixture(
     some = n > 0
     x, n = x[some], n[some].astype(np.float64)
     squares = _squares(x)
-    owner = _starts(x, n, min(components, len(x)), np.random.default_rng(random_state))
     # Arrays are (component, colour): sums over few components are quick along the first axis.
-    share = (owner == np.arange(owner.max() + 1)[:, None]) * n
-    for _ in range(STEPS):
-        joint = _log_joint(squares, _of_moments(share @ squares.T, x.shape[1]))
+    if start is None:
+        most = min(components, len(x), max(1, int(n.sum() // FEWEST)))
+        owner = _starts(x, n, most, np.random.default_rng(random_state))
+        share = (owner == np.arange(owner.max() + 1)[:, None]) * n
+        start = _of_moments(share @ squares.T, x.shape[1])
+        steps = STEPS
+    else:
+        steps = STEPS_AGAIN
+    for _ in range(steps):
+        joint = _log_joint(squares, start)
         share = np.exp(joint - joint.max(axis=0))
         share *= n / share.sum(axis=0)
-    return _of_moments(share @ squares.T, x.shape[1])
+        start = _of_moments(share @ squares.T, x.shape[1])
+    return start
 
 
 def _starts(x: Floats, n: Floats, components: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -206,28 +250,35 @@ def _log_joint(squares: Floats, mixture: Mixture) -> Floats:
     return np.asarray(rows @ squares)
 
 
-def log_odds(palette: Palette, first: Floats, second: Floats) -> Floats:
-    """Log of p_second / p_first in every cell, for the counts of two labels, (K,)."""
-    mixtures = [fit_mixture(palette.colors, counts) for counts in (first, second)]
-    return mixtures[1].log_density(palette.colors) - mixtures[0].log_density(palette.colors)
+def log_odds(palette: Palette, mixtures: Sequence[Mixture]) -> Floats:
+    """Log of p_1 / p_0 in every cell, for the mixtures of labels 0 and 1, (K,)."""
+    zero, one = (mixture.log_density(palette.colors) for mixture in mixtures)
+    return np.asarray(one - zero)
 
 
-def relabelled(palette: Palette, known: tuple[Floats, Floats], open_counts: Floats) -> Floats:
-    """Log-odds in every cell, when the labels of some pixels are open.
+def relabelled(
+    palette: Palette, known: tuple[Floats, Floats], open_counts: Floats, ones: Floats
+) -> tuple[Floats, Floats]:
+    """Log-odds in every cell, when the labels of some pixels are open; the first and the last.
 
-    Open pixels begin as label 1; then each is given the label that its colour has more of, and
-    the mixtures are fitted again, until no cell changes its label.
+    Each open pixel is given the label that its colour has more of, and the mixtures are fitted
+    again, until no cell changes its label.
 
     Parameters
     ----------
     palette : Palette
     known : (K,) counts of the pixels that are known to have label 0, and 1
     open_counts : (K,) counts of the others
+    ones : (K,) counts of the open pixels that begin as label 1; those that begin as none are
+        open_counts - ones, which begin as label 0
     """
-    ones = open_counts
+    zero, one = palette.fit(known[0] + open_counts - ones), palette.fit(known[1] + ones)
+    first = odds = log_odds(palette, (zero, one))
     for _ in range(ROUNDS):
-        odds = log_odds(palette, known[0] + open_counts - ones, known[1] + ones)
         before, ones = ones, np.where(odds > 0, open_counts, 0.0)
         if (ones == before).all() or not (ones + known[1]).any():
             break
-    return odds
+        zero = palette.fit(known[0] + open_counts - ones, zero)
+        one = palette.fit(known[1] + ones, one)
+        odds = log_odds(palette, (zero, one))
+    return first, odds

@@ -10,6 +10,7 @@ The loop seeds <-> mask is here and nowhere else. What a call costs is what it c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -20,21 +21,25 @@ from PIL import Image
 
 from cutlearn.checks import is_one_of
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.edges import edge_contrast
-from cutlearn.features.mixtures import palette, relabelled
 from cutlearn.features.windows import window_means, windows
-from cutlearn.grid import grid_slices
-from cutlearn.images.sample import Sample
+from cutlearn.images.resize import resize_image
+from cutlearn.images.sample import FREE, Sample
 from cutlearn.metrics import entropy
-from cutlearn.model.live import Live
+from cutlearn.model.band import sharpened
+from cutlearn.model.engines import Engine, Fitted, Own, Several, Solved
+from cutlearn.model.fitting.size import (
+    at_side,
+    probabilities_at_full_size,
+    to_full_size,
+    worked_shape,
+)
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.uint8]
 Box = tuple[int, int, int, int]
 
 MOST_LABELS = 16
-CONTRAST = 8.0
-MOST_ODDS = 6.0
+# Without a model, an image of more pixels is worked at so many, and its border made sharp after.
+MOST_WORKED = 400_000
 
 
 class Answer:
@@ -49,6 +54,7 @@ class Answer:
 
     def __init__(self, labels: Labels, believed: Callable[[], NDArray[np.float32]]) -> None:
         self.labels = labels
+        self.labels.flags.writeable = False  # undo brings the same array back
         self._believed = believed
 
     @cached_property
@@ -109,13 +115,26 @@ class Session:
     def set_image(self, image: ArrayLike | Image.Image | Sample) -> None:
         """Take an image and compute once what every answer needs; earlier answers are gone."""
         self._image = (image if isinstance(image, Sample) else Sample(image)).image
-        self._palette = palette(self._image)
-        contrast = CONTRAST * edge_contrast(self._image, 8).astype(np.float64)
-        sizes = [tuple(s.stop - s.start for s in tail) for tail, _ in grid_slices(self.shape, 8)]
-        ends = np.cumsum([h * w for h, w in sizes])
-        self._live = Live([contrast[e - h * w : e].reshape(h, w) for (h, w), e in zip(sizes, ends)])
+        self._side = self._worked_side()
+        self._small = resize_image(self._image, worked_shape(self.shape, self._side))
+        self._engine = self._made(self._small)
         self._answers: list[Answer] = []
         self._at = 0
+
+    def _worked_side(self) -> int | None:
+        """The smaller side at which the image is worked; None: as it is."""
+        if self.model is not None:
+            side: int | None = self.model.min_side
+            return side
+        h, w = self.shape
+        if h * w <= MOST_WORKED:
+            return None
+        return max(1, int(min(h, w) * math.sqrt(MOST_WORKED / (h * w))))
+
+    def _made(self, image: NDArray[np.float32]) -> Engine:
+        if self.model is not None:
+            return Fitted(self.model, image)
+        return Own(image) if self.n_labels == 2 else Several(image, self.n_labels)
 
     def segment(self, box: Sequence[float] | None = None, seeds: ArrayLike | None = None) -> Answer:
         """Give the labels for all that a person has said so far: the box, and every seed.
@@ -133,32 +152,45 @@ class Session:
             `labels, probability = session.segment(...)`
         """
         sample = Sample(self.image, box, seeds)
-        fixed = sample.fixed()
-        unary = self._costs(fixed)
-        labels = self._live.solve(unary, fixed)
-        energy = self._live.energy(unary)
+        self._check(sample)
+        small = at_side(sample, self._side, self._small)
+        solved, engine = self._engine.solve(small), self._engine
 
         def believed() -> NDArray[np.float32]:
-            found = energy.min_marginals(fixed)
-            with np.errstate(over="ignore"):
-                one = 1 / (1 + np.exp(found[..., 1] - found[..., 0]))
-            return np.stack([1 - one, one], axis=-1).astype(np.float32)
+            q = engine.calibration.probabilities(solved.min_marginals()).astype(np.float32)
+            return probabilities_at_full_size(q, sample)
 
         del self._answers[self._at :]
-        self._answers.append(Answer(labels, believed))
+        self._answers.append(Answer(self._at_full_size(solved, sample), believed))
         self._at = len(self._answers)
         return self._answers[-1]
 
-    def _costs(self, fixed: NDArray[np.int16]) -> Floats:
-        if not (fixed == 0).any() or not (fixed != 0).any():
+    def _check(self, sample: Sample) -> None:
+        """Refuse seeds of unknown labels, and, without a model, a person who said nothing."""
+        highest = FREE if sample.seeds is None else int(sample.seeds.max())
+        if highest >= self.n_labels:
             raise InputError(
-                "session: there is no background yet, neither outside of a box nor as a seed of "
-                "label 0. Draw a box around the object, or mark both."
+                f"seeds has label {highest}, but this session has the labels 0 to "
+                f"{self.n_labels - 1}. Use these, or make a session with more labels."
             )
-        p = self._palette
-        known = p.counts(fixed == 0), p.counts(fixed == 1)
-        odds = relabelled(p, known, p.counts(fixed == -1))
-        return -np.clip(odds, -MOST_ODDS, MOST_ODDS)[p.index]
+        if self.model is None and sample.box is None and highest == FREE:
+            raise InputError(
+                "session: neither a box nor seeds say what to look for. Draw a box around the "
+                "object, or mark it and the background."
+            )
+        if self.n_labels > 2 and sample.box is not None and self.model is None:
+            raise InputError(
+                f"box: a box tells two labels apart, but this session has {self.n_labels}. Mark "
+                "each label by seeds."
+            )
+
+    def _at_full_size(self, solved: Solved, sample: Sample) -> Labels:
+        if solved.labels.shape == sample.shape:
+            return solved.labels
+        if solved.unary is None or not isinstance(self._engine, Own):
+            return to_full_size(solved.labels, sample)
+        strength = self._engine.defaults.edges
+        return sharpened(solved.labels, solved.unary, sample.image, sample.fixed(), strength)
 
     @property
     def can_undo(self) -> bool:
@@ -191,11 +223,19 @@ class Session:
             raise InputError("session: there is no answer yet. Call segment with a box or seeds.")
         return self._answers[self._at - 1]
 
-    def area(self, label: int = 1) -> tuple[float, tuple[float, float]]:
-        """Give the area of a label in pixels, and an interval."""
-        q = self.answer.probability[..., label].astype(np.float64)
-        value, spread = float(q.sum()), float(np.minimum(q, 1 - q).sum())
-        return value, (max(0.0, value - spread), min(float(q.size), value + spread))
+    def area(self, label: int = 1, level: float = 0.95) -> tuple[float, tuple[float, float]]:
+        """Give the area of a label in pixels, and an interval for the true one.
+
+        As `Segmenter.area`: its width comes from how far areas strayed on held-out images.
+        """
+        if not is_one_of(label, range(self.n_labels)):
+            raise InputError(
+                f"label is {quoted(label)}, but this session has the labels 0 to "
+                f"{self.n_labels - 1}."
+            )
+        answer, calibration = self.answer, self._engine.calibration
+        value, low, high = calibration.area(answer.probability, answer.labels, label, level)
+        return float(value), (float(low), float(high))
 
     def where_next(self) -> Box:
         """Give the window (top, left, bottom, right) whose labels are most in doubt."""

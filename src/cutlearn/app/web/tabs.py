@@ -22,6 +22,9 @@ from cutlearn.model.session import Answer, Session
 
 Labels = NDArray[np.uint8]
 
+# The mean doubt of a window, as a part of the largest, from which it is worth a look.
+WORTH = 0.02
+
 
 @dataclass
 class Opened:
@@ -94,11 +97,14 @@ class Tab:
             if one.answer is None:
                 return packed({"known": False})
             value, interval = one.session.area(label)
+            probability, doubt = belief_planes(one.answer.probability, label)
+            top, left, bottom, right = window = one.session.where_next()
+            open_here = float(doubt[top:bottom, left:right].mean()) > 255 * WORTH
             meta = {
                 "known": True, "label": label, "area": value, "interval": list(interval),
-                "next": list(one.session.where_next()), "position": one.marks.position,
+                "next": list(window) if open_here else None, "position": one.marks.position,
             }  # fmt: skip
-            return packed(meta, *belief_planes(one.answer.probability, label))
+            return packed(meta, probability, doubt)
 
     def accept(self, number: int) -> dict[str, Any]:
         """Write the mask."""
@@ -138,12 +144,19 @@ class Tab:
         """Ask the session; where it needs more marks, that is told instead of a mask."""
         one.answer, one.labels, one.told, one.accepted = None, None, "", False
         box, seeds = one.marks.box, one.marks.seeds()
-        marked = box is not None or bool((seeds >= 0).any())
-        if not marked and one.session.model is None:
+        if one.session.model is None and self.workspace.n_labels > 2:
+            box = None  # colours alone tell only two labels by a box
+        some = bool((seeds >= 0).any())
+        if not some and box is None and one.session.model is None:
             one.told = "Draw a box around the object, or a stroke in it and one beside it."
+            if self.workspace.n_labels > 2:
+                one.told = "Draw a stroke of every label that is in the image."
             return
+        # The marks are the history here: the session need not keep more than its last answers.
+        if one.session.can_undo:
+            one.session.undo()
         try:
-            one.answer = one.session.segment(box=box, seeds=seeds if (seeds >= 0).any() else None)
+            one.answer = one.session.segment(box=box, seeds=seeds if some else None)
             one.labels = one.answer.labels
         except InputError as error:
             one.told = str(error).removeprefix("session: ")
