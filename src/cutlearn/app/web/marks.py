@@ -105,6 +105,7 @@ class Marks:
     shape: tuple[int, int]
     marks: list[Mark] = field(default_factory=list)
     position: int = 0
+    _painted: tuple[int, Seeds] | None = field(default=None, repr=False, compare=False)
 
     @property
     def current(self) -> list[Mark]:
@@ -119,11 +120,15 @@ class Marks:
 
     def seeds(self) -> Seeds:
         """Give the label of every marked pixel, -1 elsewhere: later strokes cover earlier ones."""
-        seeds = np.full(self.shape, NONE, np.int16)
-        for mark in self.current:
+        # What was painted before stays; only after an undo all is painted anew.
+        begin, seeds = self._painted or (0, np.full(self.shape, NONE, np.int16))
+        if begin > self.position:
+            begin, seeds = 0, np.full(self.shape, NONE, np.int16)
+        for mark in self.marks[begin : self.position]:
             if isinstance(mark, Stroke):
                 mark.paint(seeds)
-        return seeds
+        self._painted = self.position, seeds
+        return seeds.copy()
 
     def add(self, new: list[Mark], limits: Limits = LIMITS) -> None:
         """Add marks; what was undone is gone."""
@@ -133,11 +138,20 @@ class Marks:
                 "of an image. Undo some, or accept the mask."
             )
         self.marks = [*self.current, *new]
-        self.position = len(self.marks)
+        self._go(len(self.marks))
 
     def move(self, steps: int) -> None:
         """Undo (-1) or redo (1); nothing happens where there is nothing to."""
-        self.position = min(max(self.position + steps, 0), len(self.marks))
+        self._go(min(max(self.position + steps, 0), len(self.marks)))
+
+    def clear(self) -> None:
+        """Undo all; redo brings them back one by one."""
+        self._go(0)
+
+    def _go(self, position: int) -> None:
+        if position < self.position:
+            self._painted = None
+        self.position = position
 
     def to_json(self) -> dict[str, Any]:
         """Give plain values."""

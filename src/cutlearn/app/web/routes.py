@@ -99,6 +99,7 @@ class Pages:
                 {"name": name, "color": color} for name, color in zip(self.models.names(), colors)
             ],
             "model": self.models.described(),
+            "boxes": self.models.estimator is not None or self.workspace.n_labels == 2,
             "training": self.training.told(),
             "limits": {"labels": limits.labels, "bytes": limits.upload_bytes,
                        "radius": limits.radius, "points": limits.points},

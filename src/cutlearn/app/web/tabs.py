@@ -6,6 +6,7 @@ answered, and the rest is computed again.
 
 import threading
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,7 @@ class Tab:
     def __init__(self, key: str, workspace: Workspace, models: Models) -> None:
         self.key, self.workspace, self.models = key, workspace, models
         self._lock = threading.Lock()
+        self._disk = ThreadPoolExecutor(1)
         self._open: Opened | None = None
 
     def open(self, number: int) -> bytes:
@@ -72,14 +74,17 @@ class Tab:
             one = self._current(number)
             if found.get("position") == one.marks.position:
                 self._change(one, found)
-                self.workspace.drafts.write(self.workspace.names[number], self.key, one.marks)
+                name = self.workspace.names[number]
+                # The disk and the cut work side by side; the answer waits for both.
+                saved = self._disk.submit(self.workspace.drafts.write, name, self.key, one.marks)
                 self._segment(one)
+                saved.result()
             return self._packed()
 
     def _change(self, one: Opened, found: dict[str, Any]) -> None:
         step = found.get("step", 0)
         if step == "clear":
-            one.marks.marks, one.marks.position = one.marks.current, 0
+            one.marks.clear()
         elif step in (-1, 1):
             one.marks.move(step)
         else:

@@ -62,7 +62,7 @@ export class Gallery {
 
   paint(row, one, next, current) {
     row.mood.className = `state ${next ? "next" : one.state}`;
-    row.mood.textContent = next ? `→ next${one.state === "open" ? "" : `, ${one.state}`}` : WORDS[one.state];
+    row.mood.textContent = next ? "→ next" : WORDS[one.state];
     row.mood.title = one.score == null ? "" : `would tell ${Math.round(100 * one.score)} % of what the model does not know`;
     row.button.setAttribute("aria-current", current);
     if (current && this.shownId !== one.id) {

@@ -100,10 +100,17 @@ export function paintStroke(context, stroke, colors) {
   }
 }
 
+const RIM = new Array(256).fill("#00000099");
+
 export function marksPicture(marks, width, height, colors) {
   const canvas = blank(width, height);
   const context = canvas.getContext("2d");
-  for (const mark of marks) if (mark.kind === "stroke") paintStroke(context, mark, colors);
+  for (const mark of marks) {
+    if (mark.kind !== "stroke") continue;
+    // A dark rim keeps a stroke apart from the mask, which has the same colour.
+    if (mark.label >= 0) paintStroke(context, { ...mark, radius: mark.radius + 1 }, RIM);
+    paintStroke(context, mark, colors);
+  }
   return canvas;
 }
 

@@ -2,7 +2,8 @@
 
 import { ask, asked, packed, tabKey, told } from "./api.js";
 import { Gallery } from "./gallery.js";
-import { ACTIONS, actionOf, fillHelp, titleButtons } from "./keys.js";
+import { Keyboard } from "./keyboard.js";
+import { ACTIONS, fillHelp, titleButtons } from "./keys.js";
 import { areas, contours, doubtPicture, lastBox, marksPicture, maskPicture, probabilityPicture } from "./layers.js";
 import { Learning } from "./learn.js";
 import { Tools } from "./tools.js";
@@ -57,7 +58,9 @@ async function refresh(given) {
   const done = state.images.filter((one) => one.state === "done").length;
   learning.show(state.training);
   learning.showModel(state.model, done);
-  document.querySelector("[data-action=export]").disabled = !done;
+  enable("export", done > 0);
+  enable("tool-box", state.boxes);
+  if (!state.boxes && work.tool === "box") pick("stroke");
   find("empty").hidden = state.images.length > 0;
 }
 
@@ -326,60 +329,11 @@ const RUN = {
 for (const tool of Object.keys(HINTS)) RUN[`tool-${tool}`] = () => pick(tool);
 for (const [action, layer] of Object.entries(LAYERS)) RUN[action] = () => toggle(layer);
 
-// --- keyboard ----------------------------------------------------------------------------------
-
-const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-let spoken = 0;
-
-// Where the cursor is, for those who hear the page.
-function speakCursor() {
-  clearTimeout(spoken);
-  spoken = setTimeout(() => {
-    const x = Math.floor(work.cursor.x), y = Math.floor(work.cursor.y);
-    const label = work.labels ? work.names[work.labels[y * work.width + x]] : "no mask yet";
-    find("live").textContent = `row ${y}, column ${x}: ${label}`;
-  }, 400);
-}
-
-function pressed(event) {
-  const target = event.target;
-  if (find("help").open) {
-    if (event.key === "?") find("help").close();
-    return;
-  }
-  if (target.matches("select, input:not([type=checkbox])")) return;
-  const onCanvas = target === view.canvas || target === document.body;
-  const arrow = ARROWS[event.key];
-  if (arrow && onCanvas && work.width) {
-    event.preventDefault();
-    if (event.altKey) view.move(-60 * arrow[0], -60 * arrow[1]);
-    else tools.moveCursor(...arrow, event.shiftKey);
-    speakCursor();
-    return;
-  }
-  if (event.key === " " && onCanvas) {
-    event.preventDefault();
-    if (!event.repeat && work.width) find("live").textContent = tools.pressCursor();
-    return;
-  }
-  if (event.key === "Enter" && !onCanvas) return;
-  if (/^[0-9]$/.test(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey) {
-    choose(Number(event.key));
-    return;
-  }
-  const action = actionOf(event);
-  if (!action) return;
-  event.preventDefault();
-  const button = document.querySelector(`[data-action="${action}"]`);
-  if (!button?.disabled) RUN[action]();
-}
-
 // --- wiring ------------------------------------------------------------------------------------
 
 function wire() {
   for (const action of Object.keys(ACTIONS)) if (!RUN[action]) throw new Error(`${action} does nothing`);
-  document.addEventListener("keydown", pressed);
-  document.addEventListener("keyup", (event) => event.key === " " && tools.releaseCursor());
+  new Keyboard(view, work, tools, choose, RUN);
   for (const button of document.querySelectorAll("[data-action]")) {
     button.addEventListener("click", () => RUN[button.dataset.action]());
   }
