@@ -19,6 +19,7 @@ from cutlearn.features.guided import (
 )
 from cutlearn.features.mixtures import palette
 from cutlearn.images import Sample, read_image, read_values
+from cutlearn.images.resize import resize_image, resize_labels
 from cutlearn.images.robot import drawn_box
 
 # Labels of objects (not of stuff) in msrc21; 0 is void there.
@@ -27,6 +28,7 @@ LEARNED = ("voc2010_coseg", "weizmann_horses", "penn_fudan", "msrc21")
 CHOSEN_ON = ("bsds_objects", "coopcut16")
 # An object of fewer pixels, or of a smaller share of its image, teaches nothing.
 FEWEST, LEAST_SHARE, MOST_SHARE = 400, 0.01, 0.85
+LONGEST = 160
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,11 @@ def lessons(found: list[Object], variants: int, seed: int) -> Iterator[tuple[int
     """Give the number of the object and what was simulated, `variants` times each."""
     for k, one in enumerate(found):
         rng = np.random.default_rng([seed, k])
-        pixels = read_image(one.image)
+        # The net sees 128 pixels: an object much larger than that only costs time.
+        top, left, bottom, right = drawn_box(one.truth, 0)
+        factor = min(1.0, LONGEST / max(bottom - top, right - left))
+        shape = tuple(max(1, round(factor * n)) for n in one.truth.shape)
+        pixels, truth = resize_image(read_image(one.image), shape), resize_labels(one.truth, shape)
         colors = palette(pixels)
         for _ in range(variants):
-            yield k, simulated(pixels, colors, one.truth, rng)
+            yield k, simulated(pixels, colors, truth, rng)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cutlearn.images.resize import resize_image, resize_labels
-from cutlearn.model.band import sharpened
+from cutlearn.images.resize import resize_labels
+from cutlearn.model.band import Band
 
 
 def disc(n=120):
@@ -20,7 +20,7 @@ def test_the_border_follows_the_full_image():
     unary = np.where(labels == 1, -1.0, 1.0)
     free = np.full(truth.shape, -1, np.int16)
     before = (resize_labels(labels, truth.shape) != truth).sum()
-    found = sharpened(labels, unary, image, free, (0.0, 8.0))
+    found = Band(image).sharpened(labels, unary, free, (0.0, 8.0))
     assert before > 100
     assert (found != truth).sum() <= 10
 
@@ -31,7 +31,8 @@ def test_fixed_pixels_hold_and_far_ones_stay():
     fixed = np.full(truth.shape, -1, np.int16)
     fixed[55:60, 95:98] = 1  # against the image, close to the border
     fixed[2:4, 2:4] = 1
-    found = sharpened(labels, np.where(labels == 1, -1.0, 1.0), image, fixed, (0.0, 8.0))
+    unary = np.where(labels == 1, -1.0, 1.0)
+    found = Band(image).sharpened(labels, unary, fixed, (0.0, 8.0))
     assert (found[fixed == 1] == 1).all()
     assert found[:40, 110:].sum() == 0
 
@@ -40,6 +41,4 @@ def test_a_mask_without_a_border_stays_as_it_is():
     image, _ = disc()
     nothing = np.zeros((30, 30), np.uint8)
     free = np.full(image.shape[:2], -1, np.int16)
-    assert not sharpened(nothing, np.ones((30, 30)), image, free, (0.0, 8.0)).any()
-    small = resize_image(image, (30, 30))
-    assert small.shape == (30, 30, 3)
+    assert not Band(image).sharpened(nothing, np.ones((30, 30)), free, (0.0, 8.0)).any()

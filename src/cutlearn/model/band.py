@@ -10,80 +10,110 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.energy import Energy
 from cutlearn.features.filters import Float32
-from cutlearn.images.resize import resize_channels, resize_labels
+from cutlearn.images.resize import resize_labels
 
+Floats = NDArray[np.float64]
 # Width of the band on each side of the border, in pixels of the smaller image.
-WIDTH = 1.5
+WIDTH = 2
+STEPS = ((0, 1), (1, 0), (1, 1), (1, -1), (0, -1), (-1, 0), (-1, -1), (-1, 1))
 
 
-def sharpened(
-    labels: NDArray[np.uint8],
-    unary: NDArray[np.float64],
-    image: Float32,
-    fixed: NDArray[np.int16],
-    strength: tuple[float, float],
-) -> NDArray[np.uint8]:
-    """Give the labels at the size of the image.
+class Band:
+    """What making masks sharp needs of an image, computed once.
 
     Parameters
     ----------
-    labels, unary : (h, w)
-        Of the smaller image: its mask, and what label 1 costs more than label 0.
     image : (H, W) or (H, W, 3)
-    fixed : (H, W), -1 where a pixel is free
-    strength : weights of the edge features "bias" and "contrast"
     """
+
+    def __init__(self, image: Float32) -> None:
+        self.shape = image.shape[0], image.shape[1]
+        grid = image.reshape(*self.shape, -1)
+        parts = [np.diff(grid, axis=axis) for axis in (0, 1)]
+        total = sum(float(np.einsum("ijk,ijk->", d, d, dtype=np.float64)) for d in parts)
+        self.beta = max(total / max(sum(d.shape[0] * d.shape[1] for d in parts), 1), 1e-9)
+        self.pixels = grid.reshape(-1, grid.shape[2])
+        # The number of a pixel in the band; -1 between two calls.
+        self._number = np.full(len(self.pixels), -1, np.int32)
+
+    def sharpened(
+        self,
+        labels: NDArray[np.uint8],
+        unary: Floats,
+        fixed: NDArray[np.int16],
+        strength: tuple[float, float],
+    ) -> NDArray[np.uint8]:
+        """Give the labels at the size of the image.
+
+        Parameters
+        ----------
+        labels, unary : (h, w)
+            Of the smaller image: its mask, and what label 1 costs more than label 0.
+        fixed : (H, W), -1 where a pixel is free
+        strength : weights of the edge features "bias" and "contrast"
+        """
+        large = np.where(fixed >= 0, fixed, resize_labels(labels, self.shape)).ravel()
+        near = resize_labels(_border(labels), self.shape).ravel() > 0
+        nodes = np.flatnonzero(near & (fixed.ravel() < 0))
+        if len(nodes):
+            self._number[nodes] = np.arange(len(nodes), dtype=np.int32)
+            costs = self._interpolated(unary, nodes)
+            edges, weights = self._edges(nodes, large, costs, strength)
+            self._number[nodes] = -1
+            large[nodes] = Energy(costs, edges, weights).minimize().labels
+        return large.reshape(self.shape).astype(np.uint8)
+
+    def _edges(
+        self,
+        nodes: NDArray[np.int64],
+        large: NDArray[np.int16],
+        costs: Floats,
+        strength: tuple[float, float],
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """Edges within the band; those that leave it become costs of their node alone."""
+        edges, weights = [], []
+        rows, columns = np.divmod(nodes, self.shape[1])
+        for down, across in STEPS:
+            y, x = rows + down, columns + across
+            inside = (y >= 0) & (y < self.shape[0]) & (x >= 0) & (x < self.shape[1])
+            forward = down > 0 or (down == 0 and across > 0)
+            other = np.where(inside, y * self.shape[1] + x, nodes)
+            within = self._number[other] >= 0
+            # An edge within the band is met from both of its ends; one is enough.
+            used = np.flatnonzero(inside & (~within | forward))
+            other, within = other[used], within[used]
+            difference = self.pixels[nodes[used]] - self.pixels[other]
+            square = np.einsum("ij,ij->i", difference, difference)
+            contrast = np.exp(-square / (2 * self.beta)) / np.hypot(down, across)
+            weight = strength[0] + strength[1] * contrast.astype(np.float64)
+            outer = ~within
+            # A neighbour outside of the band has its label already. Each node occurs once.
+            costs[used[outer]] += np.where(large[other[outer]] == 1, -weight[outer], weight[outer])
+            if forward:
+                edges.append(np.stack([used[within], self._number[other[within]]], axis=1))
+                weights.append(weight[within])
+        return np.concatenate(edges), np.concatenate(weights)
+
+    def _interpolated(self, unary: Floats, nodes: NDArray[np.int64]) -> Floats:
+        """Costs at some pixels of the large image.
+
+        Costs are areas and edges are lengths: n times as fine, there are n^2 times the pixels but n
+        times the border. Divided by n, costs keep their proportion.
+        """
+        from scipy import ndimage
+
+        places = np.stack(np.divmod(nodes, self.shape[1])) + 0.5
+        factor = np.array(unary.shape) / self.shape
+        found = ndimage.map_coordinates(
+            unary, places * factor[:, None] - 0.5, order=1, mode="nearest"
+        )
+        return np.asarray(found * np.sqrt(factor.prod()), np.float64)
+
+
+def _border(labels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """1 within WIDTH pixels of a border of the mask, else 0."""
     from scipy import ndimage
 
-    shape = fixed.shape
-    large = np.where(fixed >= 0, fixed, resize_labels(labels, (shape[0], shape[1])))
-    factor = shape[0] / labels.shape[0]
-    border = ndimage.morphological_gradient(large, size=3) > 0
-    reach = max(1, round(WIDTH * factor))
-    near = ndimage.maximum_filter(border, size=2 * reach + 1)
-    nodes = np.flatnonzero(near & (fixed < 0))
-    if not len(nodes):
-        return large.astype(np.uint8)
-    number = np.full(large.size, -1, np.int64)
-    number[nodes] = np.arange(len(nodes))
-    costs = _interpolated(unary, nodes, shape)
-    edges, weights = [], []
-    pixels = np.asarray(image, np.float32).reshape(large.size, -1)
-    beta = _mean_square(pixels.reshape(*shape, -1))
-    flat = large.ravel()
-    rows, columns = np.divmod(nodes, shape[1])
-    for down, across in ((0, 1), (1, 0), (1, 1), (1, -1), (0, -1), (-1, 0), (-1, -1), (-1, 1)):
-        y, x = rows + down, columns + across
-        inside = np.flatnonzero((y >= 0) & (y < shape[0]) & (x >= 0) & (x < shape[1]))
-        other = y[inside] * shape[1] + x[inside]
-        square = ((pixels[nodes[inside]] - pixels[other]) ** 2).sum(axis=1)
-        weight = strength[0] + strength[1] * np.exp(-square / (2 * beta)) / np.hypot(down, across)
-        settled = number[other] < 0
-        # A neighbour outside of the band has its label: that is a cost of the node alone.
-        pull = np.where(flat[other] == 1, -weight, weight)[settled]
-        np.add.at(costs, inside[settled], pull)
-        if down > 0 or (down == 0 and across > 0):
-            edges.append(np.stack([inside[~settled], number[other[~settled]]], axis=1))
-            weights.append(weight[~settled])
-    cut = Energy(costs, np.concatenate(edges), np.concatenate(weights)).minimize()
-    flat[nodes] = cut.labels
-    return large.astype(np.uint8)
-
-
-def _interpolated(
-    unary: NDArray[np.float64], nodes: NDArray[np.int64], shape: tuple[int, ...]
-) -> NDArray[np.float64]:
-    """Costs at some pixels of the large image; a large pixel has its part of a small one's."""
-    large = resize_channels(unary.astype(np.float32)[..., None], (shape[0], shape[1]))
-    factor = unary.size / (shape[0] * shape[1])
-    # Costs are areas and edges are lengths: n times as fine, n^2 times the pixels, n times the
-    # border. Divided by n, not n^2, both keep their proportion.
-    return np.asarray(large.ravel()[nodes].astype(np.float64) * np.sqrt(factor))
-
-
-def _mean_square(pixels: Float32) -> float:
-    """The mean square difference of neighbours, as `edge_contrast` has it for four of them."""
-    parts = [np.diff(pixels, axis=axis) for axis in (0, 1)]
-    total = sum(float(np.einsum("ijk,ijk->", d, d, dtype=np.float64)) for d in parts)
-    count = sum(d.shape[0] * d.shape[1] for d in parts)
-    return float(max(total / max(count, 1), 1e-9))
+    size = 2 * WIDTH + 1
+    high = ndimage.maximum_filter(labels, size=size)
+    return np.asarray(high - ndimage.minimum_filter(labels, size=size), np.uint8)

@@ -25,7 +25,7 @@ from cutlearn.features.windows import window_means, windows
 from cutlearn.images.resize import resize_image
 from cutlearn.images.sample import FREE, Sample
 from cutlearn.metrics import entropy
-from cutlearn.model.band import sharpened
+from cutlearn.model.band import Band
 from cutlearn.model.engines import Engine, Fitted, Own, Several, Solved
 from cutlearn.model.fitting.size import (
     at_side,
@@ -118,6 +118,7 @@ class Session:
         self._side = self._worked_side()
         self._small = resize_image(self._image, worked_shape(self.shape, self._side))
         self._engine = self._made(self._small)
+        self._band: Band | None = None
         self._answers: list[Answer] = []
         self._at = 0
 
@@ -190,7 +191,9 @@ class Session:
         if solved.unary is None or not isinstance(self._engine, Own):
             return to_full_size(solved.labels, sample)
         strength = self._engine.defaults.edges
-        return sharpened(solved.labels, solved.unary, sample.image, sample.fixed(), strength)
+        if self._band is None:
+            self._band = Band(self.image)
+        return self._band.sharpened(solved.labels, solved.unary, sample.fixed(), strength)
 
     @property
     def can_undo(self) -> bool:
