@@ -23,6 +23,8 @@ HOST = "127.0.0.1"
 DROPPED = Path("cutlearn-images") / "images"
 # Seconds for answers that are under way when the server is stopped.
 GRACE = 3
+# Connections that wait to be taken.
+BACKLOG = 128
 
 
 @register
@@ -129,6 +131,7 @@ def _listening(port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
+        listener.listen(BACKLOG)  # who has the address may come before the server is up
     except OSError as error:
         listener.close()
         raise InputError(
@@ -149,7 +152,7 @@ def _run(app: object, listener: socket.socket, address: str, browser: bool) -> N
 
     config = uvicorn.Config(
         app, http=TimedProtocol, ws="none", log_level="warning", access_log=False,  # type: ignore[arg-type]
-        server_header=False, date_header=False, timeout_keep_alive=15, backlog=128,
+        server_header=False, date_header=False, timeout_keep_alive=15, backlog=BACKLOG,
         limit_concurrency=2 * LIMITS.requests, timeout_graceful_shutdown=GRACE,
     )  # fmt: skip
     if browser:

@@ -60,7 +60,7 @@ def _believed(
     try:
         seeds = marks.seeds()
         some = bool((seeds >= 0).any())
-        answer = session.segment(box=marks.box, seeds=seeds if some else None)
+        answer = session.segment(box=marks.grown_box(seeds), seeds=seeds if some else None)
     except InputError:  # no marks, no model: the mask is all there is
         return []
     planes = answer.probability.transpose(2, 0, 1)

@@ -118,6 +118,17 @@ class Marks:
         boxes = [mark for mark in self.current if isinstance(mark, Box)]
         return boxes[-1].corners if boxes else None
 
+    def grown_box(self, seeds: Seeds) -> Corners | None:
+        """The last box, grown around what was marked as object outside of it."""
+        if self.box is None:
+            return None
+        rows, columns = (np.flatnonzero((seeds > 0).any(axis=axis)) for axis in (1, 0))
+        top, left, bottom, right = self.box
+        if not rows.size:
+            return self.box
+        return (min(top, int(rows[0])), min(left, int(columns[0])),
+                max(bottom, int(rows[-1]) + 1), max(right, int(columns[-1]) + 1))  # fmt: skip
+
     def seeds(self) -> Seeds:
         """Give the label of every marked pixel, -1 elsewhere: later strokes cover earlier ones."""
         # What was painted before stays; only after an undo all is painted anew.

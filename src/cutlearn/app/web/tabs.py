@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.app.web.drafts import TAB
-from cutlearn.app.web.marks import Marks, marks_of
+from cutlearn.app.web.marks import Corners, Marks, marks_of
 from cutlearn.app.web.models import Models
 from cutlearn.app.web.pictures import belief_planes, packed
 from cutlearn.app.web.workspace import Workspace
@@ -35,6 +35,7 @@ class Opened:
     session: Session
     marks: Marks
     made_for: tuple[int, int]
+    box: Corners | None = None
     answer: Answer | None = None
     labels: Labels | None = None
     told: str = ""
@@ -148,7 +149,8 @@ class Tab:
     def _segment(self, one: Opened) -> None:
         """Ask the session; where it needs more marks, that is told instead of a mask."""
         one.answer, one.labels, one.told, one.accepted = None, None, "", False
-        box, seeds = one.marks.box, one.marks.seeds()
+        seeds = one.marks.seeds()
+        box = one.box = one.marks.grown_box(seeds)
         if one.session.model is None and self.workspace.n_labels > 2:
             box = None  # colours alone tell only two labels by a box
         some = bool((seeds >= 0).any())
@@ -174,7 +176,7 @@ class Tab:
             "shape": list(one.marks.shape), "known": one.labels is not None, "told": one.told,
             "accepted": one.accepted, "live": one.answer is not None,
             "undo": one.marks.position > 0, "redo": one.marks.position < len(one.marks.marks),
-            "position": one.marks.position, "marks": [m.to_json() for m in one.marks.current],
+            "box": one.box, "position": one.marks.position, "marks": [m.to_json() for m in one.marks.current],
         }  # fmt: skip
         return packed(meta, *([] if one.labels is None else [one.labels]))
 

@@ -91,7 +91,8 @@ class Workspace:
             return {}, Coding("ids", values=(0, 1))
         coding = read_folder(self.images, self.masks).coding
         assert coding is not None
-        if coding.kind not in ("ids", "binary") or max(coding.values, default=0) > 254:
+        ours = coding.kind == "ids" and max(coding.values, default=0) < 255
+        if not ours and coding.kind != "binary":
             raise InputError(
                 f"{shown(self.masks)}: {coding.told()}, and masks of the page would not fit among "
                 "them. Name another folder with --masks."
@@ -110,7 +111,7 @@ class Workspace:
 
     def _valued(self, n_labels: int) -> tuple[int, tuple[int, ...]]:
         """So many labels, with values: those that masks have, then the next numbers."""
-        values = list(self.coding.values)
+        values = list(self.coding.values) or [0]
         values += range(max(values) + 1, max(values) + 1 + max(0, n_labels - len(values)))
         return n_labels, tuple(values[:n_labels])
 

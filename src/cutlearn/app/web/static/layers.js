@@ -114,10 +114,6 @@ export function marksPicture(marks, width, height, colors) {
   return canvas;
 }
 
-export function lastBox(marks) {
-  return marks.filter((mark) => mark.kind === "box").at(-1)?.box ?? null;
-}
-
 export function areas(labels, count) {
   const found = new Array(count).fill(0);
   for (let i = 0; i < labels.length; i++) found[labels[i]]++;

@@ -4,7 +4,7 @@ import { ask, asked, packed, tabKey, told } from "./api.js";
 import { Gallery } from "./gallery.js";
 import { Keyboard } from "./keyboard.js";
 import { ACTIONS, fillHelp, titleButtons } from "./keys.js";
-import { areas, contours, doubtPicture, lastBox, marksPicture, maskPicture, probabilityPicture } from "./layers.js";
+import { areas, contours, doubtPicture, marksPicture, maskPicture, probabilityPicture } from "./layers.js";
 import { Learning } from "./learn.js";
 import { Tools } from "./tools.js";
 import { View } from "./view.js";
@@ -96,7 +96,7 @@ function take({ meta, planes }) {
   work.marks = meta.marks;
   work.accepted = meta.accepted;
   work.labels = meta.known ? planes : null;
-  work.box = lastBox(meta.marks);
+  work.box = meta.box;
   work.marksPicture = marksPicture(meta.marks, work.width, work.height, work.colors);
   work.mask = meta.known ? maskPicture(planes, work.width, work.height, work.colors) : null;
   work.contours = meta.known ? contours(planes, work.width, work.height) : null;
