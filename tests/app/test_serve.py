@@ -11,9 +11,9 @@ import urllib.request
 
 import pytest
 from click.testing import CliRunner
-from served import make_images
 
 from cutlearn.app.cli import main
+from served import make_images
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

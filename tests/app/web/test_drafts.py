@@ -3,11 +3,11 @@
 import os
 
 import pytest
-from served import OTHER, TAB
 
 from cutlearn.app.web.drafts import KEPT, Drafts
 from cutlearn.app.web.marks import Box, Marks
 from cutlearn.errors import InputError
+from served import OTHER, TAB
 
 SHAPE = (10, 12)
 

@@ -1,5 +1,6 @@
 """Marks: painted as they say, bounded, undone and redone."""
 
+import itertools
 import json
 import math
 
@@ -16,7 +17,7 @@ def slow_paint(stroke, seeds):
     """Every pixel against every part of the line, one by one."""
     reach = max(stroke.radius, math.sqrt(0.5))
     points = [tuple(p) for p in stroke.points]
-    parts = list(zip(points[:-1], points[1:])) or [(points[0], points[0])]
+    parts = list(itertools.pairwise(points)) or [(points[0], points[0])]
     for i in range(seeds.shape[0]):
         for j in range(seeds.shape[1]):
             for (ax, ay), (bx, by) in parts:

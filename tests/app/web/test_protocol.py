@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 import uvicorn
-from served import Client, make_images
 
 from cutlearn.app.web.limits import LIMITS
 from cutlearn.app.web.protocol import TimedProtocol
 from cutlearn.app.web.security import Guard, Keys
+from served import Client, make_images
 
 HURRIED = replace(LIMITS, head_seconds=0.4, send_seconds=0.4, body_seconds=0.4, requests=20)
 

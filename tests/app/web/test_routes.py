@@ -4,6 +4,7 @@ import io
 
 import pytest
 from PIL import Image
+
 from served import OTHER, TAB, Client, blob, make_images
 
 

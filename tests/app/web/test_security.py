@@ -4,9 +4,9 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from served import Client, make_images
 
 from cutlearn.app.web.limits import LIMITS
+from served import Client, make_images
 
 SMALL = replace(LIMITS, body_bytes=1000, upload_bytes=4000, body_seconds=0.2, requests=5)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from served import BOX, OTHER, TAB, Client, blob, box, make_images, stroke
 
 

@@ -8,9 +8,9 @@ import zipfile
 import numpy as np
 import pytest
 import tifffile
-from served import TAB, Client, blob, box, make_images, stroke
 
 from cutlearn.app.web.training import LEARNED
+from served import TAB, Client, blob, box, make_images, stroke
 
 QUICK = ["--features", "linear", "--C", "1", "--tol", "0.5"]
 

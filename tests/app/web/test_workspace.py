@@ -5,14 +5,14 @@ import json
 
 import numpy as np
 import pytest
-from hostile_images import bombs
 from PIL import Image
-from served import blob, make_images
 
 from cutlearn.app.web.limits import Limits
 from cutlearn.app.web.workspace import Workspace
 from cutlearn.errors import InputError
 from cutlearn.images import read_values
+from hostile_images import bombs
+from served import blob, make_images
 
 
 @pytest.fixture

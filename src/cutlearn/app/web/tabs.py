@@ -176,7 +176,8 @@ class Tab:
             "shape": list(one.marks.shape), "known": one.labels is not None, "told": one.told,
             "accepted": one.accepted, "live": one.answer is not None,
             "undo": one.marks.position > 0, "redo": one.marks.position < len(one.marks.marks),
-            "box": one.box, "position": one.marks.position, "marks": [m.to_json() for m in one.marks.current],
+            "box": one.box, "position": one.marks.position,
+            "marks": [mark.to_json() for mark in one.marks.current],
         }  # fmt: skip
         return packed(meta, *([] if one.labels is None else [one.labels]))
 
