@@ -133,10 +133,13 @@ def _stroke(
     return np.where(disc, truth, seeds).astype(np.int16)
 
 
-def lessons(found: list[Object], variants: int, seed: int) -> Iterator[tuple[int, Given]]:
-    """Give the number of the object and what was simulated, `variants` times each."""
-    for k, one in enumerate(found):
-        rng = np.random.default_rng([seed, k])
+def lessons(found: list[tuple[int, Object]], variants: int) -> Iterator[tuple[int, Given]]:
+    """Give the number of the object and what was simulated, `variants` times each.
+
+    What is drawn depends on the number alone, not on which objects are asked for.
+    """
+    for k, one in found:
+        rng = np.random.default_rng([1000 + k, 0])
         # The net sees 128 pixels: an object much larger than that only costs time.
         top, left, bottom, right = drawn_box(one.truth, 0)
         factor = min(1.0, LONGEST / max(bottom - top, right - left))

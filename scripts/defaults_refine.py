@@ -26,7 +26,7 @@ from cutlearn.model.refine import columns
 
 # The sets on which the weights are learned, and those on which the gain is measured, by the number
 # of images and the smaller side at which they are taken.
-LEARNED = {"weizmann_horses": (40, 160), "nuclei": (14, 200), "msrc_cows": (30, 160)}
+LEARNED = {"weizmann_horses": (32, 160), "nuclei": (16, 200), "msrc_cows": (24, 160)}
 MEASURED = {"penn_fudan": (32, 200), "em_epfl_ca1": (12, 256), "em_drosophila_vnc": (12, 256)}
 FOLDS, ROWS = 4, 40_000
 CLASSIFIERS = {

@@ -1,6 +1,6 @@
 """Learn what `cutlearn.Session` and `cutlearn.refine` come with, from real image sets.
 
-    python scripts/learn_defaults.py --data DIR [--steps 2000] [--keep FOLDER]
+    python scripts/learn_defaults.py --data DIR [--steps 3500]
 
 DIR holds the sets that `defaults_data.py` names, a folder with images/ and masks/ each. Boxes and
 strokes are simulated from the masks. An eighth of the images never reaches the net: there the
@@ -17,10 +17,11 @@ from pathlib import Path
 import numpy as np
 from defaults_data import LEARNED, Object, lessons, objects
 from defaults_refine import learn_refine
+from PIL import Image
 
 import cutlearn as cl
 from cutlearn.features.edges import edge_features
-from cutlearn.features.guided import CHANNELS
+from cutlearn.features.guided import CHANNELS, SIDE
 from cutlearn.features.net.body import Pass, Shape, Weights, folded
 from cutlearn.features.net.optimise import Optimiser, loss_of
 from cutlearn.features.net.single import one_thread
@@ -36,7 +37,7 @@ BATCH, VARIANTS, SETTLE = 8, 2, 16
 # Of a hundred images so many are held out from the net.
 HELD = 12
 # The largest side at which the weights of the cut are learned, and their C.
-SIDE, C = 320, 100.0
+LONGEST, C = 320, 100.0
 
 
 def is_held(one: Object) -> bool:
@@ -45,10 +46,10 @@ def is_held(one: Object) -> bool:
 
 
 class Crops:
-    """Lessons in memory, from which batches are drawn: mirrored, in other colours."""
+    """Lessons in memory, from which batches are drawn: nearer, mirrored, in other colours."""
 
-    def __init__(self, found: list[Object]) -> None:
-        made = [given for _, given in lessons(found, VARIANTS, 1)]
+    def __init__(self, found: list[tuple[int, Object]]) -> None:
+        made = [given for _, given in lessons(found, VARIANTS)]
         self.planes = np.stack([given.planes for given in made])
         self.share = np.stack([given.share for given in made])
         self.weight = np.stack([given.weight for given in made])
@@ -58,6 +59,11 @@ class Crops:
         rows = rng.choice(len(self.planes), BATCH, replace=False)
         parts = [part[rows].astype(np.float32) for part in (self.planes, self.share, self.weight)]
         for j in range(BATCH):
+            cut = SIDE * rng.uniform(0, 0.08, 4)
+            frame = (cut[0], cut[1], SIDE - cut[2], SIDE - cut[3])
+            for plane in (*parts[0][j], parts[1][j], parts[2][j]):
+                zoomed = Image.fromarray(plane)
+                plane[:] = zoomed.resize((SIDE, SIDE), Image.Resampling.BILINEAR, box=frame)
             if rng.random() < 0.5:
                 for part in parts:
                     part[j] = part[j, ..., ::-1].copy()
@@ -86,12 +92,12 @@ def learn_net(crops: Crops, steps: int) -> Net:
                     f"step {step + 1}: {value / 100:.4f}, {time.time() - begin:.0f} s", flush=True
                 )
                 value = 0.0
-        return Net(shape, unpacked(packed(settled(shape, optimiser, crops, rng)), shape))
+        return Net(shape, unpacked(packed(settled(shape, optimiser, crops)), shape))
 
 
-def settled(shape: Shape, optimiser: Optimiser, crops: Crops, rng: np.random.Generator) -> Weights:
+def settled(shape: Shape, optimiser: Optimiser, crops: Crops) -> Weights:
     """The averaged weights, with statistics of fresh batches worked in."""
-    seen = []
+    seen, rng = [], np.random.default_rng(1)
     for _ in range(SETTLE):
         one = Pass(shape, optimiser.average)
         one.logits(crops.draw(rng)[0])
@@ -103,9 +109,9 @@ def settled(shape: Shape, optimiser: Optimiser, crops: Crops, rng: np.random.Gen
 
 
 def small(one: Object) -> tuple[np.ndarray, np.ndarray]:
-    """An image and its truth, at most SIDE pixels long."""
+    """An image and its truth, at most LONGEST pixels long."""
     image, truth = read_image(one.image), one.truth
-    factor = min(1.0, SIDE / max(truth.shape))
+    factor = min(1.0, LONGEST / max(truth.shape))
     shape = (max(1, round(factor * truth.shape[0])), max(1, round(factor * truth.shape[1])))
     return resize_image(image, shape), resize_labels(truth, shape)
 
@@ -155,12 +161,13 @@ def learn_cut(found: list[Object], net: Net, sets: dict) -> Defaults:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=3500)
     options = parser.parse_args()
     found = list(objects(options.data, LEARNED))
     sets = dict(Counter(one.source for one in found))
     print(sets, flush=True)
-    net = learn_net(Crops([one for one in found if not is_held(one)]), options.steps)
+    seen = [(k, one) for k, one in enumerate(found) if not is_held(one)]
+    net = learn_net(Crops(seen), options.steps)
     made = learn_cut([one for one in found if is_held(one)], net, sets)
     refine = learn_refine(options.data)
     Defaults(net, made.nodes, made.edges, made.calibration, refine, sets).save()
