@@ -44,7 +44,8 @@ test-machines: setup
 
 # The page in a real browser; without chromium and playwright `make test` leaves these out.
 browser-test: setup
-	@command -v chromium chromium-browser > /dev/null || (apt-get update -qq && apt-get install -y -qq chromium)
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || \
+	   (apt-get update -qq && apt-get install -y -qq chromium)
 	$(BIN)/python scripts/requirements.py browser > .venv/browser.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r .venv/browser.txt
 	$(BIN)/python -m pytest tests/browser
