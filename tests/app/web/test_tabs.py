@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from cutlearn.model.session import Session
 from served import BOX, OTHER, TAB, Client, blob, box, make_images, stroke
 
 
@@ -34,9 +35,10 @@ def test_box_gives_a_mask_and_strokes_hold(client):
     assert meta["position"] == 3
 
 
-def test_undo_redo_and_clear_go_back_and_forth(client):
+def test_undo_redo_and_clear_go_back_and_forth(client, monkeypatch):
     _, first = client.mark(0, box())
     _, second = client.mark(1, stroke(0, 32, 24, radius=5))
+    monkeypatch.setattr(Session, "segment", None)  # nothing is computed again
     meta, plane = client.mark(2, step=-1)
     np.testing.assert_array_equal(plane, first)
     assert meta["redo"]
@@ -44,6 +46,28 @@ def test_undo_redo_and_clear_go_back_and_forth(client):
     np.testing.assert_array_equal(plane, second)
     meta, _ = client.mark(2, step="clear")
     assert (meta["known"], meta["position"], meta["redo"]) == (False, 0, True)
+
+
+def test_undo_computes_nothing_and_gives_what_was(client, monkeypatch):
+    """Random steps; every answer is that of its marks, and undo and redo ask for no new one."""
+    rng, known, asked = np.random.default_rng(0), {}, []
+    segment = Session.segment
+    monkeypatch.setattr(Session, "segment", lambda *a, **k: asked.append(1) or segment(*a, **k))
+    monkeypatch.setattr("cutlearn.app.web.tabs.KEPT", 12)
+    meta, plane = client.mark(0, box())
+    for _ in range(60):
+        known.setdefault(str(meta["marks"]), plane)
+        np.testing.assert_array_equal(plane, known[str(meta["marks"])])
+        before, step = len(asked), int(rng.choice([-1, -1, 1, 0, 0]))
+        position = meta["position"]
+        if step == 0:
+            point = rng.integers(12, 40, 2).tolist()
+            meta, plane = client.mark(position, stroke(int(rng.integers(2)), *point))
+            assert len(asked) == before + 1
+        elif position + step > 0:
+            meta, plane = client.mark(position, step=step)
+            assert len(asked) <= before + 1
+    assert len(asked) < 50
 
 
 def test_marks_that_were_taken_already_are_not_taken_again(client):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.app.web.drafts import TAB
-from cutlearn.app.web.marks import Corners, Marks, marks_of
+from cutlearn.app.web.marks import Corners, Marks, Seeds, marks_of
 from cutlearn.app.web.models import Models
 from cutlearn.app.web.pictures import belief_planes, packed
 from cutlearn.app.web.workspace import Workspace
@@ -25,6 +25,43 @@ Labels = NDArray[np.uint8]
 
 # The mean doubt of a window, as a part of the largest, from which it is worth a look.
 WORTH = 0.02
+# Answers that undo can go back to without computing anything.
+KEPT = 30
+
+
+class Trail:
+    """Which answer of a session belongs to which number of marks, so that undo computes nothing.
+
+    Parameters
+    ----------
+    session : Session
+        With its image; nobody else asks it.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._positions: list[int] = []  # of the session's answers; -1: of marks that are gone
+        self._at = -1
+
+    def answer(self, position: int, box: Corners | None, seeds: Seeds | None) -> Answer:
+        """Give the answer to so many marks: one of those beside the last, or a new one."""
+        for step, go in ((0, None), (-1, self.session.undo), (1, self.session.redo)):
+            at = self._at + step
+            if 0 <= at < len(self._positions) and self._positions[at] == position:
+                self._at = at
+                return self.session.answer if go is None else go()
+        if len(self._positions) >= KEPT:  # each holds arrays of the image's size
+            self.session.set_image(self.session.image)
+            self._positions, self._at = [], -1
+        found = self.session.segment(box=box, seeds=seeds)
+        self._positions = [*self._positions[: self._at + 1], position]
+        self._at += 1
+        return found
+
+    def forget_after(self, position: int) -> None:
+        """Marks after so many are about to be others."""
+        kept = self._positions[: self._at + 1]
+        self._positions = [one if one <= position else -1 for one in kept]
 
 
 @dataclass
@@ -35,6 +72,7 @@ class Opened:
     session: Session
     marks: Marks
     made_for: tuple[int, int]
+    trail: Trail
     box: Corners | None = None
     answer: Answer | None = None
     labels: Labels | None = None
@@ -92,6 +130,7 @@ class Tab:
             limits = self.workspace.limits
             n_labels = self.workspace.n_labels
             new = marks_of(found.get("marks"), one.marks.shape, n_labels, limits)
+            one.trail.forget_after(one.marks.position)
             one.marks.add(new, limits)
 
     def beliefs(self, number: int, label: int) -> bytes:
@@ -138,7 +177,7 @@ class Tab:
         shape = image.shape[0], image.shape[1]
         name = self.workspace.names[number]
         marks = self.workspace.drafts.read(name, self.key, shape, self.workspace.n_labels)
-        one = Opened(number, session, marks, made_for)
+        one = Opened(number, session, marks, made_for, Trail(session))
         kept = self.workspace.mask(number)
         if kept is not None and kept.shape == shape and not marks.position:
             one.labels, one.accepted = kept, True
@@ -159,11 +198,8 @@ class Tab:
             if self.workspace.n_labels > 2:
                 one.told = "Draw a stroke of every label that is in the image."
             return
-        # The marks are the history here: the session need not keep more than its last answers.
-        if one.session.can_undo:
-            one.session.undo()
         try:
-            one.answer = one.session.segment(box=box, seeds=seeds if some else None)
+            one.answer = one.trail.answer(one.marks.position, box, seeds if some else None)
             one.labels = one.answer.labels
         except InputError as error:
             one.told = str(error).removeprefix("session: ")
