@@ -208,6 +208,36 @@ def test_reload_keeps_the_work_and_two_tabs_do_not_mix(open_page):
     assert area(page) == marked
 
 
+def test_fingers_on_a_phone(open_page, browser):
+    phone = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = open_page(3, phone)
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= 390
+    if page.text("#area"):
+        page.answered(lambda: page.keys("Delete"))
+    session = phone.new_cdp_session(page.page)
+
+    def touch(kind, *points):
+        places = [{"x": x, "y": y, "id": k} for k, (x, y) in enumerate(points)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": places})
+
+    def drawn():
+        touch("touchStart", page.at(28, 12))
+        touch("touchMove", page.at(60, 50))
+        touch("touchMove", page.at(100, 84))
+        touch("touchEnd")
+
+    page.answered(drawn)
+    assert area(page) > 0.9 * blob(3, SHAPE)[1].sum()
+    zoom, answers = page.text("#zoom"), page.answers
+    touch("touchStart", page.at(60, 48), page.at(70, 48))
+    touch("touchMove", page.at(40, 48), page.at(90, 48))
+    touch("touchEnd")
+    assert page.text("#zoom") != zoom
+    page.keys("f")
+    assert page.text("#zoom") == zoom
+    assert page.answers == answers  # two fingers draw nothing
+
+
 def test_learn_and_use_the_new_model(open_page):
     page = open_page(0)
     for image in (0, 1):

@@ -18,7 +18,7 @@ from cutlearn.model.session import Session
 # Images that are ranked together.
 RANKED = 300
 # An image is doubtful if its labels would tell at least this part of what the first one's would.
-DOUBTFUL = 0.5
+DOUBTFUL = 0.25
 
 
 class Models:

@@ -43,7 +43,7 @@ export function probabilityPicture(plane, width, height) {
 }
 
 export function doubtPicture(plane, width, height) {
-  const table = Array.from({ length: 256 }, (_, k) => [255, 0, 200, Math.round(Math.sqrt(k / 255) * 230)]);
+  const table = Array.from({ length: 256 }, (_, k) => [255, 0, 200, Math.round(0.9 * k)]);
   return painted(plane, width, height, table);
 }
 

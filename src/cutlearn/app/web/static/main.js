@@ -85,6 +85,7 @@ async function openImage(id) {
     view.fit();
     take(answer);
     gallery.update(state, id);
+    window.scrollTo(0, 0); // on a phone the list is below the image
     find("canvas").focus({ preventScroll: true });
   });
   find("busy").hidden = true;
@@ -106,8 +107,11 @@ function take({ meta, planes }) {
   enable("redo", meta.redo);
   enable("clear", meta.position > 0);
   enable("accept", meta.known);
-  if (meta.told) say(meta.told, true);
+  // What to do first is said below the image; that marks do not fit is said on it.
+  if (meta.told && meta.position) say(meta.told, true);
   else find("message").hidden = true;
+  work.told = meta.told;
+  hint();
   showArea();
   view.changed();
   document.body.dataset.answers = Number(document.body.dataset.answers ?? 0) + 1;
@@ -203,9 +207,8 @@ async function accept() {
   await tried(async () => {
     const answer = await asked(`/api/tabs/${tab}/${work.image}/accept`);
     await refresh();
-    say(`${answer.file} is written.`);
     if (answer.next !== null) await openImage(answer.next);
-    else say(`${answer.file} is written. All images are done.`);
+    say(`${answer.file} is written.${answer.next === null ? " All images are done." : ""}`);
   });
 }
 
@@ -259,8 +262,12 @@ function pick(tool) {
     document.querySelector(`[data-action=tool-${name}]`).setAttribute("aria-pressed", name === tool);
   }
   view.canvas.className = tool === "hand" ? "hand" : tool === "box" ? "" : "brush";
-  find("hint").textContent = `${HINTS[tool]} Keys: arrows and Space, ? for all.`;
+  hint();
   view.changed();
+}
+
+function hint() {
+  find("hint").textContent = `${work.told || HINTS[work.tool]} Keys: arrows and Space, ? for all.`;
 }
 
 function brush(radius) {
@@ -286,7 +293,15 @@ function paintLabels() {
     button.append(dot, name, cap);
     button.setAttribute("role", "radio");
     button.setAttribute("aria-checked", k === work.label);
+    button.tabIndex = k === work.label ? 0 : -1;
     button.addEventListener("click", () => choose(k));
+    button.addEventListener("keydown", (event) => {
+      const way = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+      if (!way) return;
+      event.preventDefault();
+      choose((k + way + work.names.length) % work.names.length);
+      place.children[work.label].focus();
+    });
     return button;
   }));
   document.querySelector("[data-action=add-label]").disabled = work.names.length >= state.limits.labels;
