@@ -143,6 +143,15 @@ def test_requests_at_once_are_bounded(client):
     assert client.get("/api/state").status == 200
 
 
+def test_bug_of_ours_is_told_and_survived(client, monkeypatch, caplog):
+    monkeypatch.setattr(client.models, "gallery", lambda: 1 / 0)
+    reply = client.get("/api/state")
+    assert (reply.status, "ZeroDivisionError" in reply.text) == (500, True)
+    assert "content-security-policy" in reply.headers
+    assert "test_security.py" in caplog.text  # the trace is for the terminal
+    assert client.get("/api/learn").status == 200
+
+
 def test_websockets_are_closed(client):
     sent = []
 

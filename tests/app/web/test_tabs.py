@@ -169,4 +169,15 @@ def test_damaged_image_is_told(client, tmp_path):
     reply = client.post(f"/api/tabs/{TAB}/1/open")
     assert reply.status == 400
     assert "blob-1.png" in reply.text
+    assert str(tmp_path) not in reply.text
     assert client.open(0)[0]["name"] == "blob-0"
+
+
+def test_full_disk_is_told(client, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("cutlearn.app.web.drafts.atomic_write", full)
+    reply = client.post(f"/api/tabs/{TAB}/0/marks", {"position": 0, "marks": [box()]})
+    assert reply.status == 507
+    assert "No space left" in reply.text

@@ -17,33 +17,75 @@ from cutlearn.errors import InputError
 AREAS = ("name", "label", "mask_pixels", "expected_pixels", "low", "high")
 
 
-def export(workspace: Workspace, models: Models) -> IO[bytes]:
-    """Write the zip into a temporary file that nobody else sees; give it, open at its beginning.
+class Exporter:
+    """Makes zips, one at a time, and can be stopped.
 
-    masks/NAME.png as they are on the disk; probability/NAME.tif, (labels, h, w) float32, and
-    areas.csv for images whose marks, or a model, tell more than the mask; report.html and the
-    model where there is one.
+    Parameters
+    ----------
+    workspace : Workspace
+    models : Models
     """
-    if not workspace.done:
-        raise InputError("There are no masks to export yet. Accept some first.")
-    workspace.hidden.mkdir(parents=True, exist_ok=True)
-    file = tempfile.TemporaryFile(dir=workspace.hidden)  # noqa: SIM115 - the caller closes it
-    try:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
-            rows: list[tuple[Any, ...]] = []
-            for number in workspace.done:
-                name, path = workspace.names[number], workspace.mask_path(number)
-                archive.write(path, f"masks/{name}{path.suffix}")
-                rows += _believed(archive, workspace, models, number)
-            archive.writestr("areas.csv", _table(rows))
-            if models.path is not None and models.estimator is not None:
-                archive.write(models.path, "model/learned.model")
-                _report(archive, workspace, models.path)
-        file.seek(0)
-        return file
-    except BaseException:
-        file.close()
-        raise
+
+    def __init__(self, workspace: Workspace, models: Models) -> None:
+        self.workspace, self.models = workspace, models
+        self.closed = False
+        self._process: subprocess.Popen[str] | None = None
+
+    def close(self) -> None:
+        """Give up what is being made."""
+        self.closed = True
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+
+    def make(self) -> IO[bytes]:
+        """Write the zip into a temporary file that nobody else sees; give it at its beginning.
+
+        masks/NAME.png as they are on the disk; probability/NAME.tif, (labels, h, w) float32, and
+        areas.csv for images whose marks, or a model, tell more than the mask; report.html and the
+        model where there is one.
+        """
+        workspace, models = self.workspace, self.models
+        if not workspace.done:
+            raise InputError("There are no masks to export yet. Accept some first.")
+        workspace.hidden.mkdir(parents=True, exist_ok=True)
+        file = tempfile.TemporaryFile(dir=workspace.hidden)  # noqa: SIM115 - the caller closes it
+        try:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
+                rows: list[tuple[Any, ...]] = []
+                for number in workspace.done:
+                    if self.closed:
+                        raise InputError("The server ends.")
+                    name, path = workspace.names[number], workspace.mask_path(number)
+                    archive.write(path, f"masks/{name}{path.suffix}")
+                    rows += _believed(archive, workspace, models, number)
+                archive.writestr("areas.csv", _table(rows))
+                if models.path is not None and models.estimator is not None:
+                    archive.write(models.path, "model/learned.model")
+                    self._report(archive, models.path)
+            file.seek(0)
+            return file
+        except BaseException:
+            file.close()
+            raise
+
+    def _report(self, archive: zipfile.ZipFile, model: Path) -> None:
+        """Add the page of `cutlearn evaluate`, made by a process of its own; or why not."""
+        with tempfile.TemporaryDirectory(dir=self.workspace.hidden) as folder:
+            page = Path(folder) / "report.html"
+            command = [
+                sys.executable, "-m", "cutlearn", "evaluate", str(model),
+                str(self.workspace.images), str(self.workspace.masks), "--report", str(page),
+                "--quiet",
+            ]  # fmt: skip
+            with subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE, text=True, errors="replace",
+            ) as self._process:  # fmt: skip
+                _, told = self._process.communicate()
+            if page.is_file():
+                archive.write(page, "report.html")
+            else:
+                archive.writestr("no-report.txt", told)
 
 
 def _believed(
@@ -81,18 +123,3 @@ def _table(rows: list[tuple[Any, ...]]) -> str:
     writer.writerow(AREAS)
     writer.writerows((text_cell(row[0]), *row[1:]) for row in rows)
     return text.getvalue()
-
-
-def _report(archive: zipfile.ZipFile, workspace: Workspace, model: Path) -> None:
-    """Add the page of `cutlearn evaluate`, made by a process of its own; or why there is none."""
-    with tempfile.TemporaryDirectory(dir=workspace.hidden) as folder:
-        page = Path(folder) / "report.html"
-        command = [
-            sys.executable, "-m", "cutlearn", "evaluate", str(model), str(workspace.images),
-            str(workspace.masks), "--report", str(page), "--quiet",
-        ]  # fmt: skip
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        if page.is_file():
-            archive.write(page, "report.html")
-        else:
-            archive.writestr("no-report.txt", ended.stderr)

@@ -15,8 +15,8 @@ from cutlearn.images.sample import as_sample
 from cutlearn.model.fitting.size import at_side
 from cutlearn.model.session import Session
 
-# Images that are ranked together.
-RANKED = 300
+# Images, and pixels, that are ranked together.
+RANKED, RANKED_PIXELS = 300, 50_000_000
 # An image is doubtful if its labels would tell at least this part of what the first one's would.
 DOUBTFUL = 0.25
 
@@ -121,13 +121,17 @@ class Models:
                     self._scores = scores
 
     def _compared(self, estimator: Any, numbers: list[int]) -> dict[int, float]:
-        samples, known = [], []
+        samples, known, left = [], [], RANKED_PIXELS
         for number in numbers:
             try:
                 image = self.workspace.image(number)
             except (InputError, OSError):
                 continue  # said when somebody opens it
-            samples.append(at_side(as_sample(image), estimator.min_side))
+            sample = at_side(as_sample(image), estimator.min_side)
+            left -= sample.shape[0] * sample.shape[1]
+            if left < 0:
+                break
+            samples.append(sample)
             known.append(number)
         if not samples:
             return {}

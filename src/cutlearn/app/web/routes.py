@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
 
-from cutlearn.app.web.export import export
+from cutlearn.app.web.export import Exporter
 from cutlearn.app.web.marks import parse
 from cutlearn.app.web.models import Models
 from cutlearn.app.web.pictures import png_of
@@ -58,6 +58,7 @@ class Pages:
     def __init__(self, workspace: Workspace, models: Models, training: Training) -> None:
         self.workspace, self.models, self.training = workspace, models, training
         self.tabs = Tabs(workspace, models)
+        self.exporter = Exporter(workspace, models)
         found = files("cutlearn.app.web").joinpath("static").iterdir()
         self.static = {one.name: one.read_bytes() for one in found if one.is_file()}
         self._threads: anyio.CapacityLimiter | None = None
@@ -114,8 +115,7 @@ class Pages:
     async def thumb(self, request: Request) -> Response:
         """Give a small image."""
         made = await self._run(self.workspace.thumb, request.path_params["id"])
-        # A number is one image as long as the server runs, and the next server has another cookie.
-        return Response(made, media_type="image/jpeg", headers={"cache-control": "private"})
+        return Response(made, media_type="image/jpeg")
 
     async def add(self, request: Request) -> Response:
         """Take an image that was dropped."""
@@ -172,7 +172,7 @@ class Pages:
             raise Refused(503, "An export is being made already. Wait for it.")
         self._exporting = True
         try:
-            file = await self._run(export, self.workspace, self.models)
+            file = await self._run(self.exporter.make)
         finally:
             self._exporting = False
         headers = {"content-disposition": 'attachment; filename="cutlearn.zip"'}
@@ -217,6 +217,7 @@ def make_app(workspace: Workspace, models: Models, training: Training, keys: Key
     @contextlib.asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         yield
+        pages.exporter.close()
         await anyio.to_thread.run_sync(training.close)
 
     pages = Pages(workspace, models, training)

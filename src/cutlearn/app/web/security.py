@@ -14,6 +14,7 @@ There is no CORS: no other page can read an answer. What is sent back may run on
 
 import asyncio
 import hmac
+import logging
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
@@ -21,7 +22,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from cutlearn.app.web.limits import LIMITS, Limits
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, clean
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -131,6 +132,10 @@ class Guard:
         except (OSError, MemoryError) as error:
             why = getattr(error, "strerror", None) or "not enough memory"
             await _say(guarded, 507, f"{why}. Check the disk, its rights and the memory.", {})
+        except Exception as error:
+            logging.getLogger(__name__).exception("a request failed")
+            what = f"{type(error).__name__}: {clean(str(error), 200)}"
+            await _say(guarded, 500, f"A bug of ours ({what}); the terminal shows more.", {})
         finally:
             self._running -= 1
 

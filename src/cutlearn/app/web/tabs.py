@@ -25,8 +25,8 @@ Labels = NDArray[np.uint8]
 
 # The mean doubt of a window, as a part of the largest, from which it is worth a look.
 WORTH = 0.02
-# Answers that undo can go back to without computing anything.
-KEPT = 30
+# Answers that undo can go back to without computing anything: so many, and so many pixels in all.
+KEPT, KEPT_PIXELS = 20, 6_000_000
 
 
 class Trail:
@@ -40,6 +40,8 @@ class Trail:
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        height, width = session.shape
+        self._most = max(2, min(KEPT, KEPT_PIXELS // (height * width)))
         self._positions: list[int] = []  # of the session's answers; -1: of marks that are gone
         self._at = -1
 
@@ -50,7 +52,7 @@ class Trail:
             if 0 <= at < len(self._positions) and self._positions[at] == position:
                 self._at = at
                 return self.session.answer if go is None else go()
-        if len(self._positions) >= KEPT:  # each holds arrays of the image's size
+        if len(self._positions) >= self._most:  # each holds arrays of the image's size
             self.session.set_image(self.session.image)
             self._positions, self._at = [], -1
         found = self.session.segment(box=box, seeds=seeds)

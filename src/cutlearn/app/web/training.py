@@ -125,8 +125,8 @@ class Training:
                 self.models.use(self.path)
                 kept = ("images", "held_out", "seconds", "gap", "features")
                 state = {"state": "done", **{name: said.get(name) for name in kept}}
-            except InputError as error:
-                state = {"state": "failed", "note": str(error)}
+            except Exception as error:  # whatever it is, the page must not wait for ever
+                state = {"state": "failed", "note": clean(str(error), 500)}
         elif self._cancelled:
             state = {"state": "cancelled", "note": "What was done is kept. Learn goes on from it."}
         else:

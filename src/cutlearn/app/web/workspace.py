@@ -82,10 +82,10 @@ class Workspace:
 
     def _found_masks(self) -> tuple[dict[str, Path], Coding]:
         """Masks that are there already, by image, and what their values mean."""
-        files = {}
+        files: dict[str, Path] = {}
         if self.masks.is_dir() and self.names:
-            endings = {path.suffix.lower() for path in self.masks.iterdir() if path.is_file()}
-            files = listed(self.masks).files if endings & set(ENDINGS) else {}
+            with contextlib.suppress(InputError):  # no mask in it yet
+                files = listed(self.masks).files
         pairs = pair(self.names, files).names if files else {}
         if not pairs:
             return {}, Coding("ids", values=(0, 1))
@@ -143,7 +143,7 @@ class Workspace:
             if number in self._pixels:
                 self._pixels.move_to_end(number)
                 return self._pixels[number]
-        data, name = content(path, None, self.limits.upload_bytes)
+        data, name = content(path, path.name, self.limits.upload_bytes)
         image = open_image(data, name, self.limits.pixels).image
         with self._lock:
             self._pixels[number] = image
@@ -205,7 +205,7 @@ class Workspace:
         if not self.is_done(number):
             return None
         known = Coding("ids", values=self.values)
-        labels = known.labels(read_values(path, max_pixels=self.limits.pixels))
+        labels = known.labels(read_values(path, path.name, max_pixels=self.limits.pixels))
         labels[labels >= self.n_labels] = 0
         return labels
 

@@ -76,13 +76,16 @@ async function openImage(id) {
       packed(`/api/tabs/${tab}/${id}/open`, { method: "POST" }),
     ]);
     const [height, width] = answer.meta.shape;
-    Object.assign(work, { image: id, bitmap: picture, width, height, beliefs: null, probability: null, doubt: null });
-    work.cursor = { x: Math.floor(width / 2) + 0.5, y: Math.floor(height / 2) + 0.5 };
-    tools.dropDrawing();
+    const same = id === work.image; // opened again for another model: what is seen stays
+    Object.assign(work, { image: id, bitmap: picture, width, height });
+    if (!same) {
+      work.cursor = { x: Math.floor(width / 2) + 0.5, y: Math.floor(height / 2) + 0.5 };
+      tools.dropDrawing();
+      view.fit();
+    }
     history.replaceState(null, "", `#image=${id}`);
     find("title").textContent = answer.meta.name;
     document.title = `${answer.meta.name} – cutlearn`;
-    view.fit();
     take(answer);
     gallery.update(state, id);
     window.scrollTo(0, 0); // on a phone the list is below the image
