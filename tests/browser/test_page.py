@@ -21,6 +21,7 @@ OPTIONS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
 ]  # fmt: skip
+NASTY = "~<img src=x onerror=alert(1)>"
 QUICK = "--features linear --C 1 --tol 0.5"
 pytestmark = pytest.mark.timeout(180)
 
@@ -37,6 +38,7 @@ def browser():
 def served(tmp_path_factory):
     """A folder of four images and the address of its page."""
     folder = make_images(tmp_path_factory.mktemp("page") / "images", 4, SHAPE).parent
+    shutil.copy(folder / "images" / "blob-0.png", folder / "images" / f"{NASTY}.png")
     command = [
         sys.executable, "-m", "cutlearn", "serve", "--images", "images", "--no-browser",
         "--fit", QUICK,
@@ -150,6 +152,16 @@ def test_box_stroke_undo_accept(open_page, served):
     assert page.text("#title") == "blob-1"
     assert iou(folder, 0) > 0.9
     assert "done" in page.page.locator("[data-image='0']").inner_text()
+
+
+def test_names_are_text_and_images_can_be_dropped(open_page, served):
+    page = open_page(4)
+    assert page.text("#title") == NASTY
+    assert page.page.locator("[data-image='4'] .name").inner_text() == NASTY
+    path = served[0] / "images" / "blob-1.png"
+    page.answered(lambda: page.page.set_input_files("#file", path))
+    assert page.text("#title") == "blob-1 1"
+    assert (served[0] / "images" / "blob-1 1.png").read_bytes() == path.read_bytes()
 
 
 def test_strokes_alone(open_page, served):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tifffile
 
+from cutlearn.app.web.models import Models
 from cutlearn.app.web.training import LEARNED
 from served import TAB, Client, blob, box, make_images, stroke
 
@@ -56,6 +57,17 @@ def test_new_model_is_used_at_once(client):
     assert (mask & truth).sum() / (mask | truth).sum() > 0.8
     meta, plane = client.mark(0, stroke(0, 32, 24, radius=3), image=2)
     assert (plane.reshape(48, 64)[23:26, 31:34] == 0).all()
+
+
+def test_next_server_uses_what_was_learned_unless_told_otherwise(client, folder):
+    from cutlearn.app.serve import _first_model
+
+    learned = client.workspace.hidden / LEARNED
+    assert _first_model(None, client.workspace) == learned
+    assert str(_first_model("mine.model", client.workspace)) == "mine.model"
+    again = Models(client.workspace, learned)
+    assert again.described()["images"] == 2
+    assert again.session().model is again.estimator
 
 
 def test_both_bounds_are_told(client):

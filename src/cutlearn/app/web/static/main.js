@@ -1,6 +1,7 @@
 // The page: one image at a time, its marks sent one request after the other, its layers shown.
 
 import { ask, asked, packed, tabKey, told } from "./api.js";
+import { Files } from "./files.js";
 import { Gallery } from "./gallery.js";
 import { Keyboard } from "./keyboard.js";
 import { ACTIONS, fillHelp, titleButtons } from "./keys.js";
@@ -29,6 +30,10 @@ const view = new View(find("canvas"), work);
 const tools = new Tools(view, work, send);
 const gallery = new Gallery(openImage);
 const learning = new Learning(say, learned);
+const files = new Files(say, tried, async (image) => {
+  await refresh();
+  await openImage(image);
+});
 let tab, state, queue = [], sending = false, believing = null, messageTimer = 0;
 
 function say(text, stays = false) {
@@ -52,6 +57,7 @@ async function refresh(given) {
   work.colors = state.labels.map((one) => one.color);
   work.names = state.labels.map((one) => one.name);
   work.mostPoints = state.limits.points;
+  files.mostBytes = state.limits.bytes;
   work.label = Math.min(work.label, work.names.length - 1);
   gallery.update(state, work.image);
   paintLabels();
@@ -115,6 +121,11 @@ function take({ meta, planes }) {
   else find("message").hidden = true;
   work.told = meta.told;
   hint();
+  const row = state.images.find((one) => one.id === meta.image);
+  if (meta.position && row && row.state !== "done" && row.state !== "begun") {
+    row.state = "begun";
+    gallery.update(state, meta.image);
+  }
   showArea();
   view.changed();
   document.body.dataset.answers = Number(document.body.dataset.answers ?? 0) + 1;
@@ -215,33 +226,6 @@ async function accept() {
   });
 }
 
-async function addFiles(list) {
-  let last = null;
-  for (const file of list) {
-    await tried(async () => {
-      if (file.size > state.limits.bytes) throw new Error(`${file.name} is too large.`);
-      const path = `/api/images?name=${encodeURIComponent(file.name)}`;
-      last = (await (await ask(path, { method: "POST", body: file })).json()).image;
-    });
-  }
-  if (last === null) return;
-  await refresh();
-  await openImage(last);
-}
-
-async function exportAll() {
-  say("The zip is being made …", true);
-  await tried(async () => {
-    const blob = await (await ask("/api/export")).blob();
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(blob);
-    link.download = "cutlearn.zip";
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
-    say("Exported: cutlearn.zip");
-  });
-}
-
 async function learned(useful) {
   await refresh();
   if (useful && work.image !== null) await openImage(work.image);
@@ -339,7 +323,7 @@ const RUN = {
   image: () => find("canvas").focus(),
   learn: () => tried(() => learning.start()),
   "cancel-learn": () => tried(() => learning.cancel()),
-  export: exportAll,
+  export: () => files.exportAll(),
   help: () => (find("help").open ? find("help").close() : find("help").showModal()),
   "brush-smaller": () => brush(work.radius / 1.25 - 0.3),
   "brush-larger": () => brush(work.radius * 1.25 + 0.3),
@@ -359,27 +343,11 @@ function wire() {
     box.addEventListener("change", () => toggle(box.dataset.layer));
   }
   find("radius").addEventListener("input", (event) => brush(Number(event.target.value)));
-  find("file").addEventListener("change", (event) => {
-    addFiles([...event.target.files]);
-    event.target.value = "";
-  });
   const changed = view.changed.bind(view);
   view.changed = () => {
     find("zoom").textContent = `${Math.round(100 * view.scale)} %`;
     changed();
   };
-  document.addEventListener("dragover", (event) => {
-    event.preventDefault();
-    find("stage").classList.add("drop");
-  });
-  document.addEventListener("dragleave", (event) => {
-    if (!event.relatedTarget) find("stage").classList.remove("drop");
-  });
-  document.addEventListener("drop", (event) => {
-    event.preventDefault();
-    find("stage").classList.remove("drop");
-    addFiles([...event.dataTransfer.files]);
-  });
 }
 
 async function begin() {
