@@ -10,6 +10,7 @@ comes with `pip install cutlearn[bench]`.
 
 import argparse
 import contextlib
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ import cutlearn as cl
 from cutlearn.images import read_image, read_values
 from cutlearn.images.robot import drawn_box, next_stroke
 
-GOALS, MOST_STROKES = (0.90, 0.95), 20
+GOALS, MOST_STROKES = (0.90, 0.95), 12
 # Boxes of sets that have none: drawn with this room around the object.
 ROOM = 0.05
 
@@ -173,10 +174,11 @@ def timed(call: Callable, *given) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--sets", nargs="+", default=["grabcut", "bsds_objects", "coopcut16"])
+    parser.add_argument("--sets", nargs="*", default=["grabcut", "bsds_objects", "coopcut16"])
     parser.add_argument("--strokes", action="store_true")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--ours", action="store_true", help="Leave the peer out.")
+    parser.add_argument("--every", type=int, default=1, help="Only every so many-th image.")
     parser.add_argument("--each", action="store_true", help="Tell every image.")
     options = parser.parse_args()
     who = {"ours": Ours} if options.ours else {"ours": Ours, "OpenCV": Peer}
@@ -184,7 +186,7 @@ def main() -> None:
         speed()
     for name in options.sets:
         boxes, strokes = {k: [] for k in who}, {k: [] for k in who}
-        for case in cases(options.data / name):
+        for case in itertools.islice(cases(options.data / name), 0, None, options.every):
             for key, make in who.items():
                 boxes[key].append(by_box(*case, make))
                 if options.strokes:

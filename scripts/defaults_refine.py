@@ -26,12 +26,12 @@ from cutlearn.model.refine import columns
 
 # The sets on which the weights are learned, and those on which the gain is measured, by the number
 # of images and the smaller side at which they are taken.
-LEARNED = {"weizmann_horses": (32, 160), "nuclei": (16, 200), "msrc_cows": (24, 160)}
-MEASURED = {"penn_fudan": (32, 200), "em_epfl_ca1": (12, 256), "em_drosophila_vnc": (12, 256)}
-FOLDS, ROWS = 4, 40_000
+LEARNED = {"weizmann_horses": (24, 160), "nuclei": (12, 200), "msrc_cows": (20, 160)}
+MEASURED = {"penn_fudan": (24, 200), "em_epfl_ca1": (12, 256), "em_drosophila_vnc": (12, 256)}
+FOLDS, ROWS = 3, 24_000
 CLASSIFIERS = {
     "forest": lambda: RandomForestClassifier(
-        40, min_samples_leaf=8, max_features="sqrt", random_state=0
+        30, min_samples_leaf=8, max_features="sqrt", random_state=0
     ),
     "boosted": lambda: HistGradientBoostingClassifier(
         max_iter=60, learning_rate=0.15, random_state=0

@@ -1,6 +1,6 @@
 """Learn what `cutlearn.Session` and `cutlearn.refine` come with, from real image sets.
 
-    python scripts/learn_defaults.py --data DIR [--steps 3500]
+    python scripts/learn_defaults.py --data DIR [--steps 1500] [--more 1200]
 
 DIR holds the sets that `defaults_data.py` names, a folder with images/ and masks/ each. Boxes and
 strokes are simulated from the masks. An eighth of the images never reaches the net: there the
@@ -10,30 +10,24 @@ set `grabcut` are used nowhere, so that all of them can be a test.
 
 import argparse
 import hashlib
-import time
+import json
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from defaults_data import LEARNED, Object, lessons, objects
+from defaults_data import LEARNED, Object, objects
+from defaults_net import learn_net
 from defaults_refine import learn_refine
-from PIL import Image
 
 import cutlearn as cl
 from cutlearn.features.edges import edge_features
-from cutlearn.features.guided import CHANNELS, SIDE
-from cutlearn.features.net.body import Pass, Shape, Weights, folded
-from cutlearn.features.net.optimise import Optimiser, loss_of
-from cutlearn.features.net.single import one_thread
 from cutlearn.images import Sample, read_image
 from cutlearn.images.resize import resize_image, resize_labels
 from cutlearn.images.robot import drawn_box, next_stroke
-from cutlearn.model.defaults import Defaults, Net, packed, unpacked
+from cutlearn.model.defaults import Defaults, Net
 from cutlearn.model.engines import Own
 from cutlearn.model.probability.calibrate import calibrate, drawn, uncalibrated
 
-WIDTHS = (12, 24, 40, 48, 48)
-BATCH, VARIANTS, SETTLE = 8, 2, 16
 # Of a hundred images so many are held out from the net.
 HELD = 12
 # The largest side at which the weights of the cut are learned, and their C.
@@ -45,67 +39,13 @@ def is_held(one: Object) -> bool:
     return int(hashlib.md5(one.image.name.encode()).hexdigest(), 16) % 100 < HELD
 
 
-class Crops:
-    """Lessons in memory, from which batches are drawn: nearer, mirrored, in other colours."""
-
-    def __init__(self, found: list[tuple[int, Object]]) -> None:
-        made = [given for _, given in lessons(found, VARIANTS)]
-        self.planes = np.stack([given.planes for given in made])
-        self.share = np.stack([given.share for given in made])
-        self.weight = np.stack([given.weight for given in made])
-
-    def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Pictures (c, n, h, w), shares of label 1 and weights (1, n, h, w)."""
-        rows = rng.choice(len(self.planes), BATCH, replace=False)
-        parts = [part[rows].astype(np.float32) for part in (self.planes, self.share, self.weight)]
-        for j in range(BATCH):
-            cut = SIDE * rng.uniform(0, 0.08, 4)
-            frame = (cut[0], cut[1], SIDE - cut[2], SIDE - cut[3])
-            for plane in (*parts[0][j], parts[1][j], parts[2][j]):
-                zoomed = Image.fromarray(plane)
-                plane[:] = zoomed.resize((SIDE, SIDE), Image.Resampling.BILINEAR, box=frame)
-            if rng.random() < 0.5:
-                for part in parts:
-                    part[j] = part[j, ..., ::-1].copy()
-            gain, shift = np.exp(rng.uniform(-0.22, 0.22, 3)), rng.uniform(-0.3, 0.3, 3)
-            lab = parts[0][j, :3]
-            parts[0][j, :3] = lab * gain[:, None, None] + shift[:, None, None]
-            if rng.random() < 0.1:
-                parts[0][j, 1:3] = 0  # a grey image
-        return np.ascontiguousarray(parts[0].swapaxes(0, 1)), parts[1][None], parts[2][None]
-
-
-def learn_net(crops: Crops, steps: int) -> Net:
-    """Train the net; its weights come back as the package will read them, in 8 bits."""
-    shape, rng = Shape(CHANNELS, 1, WIDTHS, True), np.random.default_rng(0)
-    optimiser = Optimiser(shape.begin(np.array([0.35]), rng), steps)
-    begin, value = time.time(), 0.0
-    with one_thread():
-        for step in range(steps):
-            planes, share, weight = crops.draw(rng)
-            one = Pass(shape, optimiser.weights)
-            loss, slope = loss_of(one.logits(planes), share, weight)
-            optimiser.take(one.gradient(slope))
-            value += loss
-            if (step + 1) % 100 == 0:
-                print(
-                    f"step {step + 1}: {value / 100:.4f}, {time.time() - begin:.0f} s", flush=True
-                )
-                value = 0.0
-        return Net(shape, unpacked(packed(settled(shape, optimiser, crops)), shape))
-
-
-def settled(shape: Shape, optimiser: Optimiser, crops: Crops) -> Weights:
-    """The averaged weights, with statistics of fresh batches worked in."""
-    seen, rng = [], np.random.default_rng(1)
-    for _ in range(SETTLE):
-        one = Pass(shape, optimiser.average)
-        one.logits(crops.draw(rng)[0])
-        seen.append(one.statistics)
-    mean = {
-        name: tuple(np.mean([s[name][k] for s in seen], axis=0) for k in (0, 1)) for name in seen[0]
-    }
-    return folded(shape, optimiser.average, mean)
+def unseen(found: list[Object], data: Path) -> list[Object]:
+    """The held-out objects whose photograph is under no other name among the others."""
+    groups = json.loads((data / "voc2010_coseg" / "same_image_groups.json").read_text())
+    same = {name: group for group in groups for name in group}
+    names = {one.image.stem for one in found if not is_held(one)}
+    held = [one for one in found if is_held(one)]
+    return [one for one in held if not names & set(same.get(one.image.stem, ()))]
 
 
 def small(one: Object) -> tuple[np.ndarray, np.ndarray]:
@@ -137,7 +77,7 @@ def situations(found: list[Object], defaults: Defaults, seed: int):
 
 def learn_cut(found: list[Object], net: Net, sets: dict) -> Defaults:
     """Learn the weights of the cut on one half of the objects, the calibration on the other."""
-    start = Defaults(net, np.ones(4), (0.0, 1.0), uncalibrated(2), {}, sets)
+    start = Defaults(net, np.ones(5), (0.0, 1.0), uncalibrated(2), {}, sets)
     problems, truths = [], []
     for engine, sample, truth in situations(found[::2], start, 2):
         columns = np.moveaxis(-engine.columns(sample), 0, -1).astype(np.float64)
@@ -150,7 +90,7 @@ def learn_cut(found: list[Object], net: Net, sets: dict) -> Defaults:
         truths.append(void)
     result = cl.train(problems, truths, C=C, tol=0.01)
     print("weights", result.w, "gap", result.relative_gap, flush=True)
-    made = Defaults(net, result.w[:4], (result.w[4], result.w[5]), uncalibrated(2), {}, sets)
+    made = Defaults(net, result.w[:5], (result.w[5], result.w[6]), uncalibrated(2), {}, sets)
     rows = []
     for engine, sample, truth in situations(found[1::2], made, 3):
         rows.append(drawn(engine.solve(sample).min_marginals(), truth))
@@ -161,14 +101,15 @@ def learn_cut(found: list[Object], net: Net, sets: dict) -> Defaults:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=3500)
+    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--more", type=int, default=1200)
     options = parser.parse_args()
     found = list(objects(options.data, LEARNED))
     sets = dict(Counter(one.source for one in found))
     print(sets, flush=True)
     seen = [(k, one) for k, one in enumerate(found) if not is_held(one)]
-    net = learn_net(Crops(seen), options.steps)
-    made = learn_cut([one for one in found if is_held(one)], net, sets)
+    net = learn_net(seen, options.steps, options.more)
+    made = learn_cut(unseen(found, options.data), net, sets)
     refine = learn_refine(options.data)
     Defaults(net, made.nodes, made.edges, made.calibration, refine, sets).save()
 

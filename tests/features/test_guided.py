@@ -11,6 +11,7 @@ from cutlearn.features.guided import (
     channels,
     lab_planes,
     mixture_odds,
+    nearby,
 )
 from cutlearn.features.mixtures import palette
 
@@ -58,3 +59,23 @@ def test_odds_need_a_background():
     open_[5:8, 5:8] = 1  # seeds of one label alone
     for odds in mixture_odds(found, open_, False):
         assert not odds.any()
+
+
+def test_strokes_speak_for_near_pixels_of_their_color():
+    """Two halves of different colours: a stroke in one says little of the other."""
+    image = np.zeros((96, 96, 3), np.float32)
+    image[:, :48], image[:, 48:] = (0.8, 0.2, 0.2), (0.2, 0.3, 0.8)
+    lab = lab_planes(palette(image))
+    seeds = np.full((96, 96), -1, np.int16)
+    seeds[46:50, 38:42] = 1
+    view = View.of(None, (96, 96))
+    found = nearby(lab, seeds, view)
+    assert found[48, 40] > 0.95  # itself
+    assert found[48, 46] > 0.7  # near, the same colour
+    assert abs(found[48, 50]) < 0.05  # near, the other colour
+    assert abs(found[2, 2]) < 0.05  # far away
+    seeds[46:50, 54:58] = 0
+    both = nearby(lab, seeds, view)
+    assert both[48, 56] < -0.95
+    assert both[48, 40] == pytest.approx(found[48, 40], abs=0.05)
+    assert not nearby(lab, None, view).any()

@@ -141,7 +141,7 @@ def test_a_large_image_is_worked_smaller_and_made_sharp():
     labels, probability = session.segment(box=drawn_box(truth, 0.1), seeds=seeds)
     assert labels.shape == truth.shape
     assert probability.shape == (*truth.shape, 2)
-    assert iou(labels, truth) > 0.97
+    assert iou(labels, truth) > 0.95
     assert (labels[seeds == 0] == 0).all()
 
 

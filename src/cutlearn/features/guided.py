@@ -21,10 +21,14 @@ Box = tuple[int, int, int, int]
 
 SIDE = 128
 CHANNELS = 8
+# The channel of the log-odds that are known best.
+ODDS = 5
 # Room around the box that the net sees, in parts of the box's own height and width.
 ROOM = 0.2
 # How far a seed is felt, in pixels of the net.
 REACH = 8.0
+# How far a stroke speaks for pixels of its colour, and how far colours (of `lab_planes`) may be.
+NEAR, ALIKE = 16.0, 0.6
 MOST_ODDS = 5.0
 
 
@@ -110,17 +114,57 @@ def channels(
     return np.stack(planes)
 
 
+def _marked(seeds: NDArray[np.int16] | None, label: int, view: View) -> NDArray[np.bool_]:
+    """Where the net's pixels hold a seed of a label."""
+    if seeds is None or not (seeds == label).any():
+        return np.zeros((SIDE, SIDE), bool)
+    return view.small(seeds == label) > 0
+
+
 def _felt(seeds: NDArray[np.int16] | None, label: int, view: View) -> Float32:
     """exp(-d^2 / (2 REACH^2)) with the distance d from the next seed of a label."""
     from scipy import ndimage
 
-    marked = np.zeros((SIDE, SIDE), bool)
-    if seeds is not None:
-        marked = view.small(seeds == label) > 0
+    marked = _marked(seeds, label, view)
     if not marked.any():
         return np.zeros((SIDE, SIDE), np.float32)
     distance = ndimage.distance_transform_edt(~marked)
     return np.asarray(np.exp(-0.5 * (distance / REACH) ** 2), np.float32)
+
+
+def nearby(lab: Float32, seeds: NDArray[np.int16] | None, view: View) -> Float32:
+    """What strokes say of pixels that are near and of their colour: B_1 - B_0, (h, w) in [-1, 1].
+
+    B_k = exp(-d^2 / (2 NEAR^2)) exp(-|x - c|^2 / (2 ALIKE^2)) with the distance d from the next
+    stroke of label k, in pixels of the net, its mean colour c, and the pixel's own colour x.
+    """
+    from scipy import ndimage
+
+    shape = (lab.shape[1], lab.shape[2])
+    total = np.zeros(shape, np.float32)
+    part = np.s_[view.top : view.bottom, view.left : view.right]
+    for label, sign in ((0, -1), (1, 1)):
+        marked = _marked(seeds, label, view)
+        if not marked.any():
+            continue
+        strokes, count = ndimage.label(marked, np.ones((3, 3)))
+        distance, (y, x) = ndimage.distance_transform_edt(~marked, return_indices=True)
+        near = np.exp(-0.5 * (distance / NEAR) ** 2).astype(np.float32)
+        whose = strokes[y, x] - 1
+        square = np.float32(0)
+        for plane in lab:
+            means = ndimage.mean(view.small(plane), strokes, np.arange(1, count + 1))
+            color = _nearest(np.asarray(means, np.float32)[whose], view)
+            square = square + (plane[part] - color) ** 2
+        spread = view.large(near, shape, 0)[part]
+        total[part] += sign * spread * np.exp(square * np.float32(-0.5 / ALIKE**2))
+    return total
+
+
+def _nearest(plane: Float32, view: View) -> Float32:
+    """A plane of the net at the size of the view, without interpolation."""
+    size = (view.right - view.left, view.bottom - view.top)
+    return np.asarray(Image.fromarray(plane).resize(size, Image.Resampling.NEAREST))
 
 
 def net_logits(shape: Shape, weights: Weights, planes: Float32) -> Float32:

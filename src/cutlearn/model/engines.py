@@ -22,7 +22,16 @@ from cutlearn.energy.joins import LinearTables
 from cutlearn.energy.moves import UnorderedEnergy
 from cutlearn.errors import InputError
 from cutlearn.features.edges import edge_contrast
-from cutlearn.features.guided import MOST_ODDS, View, channels, lab_planes, mixture_odds, net_logits
+from cutlearn.features.guided import (
+    MOST_ODDS,
+    ODDS,
+    View,
+    channels,
+    lab_planes,
+    mixture_odds,
+    nearby,
+    net_logits,
+)
 from cutlearn.features.mixtures import log_odds, palette
 from cutlearn.features.problem import Problem
 from cutlearn.grid import grid_slices
@@ -33,6 +42,8 @@ from cutlearn.model.probability.calibrate import Calibration, uncalibrated
 from cutlearn.model.segmenter import Segmenter
 
 Floats = NDArray[np.float64]
+# How often the net is asked: the second time it sees the colours of its own first mask.
+PASSES = 2
 Labels = NDArray[np.uint8]
 
 
@@ -59,7 +70,9 @@ class Own:
 
     E(y) = - sum_i y_i (w . f_i) + sum_ij [y_i != y_j] (w_0 + w_1 contrast_ij), with f_i: 1, the
     logit of the shipped net, log-odds of colours after relabelling, and log-odds of the colours
-    under the net's own mask. w is learned on real images (`scripts/learn_defaults.py`).
+    under the net's own mask. The net is asked again with the latter in the place of the former.
+    Last comes what strokes say of near pixels of their colour.
+    w is learned on real images (`scripts/learn_defaults.py`).
     """
 
     n_labels = 2
@@ -76,14 +89,19 @@ class Own:
     def columns(self, sample: Sample) -> NDArray[np.float32]:
         """f of every pixel, (F, h, w)."""
         fixed, boxed = sample.fixed(), sample.box is not None
-        odds = tuple(o[self.palette.index] for o in mixture_odds(self.palette, fixed, boxed))
-        view = View.of(sample.box, sample.shape)
-        planes = channels(self.lab, sample.box, sample.seeds, (odds[0], odds[1]), view)
-        net = self.defaults.net
-        small = np.clip(net_logits(net.shape, net.weights, planes), -MOST_ODDS, MOST_ODDS)
-        logit = view.large(small, sample.shape, -MOST_ODDS)
-        mask = np.where(fixed == FREE, logit > 0, fixed == 1)
-        return np.stack([np.ones_like(logit), logit, odds[1], self._colors_of(mask)])
+        first, last = mixture_odds(self.palette, fixed, boxed)
+        first, last = first[self.palette.index], last[self.palette.index]
+        view, net = View.of(sample.box, sample.shape), self.defaults.net
+        # What the net sees first, and again after every pass with the colours of its own mask.
+        planes, odds = channels(self.lab, sample.box, sample.seeds, (first, last), view), last
+        for step in range(PASSES):
+            if step:
+                planes[ODDS] = view.small(odds)
+            small = np.clip(net_logits(net.shape, net.weights, planes), -MOST_ODDS, MOST_ODDS)
+            logit = view.large(small, sample.shape, -MOST_ODDS)
+            odds = self._colors_of(np.where(fixed == FREE, logit > 0, fixed == 1))
+        strokes = MOST_ODDS * nearby(self.lab, sample.seeds, view)
+        return np.stack([np.ones_like(logit), logit, last, odds, strokes])
 
     def _colors_of(self, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
         """Log-odds of the colours inside of a mask to those outside, (h, w)."""
@@ -96,7 +114,8 @@ class Own:
     def solve(self, sample: Sample) -> Solved:
         """One cut of the live graph."""
         columns, fixed = self.columns(sample), sample.fixed()
-        unary = -np.tensordot(self.defaults.nodes, columns, 1)
+        weights = self.defaults.nodes.astype(np.float32)  # as the columns: half the time
+        unary = -np.tensordot(weights, columns, 1).astype(np.float64)
         labels = self.live.solve(unary, fixed)
         energy = self.live.energy(unary)
         return Solved(labels, unary, lambda: energy.min_marginals(fixed))
