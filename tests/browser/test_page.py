@@ -154,6 +154,22 @@ def test_box_stroke_undo_accept(open_page, served):
     assert "done" in page.page.locator("[data-image='0']").inner_text()
 
 
+def test_outline_follows_a_stroke_that_is_being_drawn(open_page):
+    page = open_page(1)
+    page.drag((28, 12), (100, 84))
+    whole, answers = area(page), page.answers
+    page.keys("s", "0", *["]"] * 4)
+    page.page.mouse.move(*page.at(54, 48))
+    page.page.mouse.down()
+    page.page.mouse.move(*page.at(74, 48), steps=6)
+    page.page.wait_for_selector(f"#area:not(:has-text('{whole:,} px'))")
+    assert 0 < area(page) < whole
+    assert page.answers == answers  # still being drawn: nothing is kept
+    page.answered(lambda: page.keys("Escape"))
+    page.page.mouse.up()
+    assert area(page) == whole
+
+
 def test_names_are_text_and_images_can_be_dropped(open_page, served):
     page = open_page(4)
     assert page.text("#title") == NASTY

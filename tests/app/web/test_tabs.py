@@ -70,6 +70,39 @@ def test_undo_computes_nothing_and_gives_what_was(client, monkeypatch):
     assert len(asked) < 50
 
 
+def test_preview_is_what_the_stroke_will_give_and_keeps_nothing(client, tmp_path):
+    line = stroke(0, 32, 20, 32, 28, radius=4)
+    meta, _ = client.mark(0, line, preview=True)
+    assert not meta["known"] or meta["position"] == 0
+    meta, before = client.mark(0, box())
+    for part in (stroke(0, 32, 20, radius=4), line):
+        meta, shown = client.mark(1, part, preview=True)
+        assert meta == {"position": 1, "known": True}
+    assert client.workspace.drafts.read("blob-0", TAB, (48, 64), 2).marks[0].corners == tuple(BOX)
+    meta, plane = client.mark(1, line)
+    np.testing.assert_array_equal(plane, shown)
+    assert meta["position"] == 2
+    meta, plane = client.mark(2, step=-1)
+    np.testing.assert_array_equal(plane, before)
+    assert client.post(f"/api/tabs/{TAB}/0/marks", {"preview": True, "marks": [{}]}).status == 400
+
+
+def test_accepted_mask_stays_until_somebody_draws(client, tmp_path):
+    client.mark(0, box())
+    client.post(f"/api/tabs/{TAB}/0/accept")
+    client.workspace.accept(0, blob(9)[1])  # as another model would have it
+    with Client(tmp_path) as again:
+        meta, plane = again.open()
+        assert (meta["accepted"], meta["position"]) == (True, 1)
+        np.testing.assert_array_equal(plane.reshape(48, 64), blob(9)[1])
+        meta, plane = again.mark(1, stroke(1, 32, 24))
+        assert not meta["accepted"]
+        assert iou(plane, blob(0)[1]) > 0.9
+    with Client(tmp_path) as again:
+        meta, _ = again.open()
+        assert (meta["accepted"], meta["position"]) == (False, 2)
+
+
 def test_marks_that_were_taken_already_are_not_taken_again(client):
     client.mark(0, box())
     meta, _ = client.mark(0, box([0, 0, 9, 9]))  # as after an answer that was lost
@@ -117,7 +150,7 @@ def test_beliefs_tell_probability_doubt_area_and_where_next(client):
     probability, doubt = planes.reshape(2, 48, 64)
     low, high = meta["interval"]
     assert low <= meta["area"] <= high
-    np.testing.assert_array_equal((probability > 127) == (labels.reshape(48, 64) == 1), True)
+    assert ((probability > 127) == (labels.reshape(48, 64) == 1)).mean() > 0.98
     assert probability[0, 0] == 0  # outside of the box
     assert doubt[0, 0] == 0
     other = client.get(f"/api/tabs/{TAB}/0/beliefs?label=0").unpacked()[1].reshape(2, 48, 64)

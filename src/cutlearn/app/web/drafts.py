@@ -52,6 +52,12 @@ class Drafts:
                 return found
         return Marks(shape)
 
+    def since(self, name: str, tab: str, path: Path) -> bool:
+        """Whether a tab would find marks of the image that are younger than a file."""
+        own = self.folder / f"{_key(name)}-{tab}.json"
+        found = [own] if own.is_file() else self._of(name)[:1]
+        return any(one.stat().st_mtime_ns > path.stat().st_mtime_ns for one in found)
+
     def begun(self, names: Iterable[str]) -> set[str]:
         """Give those of the names on whose images something was drawn."""
         keys = {path.name.split("-")[0] for path in self.folder.glob("*.json")}

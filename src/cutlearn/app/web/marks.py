@@ -151,6 +151,12 @@ class Marks:
         self.marks = [*self.current, *new]
         self._go(len(self.marks))
 
+    def with_more(self, new: list[Mark]) -> "Marks":
+        """Give other marks: these, and some more."""
+        more = Marks(self.shape, [*self.current, *new], self.position + len(new))
+        more._painted = self.position, self.seeds()
+        return more
+
     def move(self, steps: int) -> None:
         """Undo (-1) or redo (1); nothing happens where there is nothing to."""
         self._go(min(max(self.position + steps, 0), len(self.marks)))

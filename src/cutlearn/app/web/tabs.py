@@ -60,6 +60,16 @@ class Trail:
         self._at += 1
         return found
 
+    def preview(self, box: Corners | None, seeds: Seeds | None) -> Labels:
+        """Ask what is not to be kept; what was undone can no longer be redone without computing."""
+        labels = self.session.segment(box=box, seeds=seeds).labels
+        self._positions = self._positions[: self._at + 1]
+        if self.session.can_undo:
+            self.session.undo()
+        else:  # the first answer of all
+            self._positions, self._at = [-1], 0
+        return labels
+
     def forget_after(self, position: int) -> None:
         """Marks after so many are about to be others."""
         kept = self._positions[: self._at + 1]
@@ -109,10 +119,12 @@ class Tab:
         """Add marks, undo, redo or remove all; then answer.
 
         The page says how many marks it knows of (`position`): where that is not so, as after a lost
-        answer, nothing is done and the page is told what is.
+        answer, nothing is done and the page is told what is. With `preview` marks are only tried.
         """
         with self._lock:
             one = self._current(number)
+            if found.get("preview") is True:
+                return self._previewed(one, found)
             if found.get("position") == one.marks.position:
                 self._change(one, found)
                 name = self.workspace.names[number]
@@ -181,8 +193,14 @@ class Tab:
         marks = self.workspace.drafts.read(name, self.key, shape, self.workspace.n_labels)
         one = Opened(number, session, marks, made_for, Trail(session))
         kept = self.workspace.mask(number)
-        if kept is not None and kept.shape == shape and not marks.position:
-            one.labels, one.accepted = kept, True
+        path = self.workspace.mask_path(number)
+        # What was accepted stays as it was, whatever a newer model says, until somebody draws.
+        if (
+            kept is not None
+            and kept.shape == shape
+            and not self.workspace.drafts.since(name, self.key, path)
+        ):
+            one.labels, one.accepted, one.box = kept, True, marks.box
         else:
             self._segment(one)
         return one
@@ -190,21 +208,40 @@ class Tab:
     def _segment(self, one: Opened) -> None:
         """Ask the session; where it needs more marks, that is told instead of a mask."""
         one.answer, one.labels, one.told, one.accepted = None, None, "", False
-        seeds = one.marks.seeds()
-        box = one.box = one.marks.grown_box(seeds)
-        if one.session.model is None and self.workspace.n_labels > 2:
-            box = None  # colours alone tell only two labels by a box
-        some = bool((seeds >= 0).any())
-        if not some and box is None and one.session.model is None:
-            one.told = "Draw a box around the object, or a stroke in it and one beside it."
-            if self.workspace.n_labels > 2:
-                one.told = "Draw a stroke of every label that is in the image."
-            return
         try:
-            one.answer = one.trail.answer(one.marks.position, box, seeds if some else None)
+            box, seeds, one.box = self._question(one, one.marks)
+            one.answer = one.trail.answer(one.marks.position, box, seeds)
             one.labels = one.answer.labels
         except InputError as error:
             one.told = str(error).removeprefix("session: ")
+
+    def _question(
+        self, one: Opened, marks: Marks
+    ) -> tuple[Corners | None, Seeds | None, Corners | None]:
+        """What the session is asked, and the box that is shown."""
+        seeds = marks.seeds()
+        shown = box = marks.grown_box(seeds)
+        several = self.workspace.n_labels > 2
+        if one.session.model is None and several:
+            box = None  # colours alone tell only two labels by a box
+        some = bool((seeds >= 0).any())
+        if not some and box is None and one.session.model is None:
+            raise InputError(
+                "Draw a stroke of every label that is in the image." if several
+                else "Draw a box around the object, or a stroke in it and one beside it."
+            )  # fmt: skip
+        return box, seeds if some else None, shown
+
+    def _previewed(self, one: Opened, found: dict[str, Any]) -> bytes:
+        """What the mask would be with a stroke that is still being drawn; nothing is kept."""
+        limits, n_labels = self.workspace.limits, self.workspace.n_labels
+        new = marks_of(found.get("marks"), one.marks.shape, n_labels, limits)
+        meta = {"position": one.marks.position, "known": True}
+        try:
+            box, seeds, _ = self._question(one, one.marks.with_more(new))
+            return packed(meta, one.trail.preview(box, seeds))
+        except InputError:
+            return packed({**meta, "known": False})
 
     def _packed(self) -> bytes:
         one = self._open

@@ -27,7 +27,7 @@ const work = {
   cursor: { x: 0, y: 0 }, cursorShown: false, beliefs: null, mostPoints: 4000,
 };
 const view = new View(find("canvas"), work);
-const tools = new Tools(view, work, send);
+const tools = new Tools(view, work, send, preview);
 const gallery = new Gallery(openImage);
 const learning = new Learning(say, learned);
 const files = new Files(say, tried, async (image) => {
@@ -105,11 +105,8 @@ function take({ meta, planes }) {
   work.position = meta.position;
   work.marks = meta.marks;
   work.accepted = meta.accepted;
-  work.labels = meta.known ? planes : null;
   work.box = meta.box;
   work.marksPicture = marksPicture(meta.marks, work.width, work.height, work.colors);
-  work.mask = meta.known ? maskPicture(planes, work.width, work.height, work.colors) : null;
-  work.contours = meta.known ? contours(planes, work.width, work.height) : null;
   work.beliefs = null;
   work.probability = work.doubt = null;
   enable("undo", meta.undo);
@@ -120,16 +117,24 @@ function take({ meta, planes }) {
   if (meta.told && meta.position) say(meta.told, true);
   else find("message").hidden = true;
   work.told = meta.told;
+  work.previewed = false;
   hint();
   const row = state.images.find((one) => one.id === meta.image);
   if (meta.position && row && row.state !== "done" && row.state !== "begun") {
     row.state = "begun";
     gallery.update(state, meta.image);
   }
-  showArea();
-  view.changed();
+  showLabels(meta.known ? planes : null);
   document.body.dataset.answers = Number(document.body.dataset.answers ?? 0) + 1;
   if (meta.live) believe();
+}
+
+function showLabels(labels) {
+  work.labels = labels;
+  work.mask = labels && maskPicture(labels, work.width, work.height, work.colors);
+  work.contours = labels && contours(labels, work.width, work.height);
+  showArea();
+  view.changed();
 }
 
 function enable(action, on) {
@@ -167,6 +172,27 @@ async function pump() {
       queue.unshift(first); // nothing that was drawn is lost: it is sent again
       await new Promise((resolve) => setTimeout(resolve, 1500));
     }
+  }
+  sending = false;
+  pump();
+}
+
+// While a stroke is being drawn, the outline follows it: one request at a time, nothing is kept.
+async function preview() {
+  if (sending || queue.length || !work.drawnStroke || work.image === null) return;
+  sending = true;
+  believing?.abort();
+  try {
+    const body = JSON.stringify({ preview: true, marks: [work.drawnStroke] });
+    const path = `/api/tabs/${tab}/${work.image}/marks`;
+    const { meta, planes } = await packed(path, { method: "POST", body });
+    if (meta.known && meta.position === work.position) {
+      work.beliefs = null; // of the mask before
+      work.previewed = true;
+      showLabels(planes);
+    }
+  } catch {
+    // what is wrong with a stroke is told when it is sent
   }
   sending = false;
   pump();
@@ -310,7 +336,10 @@ const RUN = {
     choose(work.names.length - 1);
     if (work.image !== null) await openImage(work.image);
   }),
-  escape: () => tools.dropDrawing(),
+  escape: () => {
+    tools.dropDrawing();
+    if (work.previewed) openImage(work.image); // the outline goes back
+  },
   "zoom-in": () => view.zoom(1.25),
   "zoom-out": () => view.zoom(0.8),
   fit: () => view.fit(),

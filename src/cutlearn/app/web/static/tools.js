@@ -1,10 +1,9 @@
 // How marks are drawn: by mouse, pen or finger, and by keys alone. Marks go to `send`.
 
 export class Tools {
-  constructor(view, work, send) {
-    this.view = view;
-    this.work = work;
-    this.send = send;
+  // `grown` is called whenever a stroke that is being drawn has become longer.
+  constructor(view, work, send, grown) {
+    Object.assign(this, { view, work, send, grown });
     this.pointers = new Map(); // those that are down, by id
     this.drawing = null; // what the one that draws began: a stroke, a box or a move
     this.corner = null; // the first corner of a box that is set by keys
@@ -106,6 +105,7 @@ export class Tools {
     const step = Math.hypot(at.x - points.at(-2), at.y - points.at(-1));
     if (step < Math.max(0.5, radius / 4)) return;
     if (points.length < 2 * this.work.mostPoints) points.push(at.x, at.y);
+    this.grown();
   }
 
   endStroke() {
