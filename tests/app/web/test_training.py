@@ -4,13 +4,14 @@ import csv
 import io
 import time
 import zipfile
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tifffile
 
 from cutlearn.app.web.models import Models
-from cutlearn.app.web.training import LEARNED
+from cutlearn.app.web.training import LEARNED, POINTS
 from served import TAB, Client, blob, box, make_images, stroke
 
 QUICK = ["--features", "linear", "--C", "1", "--tol", "0.5"]
@@ -137,3 +138,40 @@ def test_failure_is_told_and_cancel_keeps_the_work(tmp_path):
         assert client.get("/api/state").json["model"] is None
         client.ask("DELETE", "/api/learn")  # nothing runs: nothing happens
         assert client.training.told()["state"] == "cancelled"
+
+
+def test_only_other_masks_or_options_begin_anew(tmp_path):
+    make_images(tmp_path / "images", 2)
+    with Client(tmp_path) as client:
+        client.workspace.accept(0, blob(0)[1])
+        client.workspace.hidden.mkdir()
+        assert client.training._fresh() == ["--restart"]
+        assert client.training._fresh() == []
+        client.workspace.accept(1, blob(1)[1])
+        assert client.training._fresh() == ["--restart"]
+        client.training.options = ["--budget", "fast"]
+        assert client.training._fresh() == ["--restart"]
+        assert client.training._fresh() == []
+
+
+def test_curve_is_that_of_the_last_run_and_bounded(tmp_path):
+    make_images(tmp_path / "images", 1)
+    with Client(tmp_path) as client:
+        for number in range(1, 1000):
+            client.training._hear({"step": number, "best": 2.0, "lower_bound": 1.0})
+        assert 100 < len(client.training.told()["curve"]) <= POINTS
+        client.training._hear({"step": 1, "best": 5.0, "lower_bound": 0.0})
+        assert client.training.told()["curve"] == [(5.0, 0.0)]
+        client.training._hear({"phase": "features", "done": 0.5})
+        assert client.training.told()["best"] is None
+
+
+def test_model_of_three_labels_brings_the_third(tmp_path, monkeypatch):
+    make_images(tmp_path / "images", 1)
+    three = SimpleNamespace(classes_=[0, 1, 2])
+    monkeypatch.setattr("cutlearn.model.files.load", lambda path: three)
+    with Client(tmp_path) as client:
+        client.models.use(tmp_path / "a.model")
+        assert client.workspace.n_labels == 3
+        assert client.models.estimator is three
+        assert client.models.names() == ["background", "object", "label 2"]
