@@ -68,7 +68,8 @@ class Palette:
 
     def fit(self, counts: Floats, start: "Mixture | None" = None) -> "Mixture":
         """Fit a mixture to counts of the cells; `start`: one of nearly the same colours."""
-        return fit_mixture(self.coarse_colors, np.bincount(self.coarse, counts), start=start)
+        coarse = np.bincount(self.coarse, counts, minlength=len(self.coarse_colors))
+        return fit_mixture(self.coarse_colors, coarse, start=start)
 
 
 def palette(image: NDArray[np.floating]) -> Palette:
