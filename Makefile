@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 CORE := $(wildcard cpp/*/*.cpp cpp/*/*.hpp) CMakeLists.txt
 
-.PHONY: FORCE setup demo test test-machines lint bench sanitize wheel docs clean
+.PHONY: FORCE setup demo test test-machines browser-test lint bench sanitize wheel docs clean
 
 setup: .venv/.built
 
@@ -41,6 +41,14 @@ test: lint
 # OPTIONS='Haswell oldest' for some of them; all take about an hour on two cores.
 test-machines: setup
 	$(BIN)/python scripts/machines.py $(OPTIONS)
+
+# The page in a real browser; without chromium and playwright `make test` leaves these out.
+browser-test: setup
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || \
+	   (apt-get update -qq && apt-get install -y -qq chromium)
+	$(BIN)/python scripts/requirements.py browser > .venv/browser.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r .venv/browser.txt
+	$(BIN)/python -m pytest tests/browser
 
 # OPTIONS=--quick for a few rows in a minute; the whole table takes about a quarter of an hour.
 bench: .venv/.bench

@@ -14,10 +14,13 @@ build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check d
 cd build/wheel  # away from the sources
 env -i PATH=/nonexistent HOME="$HOME" LANG=C.UTF-8 venv/bin/python - <<'PYTHON'
 import shutil
+from importlib.resources import files
 import cutlearn as cl
 assert shutil.which("c++") is None
 cut = cl.Energy.grid([[-3.0, 1.0], [1.0, 1.0]], 0.75).minimize()
 assert cut.labels.tolist() == [[1, 0], [0, 0]] and cut.value == cut.lower_bound == -1.5
+page = files("cutlearn").joinpath("app", "web", "static")
+assert {"index.html", "style.css", "main.js"} <= {one.name for one in page.iterdir()}
 print("wheel works:", cl.__version__, cl.__file__)
 PYTHON
 ls -l "$here/dist"

@@ -99,8 +99,8 @@ def test_no_comparison_that_cannot_fail(path):
             assert called not in ("allclose", "array_equal", "isclose"), f"line {item.lineno}"
 
 
-# What is about no single room: extensions from outside, laws, twins, damage.
-APART = {"recipes", "laws", "twins", "faults"}
+# What is about no single room: extensions from outside, laws, twins, damage, the page in a browser.
+APART = {"recipes", "laws", "twins", "faults", "browser"}
 TESTS = [path.relative_to(ROOT / "tests") for path in sorted((ROOT / "tests").rglob("test_*.py"))]
 
 

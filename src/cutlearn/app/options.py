@@ -10,10 +10,12 @@ from cutlearn.app.exits import debug_option
 from cutlearn.errors import quoted
 from cutlearn.features.modes import BUDGETS
 from cutlearn.run.job import Job
+from cutlearn.run.lines import Lines
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 VERBOSITY = "cutlearn.verbosity"
+LINES = "cutlearn.lines"
 
 
 class NameIn(click.ParamType):  # type: ignore[type-arg]
@@ -87,6 +89,11 @@ def _verbosity(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.meta[VERBOSITY] = 0 if param.name == "quiet" else 2
 
 
+def _as_lines(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    """Remember that a program reads the progress."""
+    ctx.meta[LINES] = value
+
+
 verbosity_options = together(
     click.option(
         "-q", "--quiet", is_flag=True, expose_value=False, callback=_verbosity,
@@ -95,6 +102,10 @@ verbosity_options = together(
     click.option(
         "-v", "--verbose", is_flag=True, expose_value=False, callback=_verbosity,
         help="Show every step of the training.",
+    ),
+    click.option(
+        "--progress-json", is_flag=True, expose_value=False, callback=_as_lines,
+        help="Write progress as JSON lines on stderr, for programs.",
     ),
 )  # fmt: skip
 
@@ -139,8 +150,9 @@ def shown_progress(
 ) -> Job:
     """Give what shows a whole job, as much of it as -q and -v say."""
     context = click.get_current_context(silent=True)
-    verbosity = context.meta.get(VERBOSITY, 1) if context else 1
-    return Job(phases, runs, title, verbosity=verbosity, seconds=seconds)
+    meta = context.meta if context else {}
+    kind = Lines if meta.get(LINES) else Job
+    return kind(phases, runs, title, verbosity=meta.get(VERBOSITY, 1), seconds=seconds)
 
 
 jobs_option = click.option(

@@ -131,7 +131,8 @@ class Job(Progress):
                 self._bar, self._task = make_bar(self._stream, self.title)
         return 0.0
 
-    def _show(self, share: float | None, note: str, done: bool, kept: bool = False) -> None:
+    def _advance(self, share: float | None, kept: bool = False) -> None:
+        """Move on to a share of the phase that is shown; a job never goes back."""
         before = 0.0
         for name, part in self._parts.items():
             if name == self._stage:
@@ -139,6 +140,9 @@ class Job(Progress):
                 self._reach(before + part * min(share or 0.0, 1.0), kept)
                 break
             before += part
+
+    def _show(self, share: float | None, note: str, done: bool, kept: bool = False) -> None:
+        self._advance(share, kept)
         if not self.verbosity:
             return
         text = f"{self._stage}, {note}{self._left()}"
@@ -162,9 +166,14 @@ class Job(Progress):
         elif gained:
             self._last = now
 
-    def _left(self) -> str:
+    def seconds_left(self) -> float | None:
+        """Guess how long the rest of the job takes; None while nobody can."""
         trust = 0.0 if self._reckoned is None else TRUST * (1 - self._worked)
         if not trust and (self._worked < ENOUGH_DONE or self._spent < ENOUGH_SECONDS):
-            return ""
+            return None
         whole = self._spent + trust * (self._reckoned or 0.0)
-        return f", about {clock(whole / (self._worked + trust) * (1 - self._done))} left"
+        return whole / (self._worked + trust) * (1 - self._done)
+
+    def _left(self) -> str:
+        left = self.seconds_left()
+        return "" if left is None else f", about {clock(left)} left"

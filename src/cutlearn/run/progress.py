@@ -27,6 +27,14 @@ class StepLike(Protocol):
         """Steps done, from 1; 0 while first weights are sought."""
 
     @property
+    def best(self) -> float:
+        """The best objective so far."""
+
+    @property
+    def lower_bound(self) -> float:
+        """What no weights can go below, where it is bounded."""
+
+    @property
     def relative_gap(self) -> float:
         """The gap in the units of the tolerance, or what the last steps gained."""
 

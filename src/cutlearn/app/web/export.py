@@ -1,0 +1,125 @@
+"""Everything that was made, as one zip: masks, probabilities, areas, the report and the model."""
+
+import csv
+import io
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import IO, Any
+
+from cutlearn.app.tables import text_cell
+from cutlearn.app.web.models import Models
+from cutlearn.app.web.workspace import Workspace
+from cutlearn.errors import InputError
+
+AREAS = ("name", "label", "mask_pixels", "expected_pixels", "low", "high")
+
+
+class Exporter:
+    """Makes zips, one at a time, and can be stopped.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    models : Models
+    """
+
+    def __init__(self, workspace: Workspace, models: Models) -> None:
+        self.workspace, self.models = workspace, models
+        self.closed = False
+        self._process: subprocess.Popen[str] | None = None
+
+    def close(self) -> None:
+        """Give up what is being made."""
+        self.closed = True
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+
+    def make(self) -> IO[bytes]:
+        """Write the zip into a temporary file that nobody else sees; give it at its beginning.
+
+        masks/NAME.png as they are on the disk; probability/NAME.tif, (labels, h, w) float32, and
+        areas.csv for images whose marks, or a model, tell more than the mask; report.html and the
+        model where there is one.
+        """
+        workspace, models = self.workspace, self.models
+        if not workspace.done:
+            raise InputError("There are no masks to export yet. Accept some first.")
+        workspace.hidden.mkdir(parents=True, exist_ok=True)
+        file = tempfile.TemporaryFile(dir=workspace.hidden)  # noqa: SIM115 - the caller closes it
+        try:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
+                rows: list[tuple[Any, ...]] = []
+                for number in workspace.done:
+                    if self.closed:
+                        raise InputError("The server ends.")
+                    name, path = workspace.names[number], workspace.mask_path(number)
+                    archive.write(path, f"masks/{name}{path.suffix}")
+                    rows += _believed(archive, workspace, models, number)
+                archive.writestr("areas.csv", _table(rows))
+                if models.path is not None and models.estimator is not None:
+                    archive.write(models.path, "model/learned.model")
+                    self._report(archive, models.path)
+            file.seek(0)
+            return file
+        except BaseException:
+            file.close()
+            raise
+
+    def _report(self, archive: zipfile.ZipFile, model: Path) -> None:
+        """Add the page of `cutlearn evaluate`, made by a process of its own; or why not."""
+        with tempfile.TemporaryDirectory(dir=self.workspace.hidden) as folder:
+            page = Path(folder) / "report.html"
+            command = [
+                sys.executable, "-m", "cutlearn", "evaluate", str(model),
+                str(self.workspace.images), str(self.workspace.masks), "--report", str(page),
+                "--quiet",
+            ]  # fmt: skip
+            with subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE, text=True, errors="replace",
+            ) as self._process:  # fmt: skip
+                _, told = self._process.communicate()
+            if page.is_file():
+                archive.write(page, "report.html")
+            else:
+                archive.writestr("no-report.txt", told)
+
+
+def _believed(
+    archive: zipfile.ZipFile, workspace: Workspace, models: Models, number: int
+) -> list[tuple[Any, ...]]:
+    """Add the probabilities of an image, as the page showed them; give its rows of areas."""
+    import tifffile
+
+    name, image, mask = workspace.names[number], workspace.image(number), workspace.mask(number)
+    shape = image.shape[0], image.shape[1]
+    marks = workspace.drafts.read(name, "", shape, workspace.n_labels)
+    session = models.session()
+    session.set_image(image)
+    try:
+        seeds = marks.seeds()
+        some = bool((seeds >= 0).any())
+        answer = session.segment(box=marks.grown_box(seeds), seeds=seeds if some else None)
+    except InputError:  # no marks, no model: the mask is all there is
+        return []
+    planes = answer.probability.transpose(2, 0, 1)
+    buffer = io.BytesIO()
+    tifffile.imwrite(buffer, planes, compression="zlib", photometric="minisblack")
+    archive.writestr(f"probability/{name}.tif", buffer.getvalue())
+    rows = []
+    for label in range(1, workspace.n_labels):
+        value, (low, high) = session.area(label)
+        count = 0 if mask is None else int((mask == label).sum())
+        rows.append((name, label, count, *(f"{v:.1f}" for v in (value, low, high))))
+    return rows
+
+
+def _table(rows: list[tuple[Any, ...]]) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(AREAS)
+    writer.writerows((text_cell(row[0]), *row[1:]) for row in rows)
+    return text.getvalue()

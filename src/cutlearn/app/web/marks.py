@@ -1,0 +1,234 @@
+"""What a person has drawn on an image: strokes and a box, with the way back and forth.
+
+Marks come from a browser or from a file that anybody may have changed, so everything about them is
+checked. Coordinates are those of the image: x to the right, y down, the pixel (row i, column j)
+covers j <= x < j + 1 and i <= y < i + 1.
+"""
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.app.web.limits import LIMITS, Limits
+from cutlearn.errors import InputError
+
+Seeds = NDArray[np.int16]
+Corners = tuple[int, int, int, int]
+# The label of a stroke that takes marks away, and of pixels without a mark.
+NONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Stroke:
+    """A line drawn with a round brush: marks every pixel whose centre it comes near enough to.
+
+    Parameters
+    ----------
+    label : int
+        -1: marks are taken away.
+    radius : float
+    points : (n, 2) float array
+        x and y.
+    """
+
+    label: int
+    radius: float
+    points: NDArray[np.float64]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain values."""
+        flat = np.round(self.points, 2).ravel().tolist()
+        return {"kind": "stroke", "label": self.label, "radius": self.radius, "points": flat}
+
+    def paint(self, seeds: Seeds) -> None:
+        """Put the label into every pixel whose centre is within the radius of the line."""
+        first = self.points[:-1] if len(self.points) > 1 else self.points
+        second = self.points[1:] if len(self.points) > 1 else self.points
+        # However small the brush is, it marks the pixel that it is in.
+        reach = max(self.radius, math.sqrt(0.5))
+        for a, b in zip(first, second):
+            rows, columns = self.window(a, b, reach, seeds.shape)
+            y = np.arange(rows.start, rows.stop)[:, None] + 0.5 - a[1]
+            x = np.arange(columns.start, columns.stop) + 0.5 - a[0]
+            dx, dy = b - a
+            length = dx * dx + dy * dy
+            along = np.clip((x * dx + y * dy) / length, 0, 1) if length > 0 else 0.0
+            near = (x - along * dx) ** 2 + (y - along * dy) ** 2 <= reach * reach
+            seeds[rows, columns][near] = self.label
+
+    @staticmethod
+    def window(
+        a: NDArray[np.float64], b: NDArray[np.float64], reach: float, shape: tuple[int, ...]
+    ) -> tuple[slice, slice]:
+        """Rows and columns that a part of the line can mark."""
+        low, high = np.minimum(a, b) - reach, np.maximum(a, b) + reach
+        ends = [(max(0, math.floor(low[k])), min(shape[1 - k], math.ceil(high[k]))) for k in (1, 0)]
+        rows, columns = (slice(start, max(start, stop)) for start, stop in ends)
+        return rows, columns
+
+    def ink(self, shape: tuple[int, int]) -> int:
+        """How many pixels `paint` looks at."""
+        ends = zip(self.points[:-1], self.points[1:]) if len(self.points) > 1 else ()
+        spans = (self.window(a, b, max(self.radius, 1.0), shape) for a, b in ends)
+        return sum((r.stop - r.start) * (c.stop - c.start) for r, c in spans)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box around the object, (top, left, bottom, right) and half-open; None: there is none."""
+
+    corners: Corners | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain values."""
+        return {"kind": "box", "box": None if self.corners is None else list(self.corners)}
+
+
+Mark = Stroke | Box
+
+
+@dataclass
+class Marks:
+    """The marks of an image, of which the first `position` count: the others can be redone.
+
+    Parameters
+    ----------
+    shape : (int, int)
+    marks : list of Stroke and Box
+    position : int
+    """
+
+    shape: tuple[int, int]
+    marks: list[Mark] = field(default_factory=list)
+    position: int = 0
+    _painted: tuple[int, Seeds] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def current(self) -> list[Mark]:
+        """The marks that count."""
+        return self.marks[: self.position]
+
+    @property
+    def box(self) -> Corners | None:
+        """The last box."""
+        boxes = [mark for mark in self.current if isinstance(mark, Box)]
+        return boxes[-1].corners if boxes else None
+
+    def grown_box(self, seeds: Seeds) -> Corners | None:
+        """The last box, grown around what was marked as object outside of it."""
+        if self.box is None:
+            return None
+        rows, columns = (np.flatnonzero((seeds > 0).any(axis=axis)) for axis in (1, 0))
+        top, left, bottom, right = self.box
+        if not rows.size:
+            return self.box
+        return (min(top, int(rows[0])), min(left, int(columns[0])),
+                max(bottom, int(rows[-1]) + 1), max(right, int(columns[-1]) + 1))  # fmt: skip
+
+    def seeds(self) -> Seeds:
+        """Give the label of every marked pixel, -1 elsewhere: later strokes cover earlier ones."""
+        # What was painted before stays; only after an undo all is painted anew.
+        begin, seeds = self._painted or (0, np.full(self.shape, NONE, np.int16))
+        if begin > self.position:
+            begin, seeds = 0, np.full(self.shape, NONE, np.int16)
+        for mark in self.marks[begin : self.position]:
+            if isinstance(mark, Stroke):
+                mark.paint(seeds)
+        self._painted = self.position, seeds
+        return seeds.copy()
+
+    def add(self, new: list[Mark], limits: Limits = LIMITS) -> None:
+        """Add marks; what was undone is gone."""
+        if self.position + len(new) > limits.marks:
+            raise InputError(
+                f"marks: there are {self.position + len(new)}, but at most {limits.marks} are kept "
+                "of an image. Undo some, or accept the mask."
+            )
+        self.marks = [*self.current, *new]
+        self._go(len(self.marks))
+
+    def with_more(self, new: list[Mark]) -> "Marks":
+        """Give other marks: these, and some more."""
+        more = Marks(self.shape, [*self.current, *new], self.position + len(new))
+        more._painted = self.position, self.seeds()
+        return more
+
+    def move(self, steps: int) -> None:
+        """Undo (-1) or redo (1); nothing happens where there is nothing to."""
+        self._go(min(max(self.position + steps, 0), len(self.marks)))
+
+    def clear(self) -> None:
+        """Undo all; redo brings them back one by one."""
+        self._go(0)
+
+    def _go(self, position: int) -> None:
+        if position < self.position:
+            self._painted = None
+        self.position = position
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain values."""
+        return {"marks": [mark.to_json() for mark in self.marks], "position": self.position}
+
+
+def parse(data: bytes) -> dict[str, Any]:
+    """Read a JSON object; whatever is wrong with it becomes one sentence."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        raise InputError("request: the body is not JSON. Reload the page.") from None
+    if not isinstance(found, dict):
+        raise InputError("request: the body is not a JSON object. Reload the page.")
+    return found
+
+
+def marks_of(
+    found: Any, shape: tuple[int, int], n_labels: int, limits: Limits = LIMITS
+) -> list[Mark]:
+    """Check marks as JSON has them."""
+    if not isinstance(found, list) or len(found) > limits.marks:
+        raise InputError(f"marks: a list of at most {limits.marks} marks was wanted.")
+    return [_mark(one, shape, n_labels, limits) for one in found]
+
+
+def _mark(one: Any, shape: tuple[int, int], n_labels: int, limits: Limits) -> Mark:
+    kind = one.get("kind") if isinstance(one, dict) else None
+    if kind == "box":
+        return Box(_corners(one.get("box"), shape))
+    if kind == "stroke":
+        return _stroke(one, shape, n_labels, limits)
+    raise InputError("marks: each must be an object of the kind stroke or box.")
+
+
+def _corners(found: Any, shape: tuple[int, int]) -> Corners | None:
+    if found is None:
+        return None
+    if not (isinstance(found, list) and len(found) == 4 and all(type(v) is int for v in found)):
+        raise InputError("box: four whole numbers were wanted: top, left, bottom, right.")
+    top, left, bottom, right = found
+    if not (0 <= top < bottom <= shape[0] and 0 <= left < right <= shape[1]):
+        raise InputError(
+            f"box: the corners must lie in order within {shape[0]} rows and {shape[1]} columns, "
+            "with at least one pixel between them."
+        )
+    return top, left, bottom, right
+
+
+def _stroke(one: dict[str, Any], shape: tuple[int, int], n_labels: int, limits: Limits) -> Stroke:
+    label, radius, flat = one.get("label"), one.get("radius"), one.get("points")
+    if type(label) is not int or not NONE <= label < n_labels:
+        raise InputError(f"stroke: the label must be a whole number from -1 to {n_labels - 1}.")
+    if type(radius) not in (int, float) or not 0 < radius <= limits.radius:  # type: ignore[operator]
+        raise InputError(f"stroke: the radius must be a number above 0, at most {limits.radius:g}.")
+    if not isinstance(flat, list) or not 2 <= len(flat) <= 2 * limits.points or len(flat) % 2:
+        raise InputError(f"stroke: 1 to {limits.points} points were wanted, as x, y, x, y, ..")
+    if not all(type(v) in (int, float) and abs(v) <= 1e6 for v in flat):
+        raise InputError("stroke: the coordinates must be numbers within the image.")
+    stroke = Stroke(label, float(radius), np.array(flat, np.float64).reshape(-1, 2))  # type: ignore[arg-type]
+    if stroke.ink(shape) > limits.ink * max(shape[0] * shape[1], 10_000):
+        raise InputError("stroke: it is too long for its width. Draw it in parts.")
+    return stroke

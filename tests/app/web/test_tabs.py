@@ -1,0 +1,216 @@
+"""Tabs: marks become masks, survive everything, and do not mix."""
+
+import numpy as np
+import pytest
+
+from cutlearn.model.session import Session
+from served import BOX, OTHER, TAB, Client, blob, box, make_images, stroke
+
+
+@pytest.fixture
+def client(tmp_path):
+    make_images(tmp_path / "images")
+    with Client(tmp_path) as made:
+        yield made
+
+
+def iou(plane, truth):
+    mask, truth = plane.reshape(truth.shape) == 1, truth == 1
+    return (mask & truth).sum() / (mask | truth).sum()
+
+
+def test_box_gives_a_mask_and_strokes_hold(client):
+    meta, plane = client.open()
+    assert not meta["known"]
+    assert "Draw a box" in meta["told"]
+    meta, plane = client.mark(0, box())
+    assert (meta["known"], meta["position"], meta["undo"], meta["redo"]) == (True, 1, True, False)
+    assert iou(plane, blob(0)[1]) > 0.95
+    assert meta["box"] == BOX
+    meta, plane = client.mark(1, stroke(0, 32, 24, radius=3), stroke(1, 5, 44))
+    labels = plane.reshape(48, 64)
+    assert (labels[23:26, 31:34] == 0).all()
+    assert labels[44, 5] == 1
+    assert meta["box"] == [8, 3, 46, 52]  # grown around the stroke that lay outside
+    assert meta["position"] == 3
+
+
+def test_undo_redo_and_clear_go_back_and_forth(client, monkeypatch):
+    _, first = client.mark(0, box())
+    _, second = client.mark(1, stroke(0, 32, 24, radius=5))
+    monkeypatch.setattr(Session, "segment", None)  # nothing is computed again
+    meta, plane = client.mark(2, step=-1)
+    np.testing.assert_array_equal(plane, first)
+    assert meta["redo"]
+    meta, plane = client.mark(1, step=1)
+    np.testing.assert_array_equal(plane, second)
+    meta, _ = client.mark(2, step="clear")
+    assert (meta["known"], meta["position"], meta["redo"]) == (False, 0, True)
+
+
+def test_undo_computes_nothing_and_gives_what_was(client, monkeypatch):
+    """Random steps; every answer is that of its marks, and undo and redo ask for no new one."""
+    rng, known, asked = np.random.default_rng(0), {}, []
+    segment = Session.segment
+    monkeypatch.setattr(Session, "segment", lambda *a, **k: asked.append(1) or segment(*a, **k))
+    monkeypatch.setattr("cutlearn.app.web.tabs.KEPT", 12)
+    meta, plane = client.mark(0, box())
+    for _ in range(60):
+        known.setdefault(str(meta["marks"]), plane)
+        np.testing.assert_array_equal(plane, known[str(meta["marks"])])
+        before, step = len(asked), int(rng.choice([-1, -1, 1, 0, 0]))
+        position = meta["position"]
+        if step == 0:
+            point = rng.integers(12, 40, 2).tolist()
+            meta, plane = client.mark(position, stroke(int(rng.integers(2)), *point))
+            assert len(asked) == before + 1
+        elif position + step > 0:
+            meta, plane = client.mark(position, step=step)
+            assert len(asked) <= before + 1
+    assert len(asked) < 50
+
+
+def test_preview_is_what_the_stroke_will_give_and_keeps_nothing(client, tmp_path):
+    line = stroke(0, 32, 20, 32, 28, radius=4)
+    meta, _ = client.mark(0, line, preview=True)
+    assert not meta["known"] or meta["position"] == 0
+    meta, before = client.mark(0, box())
+    for part in (stroke(0, 32, 20, radius=4), line):
+        meta, shown = client.mark(1, part, preview=True)
+        assert meta == {"position": 1, "known": True}
+    assert client.workspace.drafts.read("blob-0", TAB, (48, 64), 2).marks[0].corners == tuple(BOX)
+    meta, plane = client.mark(1, line)
+    np.testing.assert_array_equal(plane, shown)
+    assert meta["position"] == 2
+    meta, plane = client.mark(2, step=-1)
+    np.testing.assert_array_equal(plane, before)
+    assert client.post(f"/api/tabs/{TAB}/0/marks", {"preview": True, "marks": [{}]}).status == 400
+
+
+def test_accepted_mask_stays_until_somebody_draws(client, tmp_path):
+    client.mark(0, box())
+    client.post(f"/api/tabs/{TAB}/0/accept")
+    client.workspace.accept(0, blob(9)[1])  # as another model would have it
+    with Client(tmp_path) as again:
+        meta, plane = again.open()
+        assert (meta["accepted"], meta["position"]) == (True, 1)
+        np.testing.assert_array_equal(plane.reshape(48, 64), blob(9)[1])
+        meta, plane = again.mark(1, stroke(1, 32, 24))
+        assert not meta["accepted"]
+        assert iou(plane, blob(0)[1]) > 0.9
+    with Client(tmp_path) as again:
+        meta, _ = again.open()
+        assert (meta["accepted"], meta["position"]) == (False, 2)
+
+
+def test_marks_that_were_taken_already_are_not_taken_again(client):
+    client.mark(0, box())
+    meta, _ = client.mark(0, box([0, 0, 9, 9]))  # as after an answer that was lost
+    assert meta["position"] == 1
+    assert meta["marks"] == [box()]
+
+
+def test_marks_survive_a_new_server(client, tmp_path):
+    _, plane = client.mark(0, box(), stroke(0, 32, 24))
+    with Client(tmp_path) as again:
+        meta, same = again.open()
+        assert len(meta["marks"]) == 2
+        np.testing.assert_array_equal(same, plane)
+        meta, _ = again.mark(2, step=-1)
+        assert meta["marks"] == [box()]
+
+
+def test_two_tabs_do_not_mix(client):
+    client.mark(0, box())
+    meta, _ = client.open(tab=OTHER)
+    assert meta["marks"] == [box()]  # begins with what there is
+    client.mark(1, stroke(1, 32, 24), tab=OTHER)
+    meta, _ = client.open(tab=TAB)
+    assert meta["marks"] == [box()]
+    meta, _ = client.open(tab=OTHER)
+    assert meta["position"] == 2
+
+
+def test_tabs_in_memory_are_bounded_and_come_back(client):
+    client.mark(0, box())
+    for k in range(20):
+        client.open(1, tab=f"{k:032x}")
+    pages = client.app.app.routes[0].endpoint.__self__
+    assert len(pages.tabs) == client.workspace.limits.tabs
+    meta, plane = client.mark(1, stroke(1, 32, 24))
+    assert meta["position"] == 2
+    assert iou(plane, blob(0)[1]) > 0.9
+
+
+def test_beliefs_tell_probability_doubt_area_and_where_next(client):
+    path = f"/api/tabs/{TAB}/0/beliefs?label=1"
+    assert client.get(path).unpacked()[0] == {"known": False}
+    _, labels = client.mark(0, box())
+    meta, planes = client.get(path).unpacked()
+    probability, doubt = planes.reshape(2, 48, 64)
+    low, high = meta["interval"]
+    assert low <= meta["area"] <= high
+    assert ((probability > 127) == (labels.reshape(48, 64) == 1)).mean() > 0.98
+    assert probability[0, 0] == 0  # outside of the box
+    assert doubt[0, 0] == 0
+    other = client.get(f"/api/tabs/{TAB}/0/beliefs?label=0").unpacked()[1].reshape(2, 48, 64)
+    np.testing.assert_allclose(other[0].astype(int) + probability, 255, atol=1)
+    if meta["next"] is not None:
+        top, left, bottom, right = meta["next"]
+        assert 0 <= top < bottom <= 48
+        assert 0 <= left < right <= 64
+
+
+@pytest.mark.parametrize("label", ["2", "-1", "x", "99999999", ""])
+def test_beliefs_of_other_labels_are_refused(client, label):
+    assert client.get(f"/api/tabs/{TAB}/0/beliefs?label={label}").status == 400
+
+
+def test_accept_writes_what_was_shown_and_offers_the_next(client):
+    assert client.post(f"/api/tabs/{TAB}/0/accept").status == 400  # nothing to accept
+    _, plane = client.mark(0, box())
+    said = client.post(f"/api/tabs/{TAB}/0/accept").json
+    assert said == {"file": "blob-0.png", "next": 1}
+    np.testing.assert_array_equal(client.workspace.mask(0).ravel(), plane)
+    states = [one["state"] for one in client.get("/api/state").json["images"]]
+    assert states == ["done", "open", "open"]
+
+
+def test_mask_on_the_disk_is_shown_where_nothing_was_drawn(client, tmp_path):
+    client.workspace.accept(2, blob(2)[1])
+    meta, plane = client.open(2)
+    assert meta["accepted"]
+    np.testing.assert_array_equal(plane.reshape(48, 64), blob(2)[1])
+
+
+def test_three_labels_by_strokes(client):
+    assert client.post("/api/labels", {"n": 3}).status == 200
+    state = client.get("/api/state").json
+    assert len(state["labels"]) == 3
+    assert not state["boxes"]
+    strokes = stroke(0, 4, 4, 60, 4), stroke(1, 32, 24, radius=4), stroke(2, 4, 44, 60, 44)
+    meta, plane = client.mark(0, box(BOX), *strokes)  # a box tells two labels only: left out
+    assert meta["known"], meta["told"]
+    labels = plane.reshape(48, 64)
+    assert (labels[4, 10], labels[24, 32], labels[44, 10]) == (0, 1, 2)
+    client.post(f"/api/tabs/{TAB}/0/accept")
+    assert np.unique(client.workspace.mask(0)).tolist() == [0, 1, 2]
+
+
+def test_damaged_image_is_told(client, tmp_path):
+    (tmp_path / "images" / "blob-1.png").write_bytes(b"\x89PNG nothing")
+    reply = client.post(f"/api/tabs/{TAB}/1/open")
+    assert reply.status == 400
+    assert "blob-1.png" in reply.text
+    assert str(tmp_path) not in reply.text
+    assert client.open(0)[0]["name"] == "blob-0"
+
+
+def test_full_disk_is_told(client, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("cutlearn.app.web.drafts.atomic_write", full)
+    reply = client.post(f"/api/tabs/{TAB}/0/marks", {"position": 0, "marks": [box()]})
+    assert reply.status == 507
+    assert "No space left" in reply.text

@@ -1,0 +1,281 @@
+"""The page in a real browser: box, strokes, keys alone, reload, training. Needs chromium."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from cutlearn.images import read_values
+from served import blob, make_images
+
+playwright = pytest.importorskip("playwright.sync_api")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None:
+    pytest.skip("chromium is not installed", allow_module_level=True)
+
+SHAPE = (96, 128)
+OPTIONS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update",
+]  # fmt: skip
+NASTY = "~<img src=x onerror=alert(1)>"
+QUICK = "--features linear --C 1 --tol 0.5"
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        made = driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A folder of four images and the address of its page."""
+    folder = make_images(tmp_path_factory.mktemp("page") / "images", 4, SHAPE).parent
+    shutil.copy(folder / "images" / "blob-0.png", folder / "images" / f"{NASTY}.png")
+    command = [
+        sys.executable, "-m", "cutlearn", "serve", "--images", "images", "--no-browser",
+        "--fit", QUICK,
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    try:
+        process.stdout.readline()
+        yield folder, re.search(r"http://\S+", process.stdout.readline())[0]
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+class Page:
+    """A tab of the browser, in words of the image."""
+
+    def __init__(self, context, address, image):
+        self.errors = []
+        self.page = context.new_page()
+        self.page.set_default_timeout(30_000)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", self._heard)
+        self.page.goto(address)
+        self.page.wait_for_selector("body[data-ready]")
+        self.open(image)
+
+    def _heard(self, message):
+        if message.type == "error":
+            self.errors.append(message.text)
+
+    def open(self, image):
+        self.answered(lambda: self.page.click(f"[data-image='{image}']"))
+
+    def answered(self, act):
+        """Do something, and wait for the next answer of the server."""
+        before = self.answers
+        act()
+        self.page.wait_for_selector(f"body[data-answers='{before + 1}']")
+
+    @property
+    def answers(self):
+        return int(self.page.evaluate("document.body.dataset.answers ?? 0"))
+
+    def at(self, x, y):
+        """Where a place of the image is on the screen while the whole image is shown."""
+        room = self.page.locator("#canvas").bounding_box()
+        scale = 0.96 * min(room["width"] / SHAPE[1], room["height"] / SHAPE[0])
+        left = room["x"] + (room["width"] - SHAPE[1] * scale) / 2
+        top = room["y"] + (room["height"] - SHAPE[0] * scale) / 2
+        return left + x * scale, top + y * scale
+
+    def drag(self, *points):
+        def act():
+            self.page.mouse.move(*self.at(*points[0]))
+            self.page.mouse.down()
+            for point in points[1:]:
+                self.page.mouse.move(*self.at(*point), steps=4)
+            self.page.mouse.up()
+
+        self.answered(act)
+
+    def keys(self, *names):
+        for name in names:
+            self.page.keyboard.press(name)
+
+    def text(self, place):
+        return self.page.locator(place).inner_text()
+
+
+@pytest.fixture
+def open_page(browser, served):
+    made = []
+
+    def opened(image=0, context=None):
+        one = Page(context or browser.new_context(), served[1], image)
+        made.append(one)
+        return one
+
+    yield opened
+    for one in made:
+        one.page.context.close()
+    assert [one.errors for one in made] == [[]] * len(made)
+
+
+def iou(folder, number):
+    mask = read_values(folder / "masks" / f"blob-{number}.png") == 1
+    truth = blob(number, SHAPE)[1] == 1
+    return (mask & truth).sum() / (mask | truth).sum()
+
+
+def area(page):
+    return int(re.search(r"([\d,]+) px", page.text("#area"))[1].replace(",", ""))
+
+
+def test_box_stroke_undo_accept(open_page, served):
+    folder, _ = served
+    page = open_page(0)
+    page.drag((28, 12), (100, 84))
+    whole = area(page)
+    assert whole > 0.9 * blob(0, SHAPE)[1].sum()
+    page.keys("0")
+    page.drag((64, 40), (64, 56))
+    assert area(page) < whole
+    page.answered(lambda: page.keys("z"))
+    assert area(page) == whole
+    page.page.wait_for_selector("#area:has-text('..')")  # the interval has come
+    page.answered(lambda: page.keys("Enter"))  # and the next image is opened
+    assert page.text("#title") == "blob-1"
+    assert iou(folder, 0) > 0.9
+    assert "done" in page.page.locator("[data-image='0']").inner_text()
+
+
+def test_outline_follows_a_stroke_that_is_being_drawn(open_page):
+    page = open_page(1)
+    page.drag((28, 12), (100, 84))
+    whole, answers = area(page), page.answers
+    page.keys("s", "0", *["]"] * 4)
+    page.page.mouse.move(*page.at(54, 48))
+    page.page.mouse.down()
+    page.page.mouse.move(*page.at(74, 48), steps=6)
+    page.page.wait_for_selector(f"#area:not(:has-text('{whole:,} px'))")
+    assert 0 < area(page) < whole
+    assert page.answers == answers  # still being drawn: nothing is kept
+    page.answered(lambda: page.keys("Escape"))
+    page.page.mouse.up()
+    assert area(page) == whole
+
+
+def test_names_are_text_and_images_can_be_dropped(open_page, served):
+    page = open_page(4)
+    assert page.text("#title") == NASTY
+    assert page.page.locator("[data-image='4'] .name").inner_text() == NASTY
+    path = served[0] / "images" / "blob-1.png"
+    page.answered(lambda: page.page.set_input_files("#file", path))
+    assert page.text("#title") == "blob-1 1"
+    assert (served[0] / "images" / "blob-1 1.png").read_bytes() == path.read_bytes()
+
+
+def test_strokes_alone(open_page, served):
+    page = open_page(1)
+    page.keys("1", "s")
+    page.drag((56, 48), (72, 48))
+    page.keys("0")
+    page.drag((8, 8), (120, 8), (120, 88), (8, 88), (8, 8))
+    page.answered(lambda: page.page.click("[data-action=accept]"))
+    assert iou(served[0], 1) > 0.9
+
+
+def test_keys_alone(open_page, served):
+    page = open_page(2)
+    page.page.locator("#canvas").focus()
+    for _ in range(38):  # to a corner of the object's surroundings, then to the opposite one
+        page.keys("Shift+ArrowLeft", "Shift+ArrowUp")
+    page.keys(" ")
+    for _ in range(74):
+        page.keys("Shift+ArrowRight", "Shift+ArrowDown")
+    page.answered(lambda: page.keys(" "))
+    before = area(page)
+    assert before > 0.9 * blob(2, SHAPE)[1].sum()
+    page.keys("s", "0")
+    page.page.keyboard.down(" ")
+    page.keys("ArrowLeft", "ArrowLeft")
+    page.answered(lambda: page.page.keyboard.up(" "))
+    page.answered(lambda: page.keys("z"))
+    assert area(page) == before
+    for layer in "mcpdkwmcpdkw":
+        page.keys(layer)
+    page.keys("?")
+    assert page.page.locator("#help").is_visible()
+    page.keys("Escape", "]", "]", "[", "+", "-", "f", "h", "b")
+    page.answered(lambda: page.keys("Enter"))
+    assert iou(served[0], 2) > 0.9
+
+
+def test_reload_keeps_the_work_and_two_tabs_do_not_mix(open_page):
+    page = open_page(3)
+    page.drag((28, 12), (100, 84))
+    page.keys("0")
+    page.drag((60, 48), (68, 48))
+    marked = area(page)
+    page.page.reload()
+    page.page.wait_for_selector("body[data-ready]")
+    assert page.text("#title") == "blob-3"
+    assert area(page) == marked
+    other = open_page(3, page.page.context)
+    assert area(other) == marked
+    other.keys("s", "1")
+    other.drag((60, 48), (68, 48))
+    page.answered(lambda: page.keys("z"))
+    assert area(page) > marked
+    page.answered(lambda: page.keys("y"))
+    assert area(page) == marked
+
+
+def test_fingers_on_a_phone(open_page, browser):
+    phone = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = open_page(3, phone)
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= 390
+    if page.text("#area"):
+        page.answered(lambda: page.keys("Delete"))
+    session = phone.new_cdp_session(page.page)
+
+    def touch(kind, *points):
+        places = [{"x": x, "y": y, "id": k} for k, (x, y) in enumerate(points)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": places})
+
+    def drawn():
+        touch("touchStart", page.at(28, 12))
+        touch("touchMove", page.at(60, 50))
+        touch("touchMove", page.at(100, 84))
+        touch("touchEnd")
+
+    page.answered(drawn)
+    assert area(page) > 0.9 * blob(3, SHAPE)[1].sum()
+    zoom, answers = page.text("#zoom"), page.answers
+    touch("touchStart", page.at(60, 48), page.at(70, 48))
+    touch("touchMove", page.at(40, 48), page.at(90, 48))
+    touch("touchEnd")
+    assert page.text("#zoom") != zoom
+    page.keys("f")
+    assert page.text("#zoom") == zoom
+    assert page.answers == answers  # two fingers draw nothing
+
+
+def test_learn_and_use_the_new_model(open_page):
+    page = open_page(0)
+    for image in (0, 1):
+        page.open(image)
+        page.drag((28, 12), (100, 84))
+        page.answered(lambda: page.keys("Enter"))
+    page.open(3)
+    page.answered(lambda: page.keys("Delete"))
+    assert page.text("#area") == ""
+    page.keys("t")
+    page.page.wait_for_selector("#model:has-text('learned from')", timeout=90_000)
+    page.page.wait_for_selector("#area:has-text('px')")  # proposed without any mark
+    assert area(page) > 0.7 * blob(3, SHAPE)[1].sum()

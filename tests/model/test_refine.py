@@ -1,0 +1,55 @@
+"""`cl.refine`: logits of any scale, two labels and several, errors in words."""
+
+import numpy as np
+import pytest
+
+import cutlearn as cl
+from cutlearn.features.mixtures import palette
+from cutlearn.model.refine import columns
+
+
+def stripes(labels=2, seed=0):
+    """An image of stripes in different colours, and noisy scores of them."""
+    rng = np.random.default_rng(seed)
+    truth = np.repeat(np.arange(labels), 24)[None].repeat(40, axis=0)
+    colors = np.array([(0.7, 0.3, 0.2), (0.2, 0.6, 0.3), (0.2, 0.3, 0.8)])[truth]
+    image = np.clip(colors + rng.normal(0, 0.05, colors.shape), 0, 1)
+    scores = np.eye(labels)[truth] * 2 + rng.normal(0, 1.2, (*truth.shape, labels))
+    return image, truth, scores
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 50.0])
+def test_the_scale_of_logits_does_not_matter(scale):
+    image, truth, scores = stripes()
+    logits = scale * (scores[..., 1] - scores[..., 0])
+    labels, probability = cl.refine(logits, image, probability=True)
+    assert ((logits > 0) != truth).mean() > 0.08
+    assert (labels != truth).mean() < 0.01
+    assert probability.shape == (*truth.shape, 2)
+    assert ((probability[..., 1] > 0.5) == (labels == 1)).mean() > 0.999
+    assert (labels == cl.refine(logits, image)).all()
+
+
+def test_three_labels():
+    image, truth, scores = stripes(3)
+    labels, probability = cl.refine(scores, image, probability=True)
+    assert (scores.argmax(axis=-1) != truth).mean() > 0.1
+    assert (labels != truth).mean() < 0.02
+    assert probability.sum(axis=-1) == pytest.approx(np.ones(truth.shape), abs=1e-5)
+    assert (cl.refine(scores, image) == labels).mean() > 0.99
+
+
+def test_logits_of_one_sign_are_no_mask_to_take_colors_from():
+    image, _, _ = stripes()
+    found = columns(np.full(image.shape[:2], -2.0), palette(image))
+    assert (found[1] == -1).all()
+    assert not found[2].any()
+    assert not cl.refine(np.full(image.shape[:2], -2.0), image).any()
+
+
+def test_what_is_wrong_is_said():
+    image, _, scores = stripes()
+    with pytest.raises(cl.InputError, match="Put labels last"):
+        cl.refine(np.moveaxis(scores, -1, 0), image)
+    with pytest.raises(cl.InputError, match="Clip the logits"):
+        cl.refine(np.full(image.shape[:2], np.nan), image)
