@@ -57,7 +57,7 @@ Floats = NDArray[np.float64]
 SET, CONNECTIVITY = "voc2010_coseg", 4
 
 
-FULL, QUICK = Scale(), Scale(20, ("aeroplane", "dog"), 3, 1, 40, 20)
+FULL, QUICK = Scale(), Scale(40, ("aeroplane", "dog"), 2, 1, 30, 15)
 TOL = 2e-3
 # Runs from which C is chosen need not end as well, and held-out parts of the training images.
 CHOICE_TOL, FOLDS = 3e-2, 5
