@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from cutlearn.learn.train import train
     from cutlearn.model.boltzmann import BoltzmannSegmenter
     from cutlearn.model.files import load
+    from cutlearn.model.refine import refine
     from cutlearn.model.segmenter import Segmenter
+    from cutlearn.model.session import Session
     from cutlearn.shape.boltzmann import Boltzmann
 
 __version__ = "0.1.0"
@@ -65,6 +67,7 @@ __all__ = [
     "Problem",
     "Sample",
     "Segmenter",
+    "Session",
     "Solver",
     "Summands",
     "Unary",
@@ -77,6 +80,7 @@ __all__ = [
     "load",
     "max_flow",
     "probabilities",
+    "refine",
     "superpixels",
     "swap",
     "train",
@@ -96,8 +100,10 @@ _LATER = {
     "Hamming": "cutlearn.learn.losses",
     "Sample": "cutlearn.images",
     "Segmenter": "cutlearn.model.segmenter",
+    "Session": "cutlearn.model.session",
     "likelihood": "cutlearn.learn.likelihood.value",
     "load": "cutlearn.model.files",
+    "refine": "cutlearn.model.refine",
     "superpixels": "cutlearn.features.regions",
     "train": "cutlearn.learn.train",
 }

@@ -7,7 +7,7 @@ Each command is one file of this folder. What it needs is imported when it runs,
 import click
 
 # Importing a command's file registers it.
-from cutlearn.app import demo, evaluate, fit, predict, rank, reproduce, show  # noqa: F401
+from cutlearn.app import cut, demo, evaluate, fit, predict, rank, refine, reproduce, show  # noqa: F401
 from cutlearn.app.exits import ReportingGroup, debug_option
 from cutlearn.app.registry import COMMANDS, command_names, command_of
 

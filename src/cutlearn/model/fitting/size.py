@@ -33,13 +33,18 @@ def worked_shape(shape: Shape, min_side: int | None) -> Shape:
     return max(1, int(shape[0] * factor)), max(1, int(shape[1] * factor))
 
 
-def at_side(sample: Sample, min_side: int | None) -> Sample:
-    """Give a sample at the size at which it is worked; at that size it stays itself."""
+def at_side(
+    sample: Sample, min_side: int | None, image: NDArray[np.float32] | None = None
+) -> Sample:
+    """Give a sample at the size at which it is worked; at that size it stays itself.
+
+    `image` is the image at that size, where somebody has it already.
+    """
     shape = worked_shape(sample.shape, min_side)
     if shape == sample.shape:
         return sample
     return Sample(
-        resize_image(sample.image, shape),
+        resize_image(sample.image, shape) if image is None else image,
         None if sample.box is None else _box_at(sample.box, sample.shape, shape),
         None if sample.seeds is None else _seeds_at(sample.seeds, shape),
         None if sample.extra is None else resize_channels(sample.extra, shape),

@@ -1,0 +1,148 @@
+"""Learn the weights of `cutlearn.refine` on out-of-fold logits of pixel classifiers; measure them.
+
+    python scripts/defaults_refine.py --data DIR      gains on sets that the weights have not seen
+
+The logits stand for those of any network: forests and boosted trees without context, which know
+nothing of edges. Read by `learn_defaults.py`.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from skimage.feature import multiscale_basic_features
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+
+import cutlearn as cl
+from cutlearn.energy.energy import Energy
+from cutlearn.features.edges import edge_contrast, edge_features
+from cutlearn.features.mixtures import palette
+from cutlearn.images import read_image, read_values
+from cutlearn.images.resize import resize_image, resize_labels, side_shape
+from cutlearn.model.engines import by_direction
+from cutlearn.model.probability.calibrate import calibrate, drawn
+from cutlearn.model.refine import columns
+
+# The sets on which the weights are learned, and those on which the gain is measured, by the number
+# of images and the smaller side at which they are taken.
+LEARNED = {"weizmann_horses": (40, 160), "nuclei": (14, 200), "msrc_cows": (30, 160)}
+MEASURED = {"penn_fudan": (32, 200), "em_epfl_ca1": (12, 256), "em_drosophila_vnc": (12, 256)}
+FOLDS, ROWS = 4, 40_000
+CLASSIFIERS = {
+    "forest": lambda: RandomForestClassifier(
+        40, min_samples_leaf=8, max_features="sqrt", random_state=0
+    ),
+    "boosted": lambda: HistGradientBoostingClassifier(
+        max_iter=60, learning_rate=0.15, random_state=0
+    ),
+}
+
+
+def taken(data: Path, name: str, count: int, side: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Images and masks of a set, evenly drawn."""
+    folder = data / name
+    paths = sorted((folder / "images").iterdir())
+    paths = [paths[k] for k in np.linspace(0, len(paths) - 1, min(count, len(paths))).astype(int)]
+    found = []
+    for path in paths:
+        image = read_image(path)
+        truth = read_values(folder / "masks" / f"{path.stem}.png")
+        truth = _binary(name, truth)
+        shape = side_shape(truth.shape, min(side, *truth.shape))
+        found.append((resize_image(image, shape), resize_labels(truth, shape)))
+    return found
+
+
+def _binary(name: str, truth: np.ndarray) -> np.ndarray:
+    if name == "msrc_cows":  # three labels; the cow is 1 there
+        return np.where(truth == 255, 255, truth == 1).astype(np.uint8)
+    return np.where(truth == 255, 255, truth > 0).astype(np.uint8)
+
+
+def logits_of(cases: list[tuple[np.ndarray, np.ndarray]], kind: str) -> list[np.ndarray]:
+    """Log-odds of every image by a classifier that never saw it."""
+    described = [
+        multiscale_basic_features(
+            image, sigma_max=8, channel_axis=-1 if image.ndim == 3 else None
+        ).astype(np.float32)
+        for image, _ in cases
+    ]
+    rng, out = np.random.default_rng(0), [np.empty(0)] * len(cases)
+    for fold in range(FOLDS):
+        inside = [k for k in range(len(cases)) if k % FOLDS != fold]
+        x, y = [], []
+        for k in inside:
+            truth = cases[k][1].ravel()
+            rows = np.flatnonzero(truth != 255)
+            rows = rng.choice(rows, min(len(rows), ROWS // len(inside)), replace=False)
+            x.append(described[k].reshape(truth.size, -1)[rows])
+            y.append(truth[rows])
+        model = CLASSIFIERS[kind]().fit(np.concatenate(x), np.concatenate(y))
+        for k in range(fold, len(cases), FOLDS):
+            rows = described[k].reshape(cases[k][1].size, -1)
+            p = np.clip(model.predict_proba(rows)[:, 1], 1e-3, 1 - 1e-3)
+            out[k] = np.log(p / (1 - p)).reshape(cases[k][1].shape)
+    return out
+
+
+def learn_refine(data: Path) -> dict[str, Any]:
+    """Learn the five weights and the scale of probabilities."""
+    cases, logits = [], []
+    for name, (count, side) in LEARNED.items():
+        found = taken(data, name, count, side)
+        for kind in CLASSIFIERS:
+            cases += found
+            logits += logits_of(found, kind)
+    problems = [
+        cl.Problem(
+            np.moveaxis(-columns(z, palette(image)), 0, -1),
+            edge_features=edge_features(image, 8)[:, :2].astype(np.float64),
+            shape=truth.shape,
+            connectivity=8,
+        )
+        for (image, truth), z in zip(cases, logits)
+    ]
+    result = cl.train(problems, [truth for _, truth in cases], C=100.0, tol=0.01)
+    nodes, edges = result.w[:3], result.w[3:]
+    rows = []
+    for (image, truth), z in list(zip(cases, logits))[::3]:
+        weights = edges[0] + edges[1] * edge_contrast(image, 8).astype(np.float64)
+        unary = -np.tensordot(nodes, columns(z, palette(image)), 1)
+        energy = Energy.grid(unary, by_direction(weights, z.shape), 8)
+        rows.append(drawn(energy.min_marginals(), truth))
+    found = calibrate(rows, "temperature", True).map.to_plain()[0]
+    print("refine", result.w, found, flush=True)
+    return {"nodes": nodes.tolist(), "edges": edges.tolist(), "scale": found["scale"]}
+
+
+def iou(truth: np.ndarray, labels: np.ndarray) -> float:
+    """IoU of label 1, void left out."""
+    known = truth != 255
+    one, other = (truth == 1) & known, (labels == 1) & known
+    return float((one & other).sum() / max(1, (one | other).sum()))
+
+
+def measure(data: Path) -> None:
+    """Print mean IoU of raw logits and of refined ones, and the spread of the gain."""
+    rng = np.random.default_rng(0)
+    for name, (count, side) in MEASURED.items():
+        cases = taken(data, name, count, side)
+        for kind in CLASSIFIERS:
+            logits = logits_of(cases, kind)
+            raw = np.array([iou(t, z > 0) for (_, t), z in zip(cases, logits)])
+            found = [iou(t, np.asarray(cl.refine(z, i))) for (i, t), z in zip(cases, logits)]
+            gain = np.array(found) - raw
+            draws = gain[rng.integers(0, len(gain), (1000, len(gain)))].mean(axis=1)
+            print(
+                f"{name}, {kind}: raw {100 * raw.mean():.1f}, refined "
+                f"{100 * np.mean(found):.1f}, gain {100 * gain.mean():.1f} "
+                f"+-{100 * draws.std():.1f} ({len(cases)} images)",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    measure(parser.parse_args().data)

@@ -1,0 +1,92 @@
+"""`cutlearn refine`: logits of any network and its images in, masks out; nothing is trained."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cutlearn.app.answers import Answer
+from cutlearn.app.exits import say
+from cutlearn.app.inputs import open_folder
+from cutlearn.app.options import (
+    FOLDER,
+    IMAGES,
+    image_options,
+    output_options,
+    shown_progress,
+    strict_reading,
+)
+from cutlearn.app.products import Masks, Overlays, Probabilities, Product
+from cutlearn.app.registry import register
+from cutlearn.app.tables import percent
+from cutlearn.errors import InputError
+from cutlearn.run.progress import clock
+
+
+@register
+@click.command()
+@click.argument("logits", type=FOLDER)
+@click.argument("images", type=IMAGES)
+@click.option(
+    "-o", "--output", type=FOLDER, required=True, help="Folder for the masks; made if missing."
+)
+@click.option(
+    "--probability",
+    is_flag=True,
+    help="Also write DIR/probability/name.png: 16-bit grey, where 65535 is a probability of 1.",
+)
+@click.option(
+    "--overlay", is_flag=True, help="Also draw the borders over the images: DIR/overlay/."
+)
+@image_options
+@strict_reading
+@output_options
+def refine(
+    logits: str,
+    images: str,
+    output: str,
+    probability: bool,
+    overlay: bool,
+    as_json: bool,
+    **reading: Any,
+) -> int:
+    """Make masks of a network's LOGITS and its IMAGES: one exact cut each, no training.
+
+    LOGITS holds a file for each image, by name: .npy or .npz with (h, w) log-odds of the object or
+    (h, w, L) scores of labels, or probabilities as PNG or TIFF.
+    """
+    import numpy as np
+
+    from cutlearn.model.refine import refine as refined
+
+    begin, out = time.monotonic(), Path(output)
+    if out.resolve() in (Path(images).resolve(), Path(logits).resolve()):
+        raise InputError(f"{out}: this folder holds what is read. Give another one for the masks.")
+    folder = open_folder(images, logits=logits, leave=out, **reading)
+    products: list[Product] = []
+    shares = []
+    with shown_progress({"refining": 1.0}) as shown:
+        for k, name in enumerate(shown.count(folder.names, len(folder), "refining")):
+            sample = folder.image(k)
+            scores = sample.extra[..., 0] if sample.extra.shape[2] == 1 else sample.extra
+            if not products:
+                values = tuple(range(max(2, sample.extra.shape[2])))
+                products = [Masks(out, 255, values)]
+                products += [Probabilities(out)] if probability else []
+                products += [Overlays(out)] if overlay else []
+            found = refined(scores, sample.image, probability)
+            labels, q = found if isinstance(found, tuple) else (found, None)
+            for product in products:
+                product.add(name, Answer(sample.image, labels, q))
+            shares.append(float(np.mean(labels > 0)))
+    made = "".join(product.finish() for product in products)
+    seconds = time.monotonic() - begin
+    if as_json:
+        parts = [{"name": n, "share": round(s, 6)} for n, s in zip(folder.names, shares)]
+        say(json.dumps({"output": str(out), "seconds": round(seconds, 2), "images": parts}))
+    else:
+        mean = percent(sum(shares) / len(shares))
+        say(f"{out}: {len(shares)} masks{made}, the object covers {mean}, {clock(seconds)}")
+    return 0

@@ -1,0 +1,141 @@
+"""A network's logits through a structured layer that was learned once, for any network.
+
+    labels = cl.refine(logits, image)
+
+The scale of a network's logits is its own affair, so they are divided by their own median size.
+With f_i: 1, the scaled logit, and the log-odds of the image's own colours under the mask that the
+logits make,
+
+    E(y) = - sum_i y_i (w . f_i) + sum_ij [y_i != y_j] (v_0 + v_1 contrast_ij)
+
+is minimised by one exact cut. The five numbers of w and v were learned on out-of-fold logits of
+forests and boosted trees on real images (`scripts/learn_defaults.py`). Several labels: the same
+costs for each, and expansion moves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from PIL import Image
+
+from cutlearn.checks import as_array
+from cutlearn.energy.energy import Energy
+from cutlearn.energy.joins import LinearTables
+from cutlearn.energy.moves import UnorderedEnergy
+from cutlearn.energy.softmax import softmax
+from cutlearn.errors import InputError
+from cutlearn.features.edges import edge_contrast
+from cutlearn.features.mixtures import Palette, log_odds, palette
+from cutlearn.features.problem import Problem
+from cutlearn.images.read import as_image
+from cutlearn.model.defaults import defaults
+from cutlearn.model.engines import by_direction
+
+Floats = NDArray[np.float64]
+
+# A scaled logit beyond this is as sure as any.
+MOST = 6.0
+
+
+def refine(
+    logits: ArrayLike, image: ArrayLike | Image.Image, probability: bool = False
+) -> NDArray[np.uint8] | tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """Give the labels that logits and an image make together; nothing is trained.
+
+    Parameters
+    ----------
+    logits : (h, w) or (h, w, L) array
+        Of any classifier of pixels: log-odds of label 1; or a score for each of L labels, of which
+        the largest wins. Any scale, but 0 (or equal scores) must mean undecided.
+    image : (h, w) or (h, w, 3), as for `cutlearn.images.as_image`
+    probability : bool
+        Whether to give probabilities, too.
+
+    Returns
+    -------
+    labels : (h, w) uint8
+    probability : (h, w, L) float32, if asked for
+        Softmaxed min-marginals at a learned scale. It knows nothing of your network's own
+        mistakes; `Segmenter(features="given")` calibrates on images of yours.
+
+    Examples
+    --------
+    >>> import numpy as np, cutlearn as cl
+    >>> image = np.zeros((20, 30)); image[5:15, 10:20] = 1
+    >>> noise = np.random.default_rng(0).normal(size=image.shape)
+    >>> labels = cl.refine(2 * image - 1 + noise, image)
+    >>> bool((labels == image).all())
+    True
+    """
+    pixels = as_image(image)
+    z = _checked(logits, (pixels.shape[0], pixels.shape[1]))
+    learned, colors = defaults().refine, palette(pixels)
+    v = np.array(learned["edges"])
+    weights = v[0] + v[1] * edge_contrast(pixels, 8).astype(np.float64)
+    w = np.array(learned["nodes"])
+    if z.ndim == 2:
+        unary = -np.tensordot(w, columns(z, colors), 1)
+        energy = Energy.grid(unary, by_direction(weights, z.shape), 8)
+        labels = energy.minimize().labels
+        found = energy.min_marginals() if probability else None
+    else:
+        labels, found = _several(z, colors, w, weights, probability)
+    if found is None:
+        return labels
+    q = softmax(float(learned["scale"]) * found).reshape(found.shape)
+    return labels, q.astype(np.float32)
+
+
+def columns(z: Floats, colors: Palette) -> Floats:
+    """f of every pixel from log-odds z (h, w), (3, h, w)."""
+    scaled = np.clip(z / scale_of(z), -MOST, MOST)
+    counts = [colors.counts(part) for part in (z <= 0, z > 0)]
+    odds = np.zeros(z.shape)
+    if all(part.any() for part in counts):
+        of_cells = log_odds(colors, [colors.fit(part) for part in counts])
+        odds = np.clip(of_cells, -MOST, MOST)[colors.index]
+    return np.stack([np.ones(z.shape), scaled, odds])
+
+
+def scale_of(z: Floats) -> float:
+    """The median size of logits; 1 if half of them are 0."""
+    return float(np.median(abs(z))) or 1.0
+
+
+def _several(
+    z: Floats, colors: Palette, w: Floats, weights: Floats, probability: bool
+) -> tuple[NDArray[np.uint8], Floats | None]:
+    """Costs of each label against the best of the others; expansion moves."""
+    L = z.shape[-1]
+    top = np.sort(z, axis=-1)
+    costs = np.empty(z.shape)
+    for k in range(L):
+        rival = np.where(z[..., k] == top[..., -1], top[..., -2], top[..., -1])
+        costs[..., k] = -0.5 * np.tensordot(w, columns(z[..., k] - rival, colors), 1)
+    shape = z.shape[:2]
+    nodes = np.zeros((shape[0] * shape[1], 1))
+    problem = Problem(nodes, edge_features=weights[:, None], shape=shape, connectivity=8)
+    tables = LinearTables(weights[:, None], 1.0 - np.eye(L)[None])
+    energy = UnorderedEnergy.of(problem, costs, tables, ())
+    if not probability:
+        return energy.minimize().labels, None
+    found = energy.min_marginals().reshape(z.shape)
+    return found.argmin(axis=-1).astype(np.uint8), found
+
+
+def _checked(logits: Any, shape: tuple[int, int]) -> Floats:
+    z = as_array("logits", logits)
+    good = z.ndim in (2, 3) and z.shape[:2] == shape and z.dtype.kind in "fiu"
+    if not good or (z.ndim == 3 and z.shape[2] < 2):
+        raise InputError(
+            f"logits has shape {z.shape} and type {z.dtype}, but must be numbers of shape {shape} "
+            f"or {(*shape, 'L')}. Put labels last, at the size of the image."
+        )
+    if not np.isfinite(z).all():
+        raise InputError(
+            "logits has NaN or infinite values, but must hold finite numbers. Clip the logits."
+        )
+    return z.astype(np.float64)

@@ -1,0 +1,86 @@
+"""`cutlearn cut` and `cutlearn refine`: files in, files out, errors in words."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from cutlearn.app.cli import main
+from cutlearn.images import read_image, read_values
+
+
+@pytest.fixture
+def picture(tmp_path):
+    truth = np.zeros((60, 80), bool)
+    truth[15:45, 25:60] = True
+    noise = np.random.default_rng(0).normal(0, 8, (60, 80, 3))
+    colors = np.where(truth[..., None], (200, 60, 50), (60, 110, 90)) + noise
+    path = tmp_path / "a.png"
+    Image.fromarray(np.clip(colors, 0, 255).astype(np.uint8)).save(path)
+    return path, truth
+
+
+def run(*given):
+    return CliRunner().invoke(main, [str(part) for part in given])
+
+
+def test_a_box_makes_a_mask(picture, tmp_path):
+    path, truth = picture
+    done = run("cut", path, "--box", 20, 10, 65, 50, "-o", tmp_path / "out" / "m.png",
+               "--probability", "--overlay", "--json")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    mask = read_values(tmp_path / "out" / "m.png")
+    assert set(np.unique(mask)) == {0, 255}
+    assert ((mask == 255) & truth).sum() / ((mask == 255) | truth).sum() > 0.9
+    told = json.loads(done.output)
+    assert told["share"] == pytest.approx((mask == 255).mean(), abs=1e-6)
+    sure = read_image(tmp_path / "out" / "m_probability.png")
+    assert sure[truth].mean() > 0.7 > 0.3 > sure[~truth].mean()
+    assert read_image(tmp_path / "out" / "m_overlay.png").shape == (60, 80, 3)
+
+
+def test_strokes_make_a_mask_beside_the_image(picture, tmp_path):
+    path, _ = picture
+    strokes = np.zeros((60, 80), np.uint8)
+    strokes[25:35, 35:45] = 1
+    strokes[2:6, 5:75] = 2
+    Image.fromarray(strokes).save(tmp_path / "strokes.png")
+    done = run("cut", path, "--seeds", tmp_path / "strokes.png")
+    assert done.exit_code == 0, done.output
+    mask = read_values(tmp_path / "a_mask.png") == 255
+    assert mask[strokes == 1].all()
+    assert not mask[strokes == 2].any()
+
+
+def test_what_is_missing_is_said_in_one_line(picture, tmp_path):
+    path, _ = picture
+    done = run("cut", path)
+    assert done.exit_code == 2
+    assert "--box X0 Y0 X1 Y1" in done.output
+    done = run("cut", path, "--box", 20, 10, 500, 50)
+    assert done.exit_code == 2
+    assert "60 rows and 80 columns" in done.output
+    done = run("cut", path, "--box", 20, 10, 60, 50, "-o", path)
+    assert done.exit_code == 2
+    assert "the image itself" in done.output
+
+
+def test_logits_are_refined(picture, tmp_path):
+    path, truth = picture
+    noise = np.random.default_rng(1).normal(0, 1.5, truth.shape)
+    logits = np.where(truth, 1.0, -1.0) + noise
+    for folder in ("images", "logits"):
+        (tmp_path / folder).mkdir()
+    path.rename(tmp_path / "images" / "a.png")
+    np.save(tmp_path / "logits" / "a.npy", logits.astype(np.float32))
+    done = run("refine", tmp_path / "logits", tmp_path / "images", "-o", tmp_path / "out",
+               "--probability", "--overlay")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    mask = read_values(tmp_path / "out" / "a.png") == 255
+    assert (mask != truth).mean() < 0.02 < 0.2 < ((logits > 0) != truth).mean()
+    assert (tmp_path / "out" / "probability" / "a.png").exists()
+    done = run("refine", tmp_path / "logits", tmp_path / "images", "-o", tmp_path / "logits")
+    assert done.exit_code == 2
+    assert "what is read" in done.output

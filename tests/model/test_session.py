@@ -1,0 +1,203 @@
+"""Sessions: what holds for every answer, and that generated objects are found."""
+
+import numpy as np
+import pytest
+
+import cutlearn as cl
+from cutlearn.images import cells
+from cutlearn.images.robot import drawn_box, next_stroke
+from cutlearn.model.engines import Own
+
+
+def scene(shape=(96, 128), seed=0):
+    """An ellipse of two colours on a background of two other ones."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[: shape[0], : shape[1]]
+    h, w = shape
+    truth = (((y - 0.5 * h) / (0.3 * h)) ** 2 + ((x - 0.48 * w) / (0.22 * w)) ** 2) < 1
+    image = np.empty((*shape, 3))
+    image[:] = (0.25, 0.5, 0.25)
+    image[: h // 3] = (0.5, 0.6, 0.8)
+    image[truth] = (0.7, 0.3, 0.2)
+    image[truth & (y > 0.55 * h)] = (0.85, 0.75, 0.6)
+    image += rng.normal(0, 0.04, image.shape)
+    return np.clip(image, 0, 1).astype(np.float32), truth.astype(np.uint8)
+
+
+def iou(a, b):
+    return (a & b).sum() / (a | b).sum()
+
+
+@pytest.fixture
+def opened():
+    image, truth = scene()
+    session = cl.Session()
+    session.set_image(image)
+    return session, truth
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_box_finds_a_generated_object(seed):
+    image, truth = scene(seed=seed)
+    session = cl.Session()
+    session.set_image(image)
+    box = drawn_box(truth, 0.1)
+    labels, probability = session.segment(box=box)
+    assert iou(labels, truth) > 0.9
+    outside = np.ones(truth.shape, bool)
+    outside[box[0] : box[2], box[1] : box[3]] = False
+    assert not labels[outside].any()
+    assert probability.shape == (*truth.shape, 2)
+    assert probability.dtype == np.float32
+    assert probability.sum(axis=-1) == pytest.approx(np.ones(truth.shape), abs=1e-5)
+    assert (probability[outside, 0] == 1).all()
+
+
+def test_seeds_alone_find_it_too(opened):
+    session, truth = opened
+    seeds = np.full(truth.shape, -1, np.int16)
+    seeds[30:70, 58:62] = 1
+    seeds[10:14, 10:118] = 0
+    seeds[80:84, 10:118] = 0
+    labels = session.segment(seeds=seeds).labels
+    assert iou(labels, truth) > 0.9
+    assert (labels[seeds >= 0] == seeds[seeds >= 0]).all()
+
+
+def test_grey_images_are_answered():
+    truth = scene()[1]
+    session = cl.Session()
+    session.set_image(np.where(truth == 1, 0.8, 0.3).astype(np.float32))
+    assert iou(session.segment(box=drawn_box(truth, 0.1)).labels, truth) > 0.9
+
+
+def test_an_answer_does_not_depend_on_those_before(opened):
+    """Stroke after stroke on the live graph: each answer is that of a fresh session."""
+    session, truth = opened
+    box = drawn_box(truth, 0.15)
+    seeds = np.full(truth.shape, -1, np.int16)
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        row, column = rng.integers(box[0] + 4, box[2] - 4), rng.integers(box[1] + 4, box[3] - 4)
+        seeds[row - 2 : row + 2, column - 2 : column + 2] = rng.integers(2)
+        found = session.segment(box=box, seeds=seeds)
+        fresh = cl.Session()
+        fresh.set_image(session.image)
+        expected = fresh.segment(box=box, seeds=seeds)
+        assert (found.labels == expected.labels).all()
+        assert (found.labels[seeds >= 0] == seeds[seeds >= 0]).all()
+        assert found.probability == pytest.approx(expected.probability, abs=1e-6)
+
+
+def test_undo_and_redo_bring_answers_back(opened, monkeypatch):
+    session, truth = opened
+    assert not session.can_undo
+    first = session.segment(box=drawn_box(truth, 0.1))
+    second = session.segment(box=drawn_box(truth, 0.3))
+    assert session.can_undo
+    assert not session.can_redo
+    monkeypatch.setattr(Own, "solve", lambda *given: pytest.fail("computed again"))
+    assert session.undo() is first
+    assert session.answer is first
+    assert session.can_redo
+    assert session.redo() is second
+    session.undo()
+    monkeypatch.undo()
+    session.segment(box=drawn_box(truth, 0.2))  # what was undone is gone
+    assert not session.can_redo
+    with pytest.raises(cl.InputError, match="no later answer"):
+        session.redo()
+
+
+def test_strokes_at_errors_help(opened):
+    session, truth = opened
+    box = (0, 0, *truth.shape)
+    labels, seeds = session.segment(box=box).labels, np.full(truth.shape, -1, np.int16)
+    for _ in range(6):
+        seeds = next_stroke(truth, labels, seeds)
+        labels = session.segment(box=box, seeds=seeds).labels
+    assert iou(labels, truth) > 0.95
+
+
+def test_area_and_window(opened):
+    session, truth = opened
+    session.segment(box=drawn_box(truth, 0.1))
+    value, (low, high) = session.area()
+    assert low <= value <= high
+    assert abs(value - truth.sum()) < 0.15 * truth.sum()
+    top, left, bottom, right = session.where_next()
+    assert 0 <= top < bottom <= truth.shape[0]
+    assert 0 <= left < right <= truth.shape[1]
+    doubt = np.minimum(*np.moveaxis(session.answer.probability, -1, 0))
+    assert doubt[top:bottom, left:right].mean() > doubt.mean()
+
+
+def test_a_large_image_is_worked_smaller_and_made_sharp():
+    image, truth = scene((750, 1000))
+    session = cl.Session()
+    session.set_image(image)
+    seeds = np.full(truth.shape, -1, np.int16)
+    seeds[100:110, 480:490] = 0
+    labels, probability = session.segment(box=drawn_box(truth, 0.1), seeds=seeds)
+    assert labels.shape == truth.shape
+    assert probability.shape == (*truth.shape, 2)
+    assert iou(labels, truth) > 0.97
+    assert (labels[seeds == 0] == 0).all()
+
+
+def test_three_labels_from_seeds():
+    image = np.zeros((40, 60, 3), np.float32)
+    image[:, :20], image[:, 20:40], image[:, 40:] = (
+        (0.8, 0.2, 0.2),
+        (0.2, 0.7, 0.2),
+        (0.2, 0.2, 0.9),
+    )
+    image += np.random.default_rng(0).normal(0, 0.03, image.shape)
+    truth = np.repeat(np.arange(3), 20)[None].repeat(40, axis=0)
+    session = cl.Session(n_labels=3)
+    session.set_image(np.clip(image, 0, 1))
+    seeds = np.full(truth.shape, -1, np.int16)
+    seeds[18:22, 8:12], seeds[18:22, 28:32], seeds[18:22, 48:52] = 0, 1, 2
+    labels, probability = session.segment(seeds=seeds)
+    assert (labels == truth).all()
+    assert probability.shape == (40, 60, 3)
+    with pytest.raises(cl.InputError, match="label 2 has no seed"):
+        session.segment(seeds=np.where(seeds == 2, -1, seeds))
+    with pytest.raises(cl.InputError, match="two labels apart"):
+        session.segment(box=(0, 0, 40, 60), seeds=seeds)
+
+
+def test_a_fitted_model_answers_with_its_own_weights():
+    worlds = [cells(seed, (48, 64)) for seed in range(4)]
+    images, masks = [w.image for w in worlds], [w.labels for w in worlds]
+    model = cl.Segmenter(features="linear", C=1.0, calibration=None).fit(images[:3], masks[:3])
+    session = cl.Session(model)
+    session.set_image(images[3])
+    assert (session.segment().labels == model.predict(images[3:])[0]).all()
+    seeds = np.full((48, 64), -1, np.int16)
+    seeds[20:24, 30:40] = 1
+    box = (10, 10, 40, 60)
+    sample = cl.Sample(images[3], box=box, seeds=seeds)
+    answer = session.segment(box=box, seeds=seeds)
+    assert (answer.labels == model.predict([sample])[0]).all()
+    assert answer.probability == pytest.approx(model.predict_proba([sample])[0], abs=1e-5)
+
+
+def test_what_is_wrong_is_said(opened):
+    session, truth = opened
+    with pytest.raises(cl.InputError, match="set_image"):
+        cl.Session().segment(box=(0, 0, 1, 1))
+    with pytest.raises(cl.InputError, match="n_labels"):
+        cl.Session(n_labels=1)
+    with pytest.raises(cl.InputError, match="neither a box nor seeds"):
+        session.segment()
+    with pytest.raises(cl.InputError, match="no answer yet"):
+        session.area()
+    with pytest.raises(cl.InputError, match="top, left, bottom, right"):
+        session.segment(box=(5, 5, 2, 9))
+    seeds = np.full(truth.shape, 2, np.int16)
+    with pytest.raises(cl.InputError, match="labels 0 to 1"):
+        session.segment(seeds=seeds)
+    session.segment(box=drawn_box(truth))
+    with pytest.raises(cl.InputError, match="labels 0 to 1"):
+        session.area(label=2)
