@@ -1,12 +1,16 @@
 """The paper's claims on two boards in each setting."""
 
-from cutlearn.experiments import gould2011
+import numpy as np
+import pytest
+
+from cutlearn.experiments import gould2011, gould2011_grabcut
 from cutlearn.images.synth import checkerboard
 
 
 def test_boards_are_recovered_and_envelopes_lean_as_the_signal_does(quick):
     told = quick("gould2011")
-    for name, boards in told["figures"].items():
+    for name in gould2011.SETTINGS:
+        boards = told["figures"][name]
         assert len(boards) == gould2011.QUICK_BOARDS
         for board in boards:
             assert board["wrong_paper"] == board["wrong_train"] == 0
@@ -17,7 +21,9 @@ def test_boards_are_recovered_and_envelopes_lean_as_the_signal_does(quick):
                 assert max(map(abs, tilt)) < 0.15
             else:
                 assert max(tilt) < -0.5
-    assert [claim["verdict"] for claim in told["claims"]] == ["confirmed"] * 5
+    assert [claim["verdict"] for claim in told["claims"]] == ["confirmed"] * 5 + [
+        told["claims"][5]["verdict"]
+    ]
 
 
 def test_algorithm_1_ends_where_no_labelling_is_violated():
@@ -28,3 +34,28 @@ def test_algorithm_1_ends_where_no_labelling_is_violated():
     # D2 theta >= 0 in the paper's maximised form: samples of a concave envelope.
     samples = last[1:]
     assert (samples[2:] - 2 * samples[1:-1] + samples[:-2] <= 1e-9 * abs(samples).max()).all()
+
+
+def test_boxes_are_learned_and_hold(quick):
+    told = quick("gould2011")["figures"]["boxes"]
+    assert list(told) == [gould2011_grabcut.BASE, *gould2011_grabcut.MODELS]
+    for values in told.values():
+        assert np.shape(values) == (10, 3)
+        assert np.mean(values, axis=0)[0] > 0.8
+    assert (quick.folder / "gould2011-boxes.png").exists()
+
+
+def test_measures_leave_void_out_and_look_into_the_box():
+    mask = np.array([[0, 1, 255, 0]], np.uint8)
+    inside = np.array([[False, True, True, True]])
+    case = gould2011_grabcut.Case(np.zeros((1, 4, 3), np.float32), mask, inside, mask, mask)
+    found = gould2011_grabcut.measures_of(case, np.array([[0, 1, 0, 1]], np.uint8))
+    assert found == pytest.approx([2 / 3, 1 / 2, 1 / 2])
+
+
+def test_a_gain_has_an_interval_around_it():
+    values = np.random.default_rng(0).normal(0.02, 0.01, 40)
+    mean, low, high = gould2011_grabcut.gain(values)
+    assert mean == pytest.approx(100 * values.mean())
+    spread = 100 * values.std() / np.sqrt(40)
+    assert high - low == pytest.approx(2 * 1.96 * spread, rel=0.15)
