@@ -1,81 +1,28 @@
 """The paper's claims on small made images, and what the command leaves."""
 
-import json
-from importlib import import_module
-
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from PIL import Image
 
 import cutlearn as cl
-from cutlearn.app.cli import main
 from cutlearn.experiments import tarlow2012
-from cutlearn.experiments.reproduction import Reproduction
 from cutlearn.experiments.tarlow2012_judge import area, judge, summary_of
-from cutlearn.model.fitting import selection
 
 
-@pytest.fixture
-def data(tmp_path):
-    """Bright discs under noise, four of each class."""
-    folder = tmp_path / "data" / tarlow2012.SET
-    for part in ("images", "masks"):
-        (folder / part).mkdir(parents=True)
-    rng = np.random.default_rng(0)
-    r, c = np.mgrid[:40, :50]
-    for name in tarlow2012.CLASSES:
-        for number in range(4):
-            y = (r - rng.uniform(12, 28)) ** 2 + (c - rng.uniform(12, 38)) ** 2 < 100
-            x = np.clip(90 + 40 * y[..., None] + rng.normal(0, 40, (40, 50, 3)), 0, 255)
-            Image.fromarray(x.astype(np.uint8)).save(folder / "images" / f"{name}_{number}.jpg")
-            Image.fromarray(y.astype(np.uint8)).save(folder / "masks" / f"{name}_{number}.png")
-    return tmp_path / "data"
-
-
-def test_likelihood_wins_on_single_images_and_the_tables_are_written(tmp_path, data, monkeypatch):
-    small = {"SIDE": 20, "SINGLES": 3, "SPLITS": 1, "STEPS": 40, "CLASSES": ("aeroplane", "dog")}
-    for name, value in small.items():
-        monkeypatch.setattr(tarlow2012, name, value)
-    monkeypatch.setattr(selection, "LIKELIHOOD_PATH", (300.0, 3000.0))
-    arguments = ["reproduce", "tarlow2012", "--data", str(data), "-o", str(tmp_path), "--json"]
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)["tarlow2012"]
-    assert len(found["single"]) == 3
-    for one in found["single"]:
-        assert one["likelihood"] <= one["kohli-torr"] <= one["logistic"] + 1e-6
-    for methods in found["splits"].values():
+def test_likelihood_wins_on_single_images_and_the_tables_are_written(quick):
+    told = quick("tarlow2012")
+    assert len(told["figures"]["single"]) == tarlow2012.QUICK.singles
+    for one in told["figures"]["single"]:
+        assert one["likelihood"] < one["logistic"]
+        assert one["kohli-torr"] <= one["logistic"] + 1e-6
+    for methods in told["figures"]["splits"].values():
         fit = {name: rows["train"][0][0] for name, rows in methods.items()}
-        assert fit["likelihood"] >= fit["kohli-torr, best"] >= fit["kohli-torr, last"]
-    text = (tmp_path / "tarlow2012.md").read_text()
+        assert fit["kohli-torr, best"] >= fit["kohli-torr, last"]
+    text = (quick.folder / "tarlow2012.md").read_text()
     assert "| the paper's likelihood | 64.1 → 66.6 | 48.9 → 55.3 |" in text
-    assert "of 3" in text
     for name in ("singles", "training", "decisions"):
-        with Image.open(tmp_path / f"tarlow2012-{name}.png") as picture:
+        with Image.open(quick.folder / f"tarlow2012-{name}.png") as picture:
             assert picture.width > picture.height > 200
-
-
-def test_data_is_asked_for(tmp_path):
-    done = CliRunner().invoke(main, ["reproduce", "tarlow2012", "-o", str(tmp_path)])
-    assert done.exit_code == 2
-    assert "--data DIR" in done.stderr
-
-
-def test_all_papers_without_data_leave_out_those_that_need_them(tmp_path, monkeypatch):
-    ran = []
-
-    def run(name):
-        return lambda *_: ran.append(name) or Reproduction("", {"done": 1}, ())
-
-    for name in ("gould2011", "antoniuk2012"):
-        monkeypatch.setattr(import_module(f"cutlearn.experiments.{name}"), "run", run(name))
-    done = CliRunner().invoke(main, ["reproduce", "all", "-o", str(tmp_path), "--json"])
-    assert done.exit_code == 0, done.output
-    assert ran == ["gould2011", "antoniuk2012"]
-    assert sorted(json.loads(done.stdout)) == ["antoniuk2012", "gould2011", "seconds"]
-    assert "tarlow2012 is left out: data is missing" in done.stderr
-    assert "yang2014 is left out: data is missing" in done.stderr
 
 
 def test_area_counts_pairs():

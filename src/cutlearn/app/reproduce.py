@@ -1,8 +1,8 @@
-"""`cutlearn reproduce`: a paper's experiment again, its table printed, its files in a folder."""
+"""`cutlearn reproduce`: a paper's experiments again, its tables printed, its files in a folder."""
 
 import json
+import tempfile
 import time
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -10,54 +10,74 @@ import click
 from cutlearn.app.options import FOLDER, output_options
 from cutlearn.app.registry import register
 from cutlearn.errors import InputError
+from cutlearn.experiments.papers import PAPERS
 from cutlearn.run.progress import clock
 
-PAPERS = ("gould2011", "antoniuk2012", "tarlow2012", "yang2014")
+ABOUT = "\n\n".join(f"{name}: {paper.about}" for name, paper in PAPERS.items())
 
 
 @register
-@click.command(short_help="Run a paper's experiment again.")
+@click.command(
+    short_help="Run a paper's experiments again.",
+    help="Run the experiments of PAPER again: tables beside the paper's figures, pictures, a page."
+    "\n\nA run that is stopped goes on where it was when the command is given again."
+    f"\n\n{ABOUT}",
+)
 @click.argument("paper", type=click.Choice([*PAPERS, "all"]))
 @click.option("--data", type=FOLDER, help="Folder of the data sets, for papers that need any.")
 @click.option("-o", "--output", type=FOLDER, required=True, help="Folder for tables and pictures.")
+@click.option("--quick", is_flag=True, help="A minute on small images that are made on the spot: "
+              "shows that everything runs, and no more.")  # fmt: skip
+@click.option("--restart", is_flag=True, help="Forget what an earlier run has finished.")
 @output_options
-def reproduce(paper: str, data: str | None, output: str, as_json: bool) -> int:
-    """Run the experiment of PAPER again: a table beside the paper's figures, and pictures.
-
-    gould2011: envelopes over the squares of a noisy checkerboard; about a minute.
-
-    antoniuk2012: two learners on pictures of three ordered labels; some minutes.
-
-    tarlow2012: probabilities of aeroplanes, cars, cows and dogs (--data); about an hour.
-
-    yang2014: learned shapes on horses and pedestrians (--data); about half an hour.
-    """
-
+def reproduce(
+    paper: str, data: str | None, output: str, quick: bool, restart: bool, as_json: bool
+) -> int:
+    """Run one paper, or all whose data are there."""
     if data is not None and not Path(data).is_dir():
         raise InputError(
             f"{data}: there is no such folder. Give --data the folder that holds the data sets."
         )
     begin = time.monotonic()
-    figures = {}
-    for name in PAPERS if paper == "all" else (paper,):
-        experiment = import_module(f"cutlearn.experiments.{name}")
-        try:
-            said = experiment.run(
-                Path(output), None if data is None else Path(data),
-                lambda line: click.echo(line, err=True),
-            )  # fmt: skip
-        except InputError as error:
-            if paper != "all":
-                raise
-            click.echo(f"{name} is left out: {error}", err=True)
-            continue
-        figures[name] = said.figures
-        if not as_json:
-            files = ", ".join(str(file) for file in said.files)
-            click.echo(f"{said.table}\n\n{name}: wrote {files}")
+    with tempfile.TemporaryDirectory() as made:
+        if quick:
+            from cutlearn.experiments.made import make_data
+
+            data = str(make_data(Path(made)))
+        figures = _run_all(paper, data, Path(output), quick, restart, as_json)
     seconds = time.monotonic() - begin
     if as_json:
         click.echo(json.dumps({"seconds": round(seconds, 2), **figures}))
     else:
         click.echo(f"done in {clock(seconds)}")
     return 0
+
+
+def _run_all(
+    paper: str, data: str | None, output: Path, quick: bool, restart: bool, as_json: bool
+) -> dict[str, object]:
+    """Run the papers that are asked for; of all papers, leave out those whose data are missing."""
+    from cutlearn.experiments.course import Course
+    from cutlearn.experiments.page import claims_page
+
+    figures: dict[str, object] = {}
+    for name in PAPERS if paper == "all" else (paper,):
+        course = Course(
+            name, output, None if data is None else Path(data), quick,
+            lambda line: click.echo(line, err=True), restart,
+        )  # fmt: skip
+        try:
+            figures[name] = PAPERS[name].run(course)
+        except InputError as error:
+            if paper != "all":
+                raise
+            click.echo(f"{name} is left out: {error}", err=True)
+            continue
+        if not as_json:
+            text = (output / f"{name}.md").read_text()
+            click.echo(f"{text}\n{name}: wrote {', '.join(str(file) for file in course.files)}")
+    if paper == "all":
+        path = claims_page(output)
+        if not as_json:
+            click.echo(f"every claim in one table: {path}")
+    return figures

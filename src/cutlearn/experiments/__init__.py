@@ -1,5 +1,5 @@
-"""One file for each paper: its experiment again, with figures beside the paper's.
+"""One file, or a few, for each paper: its experiments again, with figures beside the paper's.
 
-Each has `run(output, data, tell)`: it writes its table and pictures to the folder `output`, reads
-real images under `data` if it needs any, tells what it does to `tell`, and gives a `Reproduction`.
+Each has `run(course)`: it asks its `Course` for parts, which are kept, and ends with the tables,
+claims and pictures that the course writes. `papers.PAPERS` lists them.
 """

@@ -1,18 +1,17 @@
-"""antoniuk2012, section 4: ACCPM against BMRM for lambda from 50 to 0, three ordered labels.
+"""antoniuk2012, section 4: ACCPM against BMRM for lambda from 50 to 0.
 
-The paper's model (10 colour coefficients a label, one table for each direction) on pastures,
-synthetic pictures of grass, animals and sky in place of its cows. Table 1: error against lambda,
-which is chosen on a validation part. Table 2: rounds, CPU seconds and objective of both masters to
-a certified gap of 1 %, by the paper's own rules and by those of `train`.
+The paper's model (10 colour coefficients a label, one table for each direction) on cows (three
+ordered labels) and horses (two). Table 1: error against lambda, which is chosen on a validation
+part. Table 2: rounds, CPU seconds and objective of both masters to a certified gap of 1 %, by the
+paper's own rules and by those of `train`.
 """
 
-import io
 import math
 import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,58 +21,100 @@ from cutlearn.energy.labels import Ordered
 from cutlearn.energy.model import Model
 from cutlearn.energy.ordered import OrderedEnergy
 from cutlearn.errors import ConvergenceWarning
-from cutlearn.experiments.reproduction import Reproduction, Tell, markdown_table
+from cutlearn.experiments.antoniuk2012_pictures import draw_examples, draw_races
+from cutlearn.experiments.antoniuk2012_tables import (
+    LAMBDAS,
+    PERCENT,
+    Split,
+    claims_of,
+    error_section,
+    race_section,
+)
+from cutlearn.experiments.course import Course, Figures
+from cutlearn.experiments.pictures import Pictures, read_pictures
 from cutlearn.features.color import color_problem
 from cutlearn.features.problem import Problem
-from cutlearn.images.synth import Pasture, pasture
+from cutlearn.images.resize import Shape
+from cutlearn.learn.label_order import choose_order
 from cutlearn.learn.learners import MarginLearner, learner_of
 from cutlearn.learn.margin.run import FLOOR
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.results import Step
 from cutlearn.learn.train import train
 from cutlearn.metrics import pixel_error
-from cutlearn.store import atomic_write
 
 Mask = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 
-IMAGES, SHAPE = 18, (107, 160)
-SPLITS = 3
-LABELS = 3
-MODEL = Model(labels=Ordered(LABELS))
-LAMBDAS = (50.0, 10.0, 1.0, 0.1, 0.01, 0.0)
-# Objectives are in percent of the pixels, so lambda is a hundred times that of `train`.
-PERCENT = 100.0
-GAP = 0.01
-MOST = 500
-# Table 2 of the paper, cows: iterations of ACCPM and BMRM; 500 was its most.
-PAPER = {50.0: ("266", "54"), 10.0: ("240", "112"), 1.0: ("235", "500*"), 0.0: ("165", "-")}
-RULES = ("paper", "train")
-TABLE, PICTURE = "antoniuk2012.md", "antoniuk2012.png"
+SPLITS, GAP, MOST = 3, 0.01, 500
+SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Set:
+    """A set of images: where it is, its size here, its labels, and how it is divided.
+
+    Attributes
+    ----------
+    folder : str
+    shape : rows and columns
+        The paper's for horses; half of it for cows.
+    values : dict
+        Values of the masks, and the labels that they mean.
+    images : int
+        As many as the paper has.
+    parts : tuple of int
+        Training, validation and test images.
+    """
+
+    folder: str
+    shape: Shape
+    values: dict[int, int]
+    images: int
+    parts: tuple[int, int, int]
+
+
+SETS = {
+    "horses": Set("weizmann_horses", (200, 300), {0: 0, 1: 1}, 28, (9, 9, 10)),
+    "cows": Set("msrc_cows", (107, 160), {1: 0, 2: 1, 3: 2}, 32, (10, 10, 12)),
+}
+QUICK = {
+    "horses": Set("weizmann_horses", (20, 30), {0: 0, 1: 1}, 9, (3, 3, 3)),
+    "cows": Set("msrc_cows", (20, 30), {1: 0, 2: 1, 3: 2}, 9, (3, 3, 3)),
+}
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Pastures and their problems."""
+    """Images as problems, with their labels in the order of the model."""
 
-    pictures: list[Pasture]
     problems: list[Problem]
+    labels: list[Mask]
+    model: Model
 
-    @property
-    def labels(self) -> list[Mask]:
-        """The true labels."""
-        return [picture.labels for picture in self.pictures]
+    @staticmethod
+    def of(pictures: Pictures, n_labels: int, order: Sequence[int]) -> "World":
+        """Make the problems; `order` has the label at each place."""
+        places = np.full(256, 255, np.uint8)
+        places[list(order)] = range(n_labels)
+        masks = [places[mask] for mask in pictures.masks]
+        problems = [color_problem(image) for image in pictures.images]
+        return World(problems, masks, Model(labels=Ordered(n_labels)))
+
+    def take(self, index: Sequence[int]) -> "World":
+        """Give some of the images."""
+        return World([self.problems[i] for i in index], [self.labels[i] for i in index], self.model)
 
     def pool(self) -> Pool:
         """A pool without any planes."""
-        return Pool(self.problems, self.labels, model=MODEL)
+        return Pool(self.problems, self.labels, model=self.model)
 
 
 @dataclass(eq=False)
 class Race:
     """One master on its way to the optimum: what it knew and had spent after each round.
 
-    Rounds are oracle calls over the number of pictures: `train` begins on a quarter of them.
+    Rounds are oracle calls over the number of images: `train` begins on a quarter of them.
     """
 
     lam: float
@@ -85,24 +126,14 @@ class Race:
     seconds: list[float] = field(default_factory=list)
     converged: bool = False
 
-    @property
-    def gaps(self) -> Floats:
-        """The relative gap after each round."""
-        return np.asarray(1 - np.maximum(self.bound, 0.0) / np.array(self.best))
-
-    def figures(self) -> dict[str, Any]:
-        """Give what the table says, as JSON can hold it."""
+    def figures(self) -> Figures:
+        """Give what the table says, and the path to it."""
         return {
             "lambda": self.lam, "learner": self.learner, "rules": self.rules,
-            "rounds": self.rounds[-1], "cpu_seconds": self.seconds[-1], "objective": self.best[-1],
+            "rounds": self.rounds[-1], "seconds": self.seconds[-1], "objective": self.best[-1],
             "lower_bound": self.bound[-1], "converged": self.converged,
+            "path": np.array([self.rounds, self.seconds, self.best, self.bound]),
         }  # fmt: skip
-
-
-def world_of(images: int, shape: tuple[int, int]) -> World:
-    """Make the pastures of the seeds 0, 1, ..."""
-    pictures = [pasture(seed, shape) for seed in range(images)]
-    return World(pictures, [color_problem(picture.image) for picture in pictures])
 
 
 def by_the_paper(pool: Pool, lam: float, learner: str) -> Race:
@@ -147,193 +178,133 @@ def by_train(world: World, pool: Pool, lam: float, learner: str) -> tuple[Race, 
         warnings.simplefilter("ignore", ConvergenceWarning)
         result = train(
             world.problems, world.labels, learner=learner, C=PERCENT / lam if lam else math.inf,
-            tol=GAP, model=MODEL, max_steps=MOST, n_jobs=1, pool=pool,
+            tol=GAP, model=world.model, max_steps=MOST, n_jobs=1, pool=pool,
             callback=note,
         )  # fmt: skip
     race.converged = result.converged
     return race, result.w
 
 
-def races_of(world: World, tell: Tell) -> list[Race]:
-    """Run every master by both rules for every lambda; BMRM cannot without a regulariser."""
-    races = []
-    for lam in LAMBDAS:
-        for learner in ("accpm", "bundle") if lam else ("accpm",):
-            races.append(by_the_paper(world.pool(), lam, learner))
-            races.append(by_train(world, world.pool(), lam, learner)[0])
-            for race in races[-2:]:
-                tell(
-                    f"lambda {lam:g}, {learner}, rules of {race.rules}: {race.rounds[-1]:.0f} "
-                    f"rounds, {race.seconds[-1]:.1f} s, objective {race.best[-1]:.3f}"
-                )
-    return races
-
-
-def disagreement(races: Sequence[Race]) -> float | None:
-    """Give how far apart the objectives of one lambda are, relative; bounds must lie below all.
-
-    None when fewer than two runs reached the gap.
-    """
-    finals = [race.best[-1] for race in races if race.converged]
-    if max(race.bound[-1] for race in races) > min(race.best[-1] for race in races) * (1 + 1e-9):
-        raise RuntimeError(f"lambda {races[0].lam:g}: a certified bound above an objective")
-    return max(finals) / min(finals) - 1 if len(finals) > 1 else None
+def race(world: World, lam: float, learner: str, rules: str) -> Figures:
+    """Run one master from nothing to the gap."""
+    if rules == "paper":
+        return by_the_paper(world.pool(), lam, learner).figures()
+    return by_train(world, world.pool(), lam, learner)[0].figures()
 
 
 def labels_of(problem: Problem, w: Floats) -> Mask:
-    """Give the labels of a picture under weights w."""
+    """Give the labels of an image under weights w."""
     return OrderedEnergy.of(problem, w).minimize().labels.astype(np.uint8)
 
 
-def error_of(world: World, w: Floats, images: Sequence[int]) -> float:
-    """Give the percentage of wrong pixels, mean over some of the pictures."""
-    found = [labels_of(world.problems[i], w) for i in images]
-    return PERCENT * pixel_error([world.labels[i] for i in images], found)
+def error_of(world: World, w: Floats) -> float:
+    """Give the percentage of wrong pixels, mean over the images."""
+    found = [labels_of(problem, w) for problem in world.problems]
+    return PERCENT * pixel_error(world.labels, found)
 
 
-def split_errors(world: World, seed: int) -> dict[str, dict[float, float]]:
-    """Learn on a third of the pictures for every lambda; errors there and on the other thirds."""
+def split_errors(world: World, parts: Sequence[int], seed: int) -> Figures:
+    """Learn on the training part for every lambda; errors on it and on the other parts.
+
+    Of the first split also the labels of a few test images at lambda = 0.
+    """
     order = np.random.default_rng(seed).permutation(len(world.problems))
-    parts = dict(zip(("training", "validation", "test"), np.array_split(order, 3)))
-    chosen = parts["training"].tolist()
-    part = World([world.pictures[i] for i in chosen], [world.problems[i] for i in chosen])
-    errors: dict[str, dict[float, float]] = {name: {} for name in parts}
+    ends = np.cumsum(parts)
+    names = ("training", "validation", "test")
+    three = {k: world.take(v.tolist()) for k, v in zip(names, np.split(order, ends)[:3])}
+    found: Figures = {name: {} for name in names}
     for lam in LAMBDAS:
-        _, w = by_train(part, part.pool(), lam, "accpm")
-        for name, images in parts.items():
-            errors[name][lam] = error_of(world, w, images.tolist())
-    return errors
+        _, w = by_train(three["training"], three["training"].pool(), lam, "accpm")
+        for name, part in three.items():
+            found[name][f"{lam:g}"] = error_of(part, w)
+    if seed == 0:
+        shown = order[ends[1] :][:SHOWN]
+        found["shown"] = shown
+        for k, i in enumerate(shown):
+            found[f"labels_{k}"] = labels_of(world.problems[i], w)
+    return found
 
 
-def run(output: Path, data: Path | None = None, tell: Tell = print) -> Reproduction:
-    """Run both experiments on pastures; write two tables and the picture."""
-    world = world_of(IMAGES, SHAPE)
-    tell(f"table 2: both masters on {IMAGES} pastures")
-    races = races_of(world, tell)
-    tell(f"table 1: {SPLITS} splits")
-    splits = [split_errors(world, seed) for seed in range(SPLITS)]
-    figures: dict[str, Any] = {
-        "masters": [race.figures() for race in races],
-        "disagreement": {f"{lam:g}": disagreement(_at(races, lam)) for lam in LAMBDAS},
-        "errors": {name: {f"{lam:g}": _spread(splits, name, lam) for lam in LAMBDAS}
-                   for name in splits[0]},
-        "test": _chosen(splits),
-    }  # fmt: skip
-    table = f"{error_table(figures)}\n\n{race_table(races, figures['disagreement'])}"
-    output.mkdir(parents=True, exist_ok=True)
-    atomic_write(output / TABLE, (table + "\n").encode())
-    atomic_write(output / PICTURE, draw(world, races, splits))
-    return Reproduction(table, figures, (output / TABLE, output / PICTURE))
+class Source:
+    """A set of images that is read when the first of its parts is missing."""
+
+    def __init__(self, course: Course, name: str, chosen: Set) -> None:
+        self.name, self.set = name, chosen
+        self._folder = course.folder(chosen.folder)
+        self._pictures: Pictures | None = None
+        self._world: World | None = None
+        self.order = list(range(len(chosen.values)))
+
+    @property
+    def pictures(self) -> Pictures:
+        """The images, those with all labels first, as many as the paper has."""
+        if self._pictures is None:
+            pictures = read_pictures(self._folder, shape=self.set.shape, values=self.set.values)
+            rich = [-len(np.unique(mask[mask != 255])) for mask in pictures.masks]
+            self._pictures = pictures.take(np.argsort(rich, kind="stable")[: self.set.images])
+        return self._pictures
+
+    @property
+    def world(self) -> World:
+        """The problems in the chosen order of labels."""
+        if self._world is None:
+            self._world = World.of(self.pictures, len(self.set.values), self.order)
+        return self._world
+
+    def find_order(self) -> Figures:
+        """Give the order of labels with the fewest mistakes on images left out."""
+        count = len(self.set.values)
+        world = World.of(self.pictures, count, range(count))
+        every = range(0, len(world.problems), max(1, len(world.problems) // 9))
+        few = world.take(list(every))
+        chosen = choose_order(few.problems, few.labels, count, C=PERCENT, tol=0.1, n_jobs=1)
+        errors = {str(order): error for order, error in chosen.errors.items()}
+        return {"order": list(chosen.order), "errors": errors}
 
 
-def _at(races: Sequence[Race], lam: float) -> list[Race]:
-    return [race for race in races if race.lam == lam]
+def run(course: Course) -> Figures:
+    """Run both experiments on both sets; leave two tables and two pictures a set."""
+    sections, claims, figures = [], [], {}
+    for name, chosen in (QUICK if course.quick else SETS).items():
+        source = Source(course, name, chosen)
+        size = {"shape": list(chosen.shape), "images": chosen.images}
+        if len(chosen.values) > 2:
+            works = {"order": source.find_order}
+            order = course.parts(f"{name} order", works, **size)["order"]
+            source.order = order["order"]
+        races = course.parts(f"{name} races", _race_works(source), gap=GAP, most=MOST, **size)
+        splits = course.parts(
+            f"{name} splits",
+            {f"split {k}": _later(source, split_errors, chosen.parts, k) for k in range(SPLITS)},
+            parts=chosen.parts, lambdas=LAMBDAS, **size,
+        )  # fmt: skip
+        told = [Split.of(part) for part in splits.values()]
+        first = splits["split 0"]
+        pictures = [
+            course.picture(f"{name}-races", draw_races(list(races.values()), told)),
+            course.picture(f"{name}-examples", draw_examples(source.pictures, source.order, first)),
+        ]
+        sections += [error_section(name, told, chosen, pictures[1:]),
+                     race_section(name, list(races.values()), chosen, pictures[:1])]  # fmt: skip
+        claims += claims_of(name, list(races.values()), told)
+        figures[name] = {
+            "order": source.order,
+            "races": [{k: v for k, v in r.items() if k != "path"} for r in races.values()],
+            "splits": [split.errors for split in told],
+        }
+    return course.finish(sections, claims, figures)
 
 
-def _spread(splits: Sequence[dict[str, dict[float, float]]], name: str, lam: float) -> list[float]:
-    """Mean and deviation over the splits."""
-    values = [errors[name][lam] for errors in splits]
-    return [float(np.mean(values)), float(np.std(values))]
-
-
-def _chosen(splits: Sequence[dict[str, dict[float, float]]]) -> dict[str, Any]:
-    """The lambda that each split's validation part chooses, of all and of those above 0."""
-    out: dict[str, Any] = {}
-    for name, known in (("accpm", LAMBDAS), ("bundle", LAMBDAS[:-1])):
-        best = [min(known, key=errors["validation"].__getitem__) for errors in splits]
-        wrong = [errors["test"][lam] for errors, lam in zip(splits, best)]
-        out[name] = {"lambdas": best, "error": [float(np.mean(wrong)), float(np.std(wrong))]}
-    return out
-
-
-def error_table(figures: dict[str, Any]) -> str:
-    """Write table 1: errors against lambda."""
-    errors = figures["errors"]
-    rows = [
-        [f"{lam:g}", *("{:.2f} +- {:.2f}".format(*errors[name][f"{lam:g}"]) for name in errors)]
+def _race_works(source: Source) -> dict[str, Any]:
+    """Every master by both rules for every lambda; BMRM cannot without a regulariser."""
+    return {
+        f"lambda {lam:g}, {learner}, rules of {rules}": _later(source, race, lam, learner, rules)
         for lam in LAMBDAS
-    ]
-    table = markdown_table(["lambda", *(f"{name} error, %" for name in errors)], rows)
-    ours, above = figures["test"]["accpm"], figures["test"]["bundle"]
-    return (
-        f"{table}\n\nMean +- deviation over {SPLITS} splits of {IMAGES} pastures into thirds. Test "
-        f"error at the lambda with the least validation error: {ours['error'][0]:.2f} % (chosen: "
-        f"{', '.join(f'{lam:g}' for lam in ours['lambdas'])}); of those above 0, which BMRM "
-        f"can: {above['error'][0]:.2f} %."
-    )
+        for learner in (("accpm", "bundle") if lam else ("accpm",))
+        for rules in ("paper", "train")
+    }
 
 
-def race_table(races: Sequence[Race], apart: dict[str, float | None]) -> str:
-    """Write table 2: rounds and CPU seconds of the masters, by both rules."""
-    kinds = [(rules, learner) for rules in RULES for learner in ("accpm", "bundle")]
-    words = {"accpm": "ACCPM", "bundle": "BMRM", "paper": "paper's rules", "train": "`train`"}
-    rows = []
-    for lam in LAMBDAS:
-        found = {(race.rules, race.learner): race for race in _at(races, lam)}
-        cells = [
-            f"{found[k].rounds[-1]:.0f}{'' if found[k].converged else '*'} "
-            f"({found[k].seconds[-1]:.1f} s)" if k in found else "cannot"
-            for k in kinds
-        ]  # fmt: skip
-        least = min(race.best[-1] for race in found.values())
-        paper = " / ".join(PAPER.get(lam, ()))
-        far = apart[f"{lam:g}"]
-        differ = "-" if far is None else f"{far:.2%}"
-        rows.append([f"{lam:g}", *cells, f"{least:.3f}", differ, paper])
-    titles = [
-        "lambda", *(f"{words[learner]}, {words[rules]}" for rules, learner in kinds),
-        "objective", "objectives differ by", "paper, cows: ACCPM / BMRM",
-    ]  # fmt: skip
-    return (
-        f"{markdown_table(titles, rows)}\n\nRounds (CPU seconds) to a certified gap of 1 % on all "
-        f"{IMAGES} pastures, 48 weights; a round is one oracle call a pasture; * not converged "
-        f"after {MOST} rounds. The objective is in percent of the pixels."
-    )
-
-
-def draw(world: World, races: Sequence[Race], splits: Sequence[dict[str, Any]]) -> bytes:
-    """Draw rounds, seconds and errors against lambda, gaps by round, and a pasture; a PNG."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(14, 7.5), layout="constrained")
-    axes: Any = figure.subplots(2, 3)
-    places = range(len(LAMBDAS))
-    for learner, color in (("accpm", "#d55e00"), ("bundle", "#0072b2")):
-        for rules, style in (("paper", "--"), ("train", "-")):
-            name = f"{'ACCPM' if learner == 'accpm' else 'BMRM'}, rules of {rules}"
-            mine = [r for r in races if (r.learner, r.rules) == (learner, rules)]
-            at = [LAMBDAS.index(race.lam) for race in mine]
-            look = {"color": color, "linestyle": style}
-            axes[0, 0].semilogy(at, [r.rounds[-1] for r in mine], marker="o", label=name, **look)
-            axes[0, 1].semilogy(at, [r.seconds[-1] for r in mine], marker="o", **look)
-            for race in mine:
-                if race.lam == LAMBDAS[-2]:
-                    axes[1, 0].loglog(race.rounds, race.gaps, **look)
-                    axes[1, 1].loglog(race.seconds, race.gaps, **look)
-    for name, marker in (("training", "v"), ("validation", "o"), ("test", "^")):
-        means = [_spread(splits, name, lam)[0] for lam in LAMBDAS]
-        axes[0, 2].semilogy(places, means, marker=marker, label=name)
-    for ax, title in zip(axes[0], ("rounds", "CPU seconds", "wrong pixels, %")):
-        ax.set(title=title, xlabel="lambda", xticks=places)
-        ax.set_xticklabels([f"{lam:g}" for lam in LAMBDAS])
-    for ax, unit in zip(axes[1], ("rounds", "CPU seconds")):
-        ax.axhline(GAP, color="0.7", zorder=0)
-        ax.set(title=f"relative gap, lambda = {LAMBDAS[-2]:g}", xlabel=unit)
-    axes[0, 0].legend()
-    axes[0, 2].legend()
-    _draw_pasture(axes[1, 2], world)
-    file = io.BytesIO()
-    figure.savefig(file, dpi=80, format="png")
-    return file.getvalue()
-
-
-def _draw_pasture(ax: Any, world: World) -> None:
-    """A pasture that nothing was learned from, its truth and its labels, side by side."""
-    some = World(world.pictures[1:], world.problems[1:])
-    _, w = by_train(some, some.pool(), LAMBDAS[-2], "accpm")
-    found, truth = labels_of(world.problems[0], w), world.labels[0]
-    colors = np.array([[0.35, 0.6, 0.25], [0.5, 0.3, 0.2], [0.6, 0.75, 0.95]])
-    gap = np.ones((len(truth), 4, 3))
-    ax.imshow(np.hstack([world.pictures[0].image, gap, colors[truth], gap, colors[found]]))
-    wrong = f"{np.mean(found != truth):.1%} wrong"
-    ax.set(title=f"a new pasture, truth, labels ({wrong})", xticks=[], yticks=[])
+def _later(source: Source, work: Any, *arguments: Any) -> Any:
+    """Give the work on the source's world, which is made when the work is done."""
+    return partial(lambda: work(source.world, *arguments))

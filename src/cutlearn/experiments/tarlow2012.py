@@ -12,10 +12,9 @@ the paper had 84), four edge features, 4-connected.
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,37 +22,42 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.model import Model, unary_of
 from cutlearn.energy.probability import probabilities
-from cutlearn.errors import ConvergenceWarning, InputError
-from cutlearn.experiments.reproduction import Reproduction, Tell, markdown_table
+from cutlearn.errors import ConvergenceWarning
+from cutlearn.experiments.course import Course, Figures, Section
+from cutlearn.experiments.pictures import Pictures, read_pictures
 from cutlearn.experiments.tarlow2012_judge import (
-    MEASURES,
     Believe,
+    Judged,
     Split,
-    Summary,
     judge,
-    measure_tables,
+    measure_sections,
     summary_of,
-    versus_table,
+    versus_section,
 )
 from cutlearn.experiments.tarlow2012_pictures import draw_decisions, draw_singles, draw_training
+from cutlearn.experiments.tarlow2012_tables import (
+    LEARNERS,
+    Scale,
+    claims_of,
+    plain_figures,
+    single_section,
+    time_words,
+    words_of,
+)
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import Problem
-from cutlearn.images.read import read_image, read_values
-from cutlearn.images.resize import resize_image, resize_labels, side_shape
 from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.model.fitting.selection import Chosen, Plan, choose
-from cutlearn.store import atomic_write
 
 Mask = NDArray[np.uint8]
 Image = NDArray[np.float32]
 Floats = NDArray[np.float64]
 
-SET, SIDE, CONNECTIVITY = "voc2010_coseg", 100, 4
-CLASSES = ("aeroplane", "car", "cow", "dog")
-SINGLES, SPLITS = 30, 5
-# Likelihood training, and Kohli-Torr training, which makes no progress after its first steps.
-STEPS, FIXED_STEPS = 150, 60
+SET, CONNECTIVITY = "voc2010_coseg", 4
+
+
+FULL, QUICK = Scale(), Scale(40, ("aeroplane", "dog"), 2, 1, 30, 15)
 TOL = 2e-3
 # Runs from which C is chosen need not end as well, and held-out parts of the training images.
 CHOICE_TOL, FOLDS = 3e-2, 5
@@ -62,42 +66,13 @@ SHOWN = 4
 PAIRS = (
     ("likelihood", "logistic"),
     ("likelihood", "kohli-torr, best"),
+    ("likelihood", "kohli-torr, last"),
     ("likelihood, C chosen", "logistic, C chosen"),
     ("likelihood, calibrated", "logistic, calibrated"),
     ("likelihood on held-out logits", "logistic on held-out logits"),
 )
-TABLE = "tarlow2012.md"
-
-
-@dataclass(frozen=True, eq=False)
-class Pictures:
-    """The images and masks of one class, scaled."""
-
-    images: list[Image]
-    masks: list[Mask]
-
-    def take(self, index: Iterable[int]) -> "Pictures":
-        """Give some of them."""
-        chosen = list(index)
-        return Pictures([self.images[i] for i in chosen], [self.masks[i] for i in chosen])
-
-
-def read_class(data: Path, name: str) -> Pictures:
-    """Read the images and masks of a class."""
-    folder = data / SET
-    files = sorted((folder / "images").glob(f"{name}_*.jpg"))
-    if not files:
-        raise InputError(
-            f"{folder} has no images of {name}. Give the folder that holds the data set {SET}."
-        )
-    images, masks = [], []
-    for file in files:
-        image = read_image(file)
-        shape = side_shape((image.shape[0], image.shape[1]), SIDE)
-        mask = read_values(folder / "masks" / f"{file.stem}.png")
-        images.append(resize_image(image, shape))
-        masks.append(resize_labels((mask == 1).astype(np.uint8), shape))
-    return Pictures(images, masks)
+# Those of the paper, and what a user would do.
+DRAWN = ("kohli-torr, last", "likelihood", "likelihood on held-out logits")
 
 
 def problems_of(train_on: Pictures, *others: Pictures) -> list[list[Problem]]:
@@ -121,19 +96,16 @@ class Fit:
     objective: float
     path: Floats
 
-    def over(self, value: float) -> Floats:
-        """Give the path in units of another run's value."""
-        return np.stack([*self.path[:2], self.path[2] / max(value, 1e-12)])
-
 
 def learn(
     problems: Sequence[Problem],
     masks: Sequence[Mask],
     learner: str,
+    scale: Scale,
     callback: Callable[[Step], None] | None = None,
 ) -> TrainResult:
     """Learn without a regulariser."""
-    steps = FIXED_STEPS if learner == "kohli-torr" else STEPS
+    steps = scale.fixed_steps if learner == "kohli-torr" else scale.steps
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return train(
@@ -142,21 +114,23 @@ def learn(
         )  # fmt: skip
 
 
-def single(pictures: Pictures, number: int) -> dict[str, Fit]:
-    """Fit one image with each learner."""
+def single(pictures: Pictures, number: int, scale: Scale) -> Figures:
+    """Fit one image with each learner: its value and its path."""
     one = pictures.take([number])
     (problems,) = problems_of(one)
-    return {
-        name: traced(problems, one.masks, name) for name in ("logistic", "kohli-torr", "likelihood")
-    }
+    found: Figures = {}
+    for name in LEARNERS:
+        fit = traced(problems, one.masks, name, scale)
+        found |= {name: fit.objective, f"{name}|path": fit.path}
+    return found
 
 
-def traced(problems: Sequence[Problem], masks: Sequence[Mask], learner: str) -> Fit:
+def traced(problems: Sequence[Problem], masks: Sequence[Mask], learner: str, scale: Scale) -> Fit:
     """Learn, and note every evaluation, those of logistic regression and of the race too."""
     told: list[tuple[float, float]] = []
     begin = time.process_time()
     result = learn(
-        problems, masks, learner,
+        problems, masks, learner, scale,
         lambda step: told.append((time.process_time() - begin, step.objective)),
     )  # fmt: skip
     seconds, values = np.array(told).T
@@ -171,24 +145,28 @@ def halves(pictures: Pictures, seed: int) -> tuple[NDArray[np.int64], NDArray[np
     return order[:half], order[half:]
 
 
-def methods_of(problems: Sequence[Problem], masks: Sequence[Mask]) -> dict[str, Believe]:
+def methods_of(
+    problems: Sequence[Problem], masks: Sequence[Mask], scale: Scale
+) -> dict[str, Believe]:
     """Learn by each method; gives what it believes of a problem."""
-    kohli_torr = learn(problems, masks, "kohli-torr")
+    kohli_torr = learn(problems, masks, "kohli-torr", scale)
     assert kohli_torr.last_w is not None
     logistic, likelihood = (chosen(problems, masks, name) for name in ("logistic", "likelihood"))
     C = logistic.result.C
     stacked = stacked_problems(problems, masks, C)
     return {
-        "logistic": believing(learn(problems, masks, "logistic").w),
+        "logistic": believing(learn(problems, masks, "logistic", scale).w),
         "kohli-torr, last": believing(kohli_torr.last_w),
         "kohli-torr, best": believing(kohli_torr.w),
-        "likelihood": believing(learn(problems, masks, "likelihood").w),
+        "likelihood": believing(learn(problems, masks, "likelihood", scale).w),
         "logistic, C chosen": believing(logistic.w),
         "likelihood, C chosen": believing(likelihood.w),
         "logistic, calibrated": calibrated(logistic),
         "likelihood, calibrated": calibrated(likelihood),
         **{
-            f"{name} on held-out logits": believing(learn(stacked, masks, name).w, logistic.w)
+            f"{name} on held-out logits": believing(
+                learn(stacked, masks, name, scale).w, logistic.w
+            )
             for name in ("logistic", "likelihood")
         },
     }
@@ -239,18 +217,32 @@ def stacked_problems(problems: Sequence[Problem], masks: Sequence[Mask], C: floa
     return [out[i] for i in numbers]
 
 
-def split(pictures: Pictures, seed: int) -> tuple[Split, dict[str, Believe]]:
-    """Learn from a random half; gives the figures of each method, and the methods."""
+def split(pictures: Pictures, seed: int, shown: bool, scale: Scale) -> Figures:
+    """Learn from a random half; gives the figures of each method as arrays.
+
+    If it is shown, also the probabilities of the test images by those methods that figure 6 draws.
+    """
     inside, outside = halves(pictures, seed)
     learnt, unseen = pictures.take(inside), pictures.take(outside)
     problems, other = problems_of(learnt, unseen)
-    methods = methods_of(problems, learnt.masks)
-    found = {
-        name: {"train": judge(problems, learnt.masks, inside, believe),
-               "test": judge(other, unseen.masks, outside, believe)}
-        for name, believe in methods.items()
-    }  # fmt: skip
-    return found, methods
+    found: Figures = {"methods": []}
+    for name, believe in methods_of(problems, learnt.masks, scale).items():
+        found["methods"].append(name)
+        found |= judge(problems, learnt.masks, inside, believe).arrays(f"{name}|train")
+        found |= judge(other, unseen.masks, outside, believe).arrays(f"{name}|test")
+        if shown and name in DRAWN:
+            for i, (problem, mask) in enumerate(zip(other, unseen.masks)):
+                q = believe(problem).reshape(*mask.shape, 2)
+                found[f"{name}|shown{i}"] = q.astype(np.float32)
+    return found
+
+
+def read_split(part: Figures) -> Split:
+    """Read the figures of each method."""
+    return {
+        name: {half: Judged.read(f"{name}|{half}", part) for half in ("train", "test")}
+        for name in part["methods"]
+    }
 
 
 def seconds_of(work: Callable[[], Any]) -> tuple[float, float]:
@@ -260,11 +252,11 @@ def seconds_of(work: Callable[[], Any]) -> tuple[float, float]:
     return time.perf_counter() - begin, time.process_time() - spent
 
 
-def timings(dogs: Pictures) -> dict[str, float]:
+def timings(dogs: Pictures, scale: Scale) -> Figures:
     """Seconds of likelihood training on all dogs, and of probabilities with five labels."""
     (problems,) = problems_of(dogs)
     result: list[TrainResult] = []
-    spent = seconds_of(lambda: result.append(learn(problems, dogs.masks, "likelihood")))
+    spent = seconds_of(lambda: result.append(learn(problems, dogs.masks, "likelihood", scale)))
     # Five fields with other unaries, and a contrast as strong as cows and aeroplanes have it.
     rng, F = np.random.default_rng(0), problems[0].n_node_features
     rows = np.tile(result[0].w, (5, 1))
@@ -284,94 +276,78 @@ def timings(dogs: Pictures) -> dict[str, float]:
     }
 
 
-def run(
-    output: Path,
-    data: Path | None = None,
-    tell: Tell = print,
-    singles: int | None = None,
-    splits: int | None = None,
-) -> Reproduction:
-    """Run the single fits, the tables and the timings; write a table and three pictures."""
-    if data is None:
-        raise InputError(f"data is missing. Name the folder that holds {SET} with --data DIR.")
-    pictures = {name: read_class(data, name) for name in CLASSES}
-    output.mkdir(parents=True, exist_ok=True)
-    fits = []
-    planes = pictures["aeroplane"]
-    for number in range(min(singles or SINGLES, len(planes.images))):
-        tell(f"aeroplane {number + 1} alone")
-        fits.append(single(planes, number))
-    alone = [{name: fit.objective for name, fit in one.items()} for one in fits]
-    files = [draw_singles(output / "tarlow2012-singles.png", alone)]
-    runs = {
-        name: [one[name].over(one["logistic"].objective) for one in fits[:SHOWN]]
-        for name in ("kohli-torr", "likelihood")
-    }
-    files.append(draw_training(output / "tarlow2012-training.png", runs))
-    done: dict[str, list[Split]] = {name: [] for name in CLASSES}
-    for seed in range(splits or SPLITS):
-        for name in CLASSES:
-            tell(f"{name}, split {seed + 1} of {splits or SPLITS}")
-            found, methods = split(pictures[name], seed)
-            done[name].append(found)
-            if name == "dog" and seed == 0:
-                files.append(_decisions(output, pictures[name], seed, methods))
-    tell("all dogs")
-    summaries = {name: summary_of(done[name], len(pictures[name].images)) for name in CLASSES}
-    spent = timings(pictures["dog"])
-    figures = {"single": alone, "splits": _plain(summaries), "time": spent}
-    table = "\n\n".join([
-        single_table(alone), measure_tables(summaries), versus_table(summaries, PAIRS),
-        _time(spent),
-    ])  # fmt: skip
-    atomic_write(output / TABLE, (table + "\n").encode())
-    return Reproduction(table, figures, (output / TABLE, *files))
+class Source:
+    """The images of each class, read when the first of their parts is missing."""
+
+    def __init__(self, course: Course, scale: Scale) -> None:
+        self.scale = scale
+        self._folder = course.folder(SET)
+        self._known: dict[str, Pictures] = {}
+
+    def __getitem__(self, name: str) -> Pictures:
+        if name not in self._known:
+            self._known[name] = read_pictures(
+                self._folder, f"{name}_*", self.scale.side, values={0: 0, 1: 1}
+            )
+        return self._known[name]
+
+    def __call__(
+        self, name: str, work: Callable[..., Figures], *more: Any
+    ) -> Callable[[], Figures]:
+        """Give the work on the images of a class, to be done later."""
+        return lambda: work(self[name], *more, self.scale)
 
 
-def _decisions(output: Path, pictures: Pictures, seed: int, methods: dict[str, Believe]) -> Path:
-    """Draw figure 6: the paper's two methods, and likelihood training on honest logits."""
-    learnt, unseen = (pictures.take(half) for half in halves(pictures, seed))
-    problems = problems_of(learnt, unseen)[1]
-    shown = {
-        name: [methods[name](p).reshape(*mask.shape, 2) for p, mask in zip(problems, unseen.masks)]
-        for name in ("kohli-torr, last", "likelihood", "likelihood on held-out logits")
-    }
-    return draw_decisions(output / "tarlow2012-decisions.png", shown, unseen.masks)
-
-
-def _plain(summaries: dict[str, Summary]) -> dict[str, Any]:
-    """The figures of all splits as JSON can hold them: a list of splits for each method."""
-    return {
-        name: {
-            method: {"measures": list(MEASURES), "train": summary.train[method].tolist(),
-                     "test": summary.test[method].tolist()}
-            for method in summary.test
-        }
-        for name, summary in summaries.items()
-    }  # fmt: skip
-
-
-def _time(t: dict[str, float]) -> str:
-    return (
-        f"Time: likelihood training of all {t['dogs']} dogs {t['training_seconds']:.0f} s, "
-        f"{t['training_cpu']:.0f} s of CPU ({t['steps']} steps after the race of the starts; "
-        "the paper: over 1000 s on 17 processors for 48 images). Probabilities of five labels, "
-        f"one image: median {1000 * t['five_labels_seconds']:.0f} ms, "
-        f"{1000 * t['five_labels_cpu']:.0f} ms of CPU (the paper: 140 to 160 ms)."
+def run(course: Course) -> Figures:
+    """Run the single fits, the halves and the timings; leave tables and three pictures."""
+    scale = QUICK if course.quick else FULL
+    source, settings = Source(course, scale), {"side": scale.side, "steps": scale.steps}
+    numbers = range(min(scale.singles, len(source["aeroplane"])))
+    singles = course.parts(
+        "singles", {f"aeroplane {k}": source("aeroplane", single, k) for k in numbers}, **settings
     )
+    works = {
+        f"{name} {seed}": source(name, split, seed, (name, seed) == ("dog", 0))
+        for seed in range(scale.splits) for name in scale.classes
+    }  # fmt: skip
+    parts = course.parts("splits", works, **settings)
+    spent = course.parts("timings", {"all dogs": source("dog", timings)}, **settings)["all dogs"]
+    summaries = {
+        name: summary_of(
+            [read_split(parts[f"{name} {seed}"]) for seed in range(scale.splits)],
+            len(source[name]),
+        )
+        for name in scale.classes
+    }
+    alone = list(singles.values())
+    first = single_section(alone, [
+        course.picture("singles", draw_singles(alone)),
+        course.picture("training", draw_training(paths_of(alone[:SHOWN]))),
+    ])  # fmt: skip
+    tables = measure_sections(summaries, words_of(scale))
+    figure = draw_decisions(*shown_of(parts["dog 0"], source["dog"]))
+    last = Section("What the decision does to dogs (figure 6)", words=time_words(spent),
+                   pictures=[course.picture("decisions", figure)])  # fmt: skip
+    figures = {
+        "single": [{k: v for k, v in one.items() if "|" not in k} for one in alone],
+        "splits": plain_figures(summaries), "time": spent,
+    }  # fmt: skip
+    sections = [first, *tables, versus_section(summaries, PAIRS), last]
+    return course.finish(sections, claims_of(alone, summaries, spent), figures)
 
 
-def single_table(rows: Sequence[dict[str, float]]) -> str:
-    """Figure 1 in numbers: how often and how far likelihood training ends lower."""
-    ours = np.array([row["likelihood"] for row in rows])
-    cells = []
-    for name in ("logistic", "kohli-torr"):
-        other = np.array([row[name] for row in rows])
-        cells.append(
-            [name, f"{other.mean():.4f}", f"{int((ours < other).sum())} of {len(rows)}",
-             f"{np.median(ours / np.maximum(other, np.finfo(float).tiny)):.2f}"]
-        )  # fmt: skip
-    cells.append(["likelihood", f"{ours.mean():.4f}", "", ""])
-    titles = ["single aeroplanes", "negative log-likelihood, mean", "likelihood wins",
-              "median ratio"]  # fmt: skip
-    return markdown_table(titles, cells)
+def paths_of(fits: Sequence[Figures]) -> dict[str, list[Floats]]:
+    """Give the paths of runs in units of the value of logistic regression."""
+
+    def over(fit: Figures, name: str) -> Floats:
+        path = fit[f"{name}|path"]
+        return np.stack([*path[:2], path[2] / max(fit["logistic"], 1e-12)])
+
+    return {name: [over(fit, name) for fit in fits] for name in LEARNERS[1:]}
+
+
+def shown_of(part: Figures, dogs: Pictures) -> tuple[dict[str, list[Floats]], list[Mask]]:
+    """Give the probabilities of the test dogs of a split by method, and their masks."""
+    masks = dogs.take(halves(dogs, 0)[1]).masks
+    found = {name: [part[f"{name}|shown{i}"] for i in range(len(masks))] for name in DRAWN}
+    return found, masks

@@ -1,8 +1,6 @@
 """The pictures of tarlow2012: single fits (figure 1), training (figure 2), decisions (figure 6)."""
 
-import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,12 +8,11 @@ from numpy.typing import NDArray
 
 from cutlearn.report.displays import TrajectoryDisplay
 from cutlearn.report.displays.style import LINES, bare
-from cutlearn.store import atomic_write
 
 Floats = NDArray[np.float64]
 
 
-def draw_singles(path: Path, rows: Sequence[dict[str, float]]) -> Path:
+def draw_singles(rows: Sequence[dict[str, float]]) -> Any:
     """Negative log-likelihoods of single images: likelihood training against both others."""
     from matplotlib.figure import Figure
 
@@ -31,10 +28,10 @@ def draw_singles(path: Path, rows: Sequence[dict[str, float]]) -> Path:
         bare(ax)
     figure.axes[0].set_ylabel("likelihood training")
     figure.suptitle("negative log-likelihood of single aeroplanes", fontsize=11)
-    return _saved(path, figure)
+    return figure
 
 
-def draw_training(path: Path, runs: Mapping[str, Sequence[Floats]]) -> Path:
+def draw_training(runs: Mapping[str, Sequence[Floats]]) -> Any:
     """Runs on single images, (3, k): evaluations, CPU seconds, best value over logistic's."""
     from matplotlib.figure import Figure
 
@@ -46,12 +43,12 @@ def draw_training(path: Path, runs: Mapping[str, Sequence[Floats]]) -> Path:
         ax.axhline(1.0, color="0.6", lw=1, zorder=0)
         ax.set(ylim=(0.4, 1.6))
     figure.axes[0].set_ylabel("best value / that of logistic regression")
-    return _saved(path, figure)
+    return figure
 
 
 def draw_decisions(
-    path: Path, probabilities: Mapping[str, Sequence[Floats]], masks: Sequence[NDArray[Any]]
-) -> Path:
+    probabilities: Mapping[str, Sequence[Floats]], masks: Sequence[NDArray[Any]]
+) -> Any:
     """How the decision for IoU moves the masks of test images, one panel for each model."""
     from matplotlib.figure import Figure
 
@@ -66,16 +63,9 @@ def draw_decisions(
         ax.set(xlim=(0.2, 1.02), ylim=(0.2, 1.02), aspect="equal")
         ax.set_title(f"{name}\n{better} masks gain, {worse} lose", fontsize=9)
         ax.get_legend().remove()
-    return _saved(path, figure)
+    return figure
 
 
 def _shown(values: Sequence[float]) -> Floats:
     """Values for a logarithmic axis, which has no place for the 0 of a perfect fit."""
     return np.maximum(np.array(values, np.float64), 1e-5)
-
-
-def _saved(path: Path, figure: Any) -> Path:
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=90)
-    atomic_write(path, file.getvalue())
-    return path

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.errors import InputError
 from cutlearn.images.read import read_image, read_values
 
 Mask = NDArray[np.uint8]
@@ -29,18 +28,16 @@ class Case:
     mirrored: bool = False
 
 
-def horses(data: Path) -> list[Case]:
+def horses(folder: Path) -> list[Case]:
     """All horses, each a group of its own."""
-    folder = _folder(data, "weizmann_horses")
     return [
         Case(read_image(path), _labels(folder / "masks" / f"{path.stem}.png"), path.stem)
         for path in sorted((folder / "images").iterdir())
     ]
 
 
-def pedestrians(data: Path) -> list[Case]:
+def pedestrians(folder: Path) -> list[Case]:
     """All people, one a crop, and their mirror images; other people in a crop are void."""
-    folder = _folder(data, "penn_fudan")
     cases = []
     for path in sorted((folder / "images").iterdir()):
         image = read_image(path)
@@ -66,17 +63,11 @@ def split(cases: list[Case], seed: int) -> tuple[list[Case], list[Case]]:
     return first, [case for case in cases if case.group not in train and not case.mirrored]
 
 
-# Name of a set: how it is read, and the shape of the masks of its models.
-SETS: dict[str, tuple[Callable[[Path], list[Case]], tuple[int, int]]] = {
-    "horses": (horses, (32, 32)),
-    "pedestrians": (pedestrians, (64, 32)),
+# Name of a set: its folder, and how it is read.
+SETS: dict[str, tuple[str, Callable[[Path], list[Case]]]] = {
+    "horses": ("weizmann_horses", horses),
+    "pedestrians": ("penn_fudan", pedestrians),
 }
-
-
-def _folder(data: Path, name: str) -> Path:
-    if not (data / name / "images").is_dir():
-        raise InputError(f"{data / name} does not exist. Name the folder that holds {name}.")
-    return data / name
 
 
 def _labels(path: Path) -> Mask:

@@ -1,8 +1,6 @@
 """The pictures of yang2014: filters, samples, completed shapes, masks."""
 
-import io
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,23 +11,18 @@ from cutlearn.report.displays.overlay import errors_over, rgb
 from cutlearn.shape.frame import Frame
 from cutlearn.shape.generative import Shapes
 from cutlearn.shape.training import filled
-from cutlearn.store import atomic_write
 
 Floats = NDArray[Any]
 
 
-def draw(
-    output: Path, name: str, shapes: dict[int, Shapes], shown: Sequence[dict[str, Floats]]
-) -> list[Path]:
+def drawings(shapes: dict[int, Shapes], shown: Sequence[dict[str, Floats]]) -> dict[str, Any]:
     """Draw the models of shapes of one set, and masks of a few test images."""
-    files = []
+    figures = {}
     for layers, model in shapes.items():
         masks = [_small(model.patches.shape, row["truth"]) for row in shown]
-        figure = ShapesDisplay.from_model(model, masks).plot().figure_
         kind = "rbm" if layers == 1 else "shapebm"
-        files.append(_saved(output / f"yang2014-{name}-{kind}.png", figure))
-    files.append(_saved(output / f"yang2014-{name}-masks.jpg", _masks(shown[:8])))
-    return files
+        figures[kind] = ShapesDisplay.from_model(model, masks).plot().figure_
+    return figures | {"masks": _masks(shown[:8])}
 
 
 def _small(shape: tuple[int, int], mask: Floats) -> Floats:
@@ -56,10 +49,3 @@ def _masks(shown: Sequence[dict[str, Floats]]) -> Any:
                 ax.set_title(name, fontsize=9)
     figure.tight_layout(pad=0.3)
     return figure
-
-
-def _saved(path: Path, figure: Any) -> Path:
-    file = io.BytesIO()
-    figure.savefig(file, format=path.suffix[1:], dpi=70)
-    atomic_write(path, file.getvalue())
-    return path

@@ -1,0 +1,237 @@
+"""The course of an experiment: parts that are run once and kept, tables and pictures that are left.
+
+An experiment is a function of a `Course`. It asks for its parts (a split, a board, a class) by
+name; a part that an earlier run of the same settings has finished is read instead of run, so that
+an interrupted experiment goes on where it was. What it leaves is one file of tables for people, one
+of figures for machines, its pictures, and one page for a browser.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import cutlearn
+from cutlearn.errors import InputError
+from cutlearn.run.progress import PAUSE, clock
+from cutlearn.sealed import load_sealed, save_sealed
+from cutlearn.store import atomic_write
+
+Tell = Callable[[str], None]
+Figures = dict[str, Any]
+KIND = "cutlearn.part"
+VERDICTS = ("confirmed", "not confirmed", "not testable here")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of a paper: what it says and found, what was found here, and whether they agree.
+
+    Attributes
+    ----------
+    text, paper, ours : str
+        The claim, the paper's figure, and ours with its interval.
+    verdict : one of VERDICTS
+    table : str
+        The heading of the section that shows it.
+    """
+
+    text: str
+    paper: str
+    ours: str
+    verdict: str
+    table: str
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise ValueError(f"verdict is {self.verdict!r}, but must be one of {VERDICTS}")
+
+    @staticmethod
+    def of(text: str, paper: str, ours: str, holds: bool, table: str) -> Claim:
+        """Give a claim that was tested: confirmed if it holds."""
+        return Claim(text, paper, ours, VERDICTS[0] if holds else VERDICTS[1], table)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of what an experiment tells: a table with its titles, words below it, pictures."""
+
+    heading: str
+    titles: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    words: str = ""
+    pictures: Sequence[str] = ()
+
+
+@dataclass(eq=False)
+class Course:
+    """Where an experiment runs, and what it has done so far.
+
+    Parameters
+    ----------
+    paper : str
+        Its short name; all files begin with it.
+    output : Path
+        The folder for everything that is left; made when missing.
+    data : Path, optional
+        The folder that holds the data sets.
+    quick : bool
+        A minute on small images instead of hours: shows that everything runs, and no more.
+    tell : callable (line)
+    restart : bool
+        Forget the parts that earlier runs have finished.
+    """
+
+    paper: str
+    output: Path
+    data: Path | None = None
+    quick: bool = False
+    tell: Tell = print
+    restart: bool = False
+    cpu_seconds: float = 0.0
+    files: list[Path] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.output.mkdir(parents=True, exist_ok=True)
+        if self.restart and self.kept.exists():
+            shutil.rmtree(self.kept)
+
+    @property
+    def kept(self) -> Path:
+        """The folder of finished parts."""
+        return self.output / f"{self.paper}.parts"
+
+    def folder(self, name: str) -> Path:
+        """Give the folder of a data set, or say which one is missing."""
+        if self.data is None:
+            raise InputError(f"data is missing. Name the folder that holds {name} with --data DIR.")
+        folder = self.data / name
+        if not folder.is_dir():
+            raise InputError(
+                f"{self.data} has no folder {name}. Give the folder that holds the data set."
+            )
+        return folder
+
+    def parts(
+        self, table: str, works: Mapping[str, Callable[[], Figures]], **settings: Any
+    ) -> dict[str, Figures]:
+        """Run what is not yet finished of a table's parts; give all of them.
+
+        Parameters
+        ----------
+        table : str
+        works : mapping from the name of a part to the function that makes it
+            It gives a dict of what JSON can hold, and of arrays.
+        settings : what JSON can hold
+            Sizes and numbers on which the parts depend: others make other parts.
+        """
+        found: dict[str, Figures] = {}
+        begun = told = time.monotonic()
+        ran, missing = 0, len(works)
+        for number, (name, work) in enumerate(works.items(), 1):
+            path = self._path(table, name, settings)
+            part = _read(path)
+            if part is None:
+                now = time.monotonic()
+                guess = (
+                    f", about {clock((now - begun) / ran * (missing - ran))} left" if ran else ""
+                )
+                if not ran or now - told >= PAUSE:
+                    self.tell(f"{self.paper}, {table}: {name} ({number} of {len(works)}{guess})")
+                    told = now
+                spent = time.process_time()
+                part = work()
+                part["cpu_seconds"] = time.process_time() - spent
+                _write(path, part)
+                ran += 1
+            else:
+                missing -= 1
+            self.cpu_seconds += part["cpu_seconds"]
+            found[name] = part
+        if missing < len(works):
+            self.tell(f"{self.paper}, {table}: {len(works) - missing} parts of an earlier run kept")
+        return found
+
+    def _path(self, table: str, name: str, settings: Figures) -> Path:
+        """Give the file of a part; its name tells what it depends on."""
+        # The images of a quick run are always the same, wherever they lie.
+        data = None if self.quick else str(self.data)
+        what = [cutlearn.__version__, self.quick, data, table, name, settings]
+        digest = hashlib.blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=8)
+        folder = self.kept / table.replace(" ", "-")
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{digest.hexdigest()}.safetensors"
+
+    def picture(self, name: str, figure: Any) -> str:
+        """Write a figure of matplotlib as PNG; give the name under which sections show it."""
+        file = io.BytesIO()
+        figure.savefig(file, dpi=80, format="png")
+        path = self.output / f"{self.paper}-{name}.png"
+        atomic_write(path, file.getvalue())
+        self.files.append(path)
+        return path.name
+
+    def finish(
+        self, sections: Sequence[Section], claims: Sequence[Claim], figures: Figures
+    ) -> Figures:
+        """Write tables, figures and page; give the figures with the claims."""
+        from cutlearn.experiments.page import markdown_of, page_of
+
+        about = {
+            "paper": self.paper, "quick": self.quick, "version": cutlearn.__version__,
+            "cpu_seconds": round(self.cpu_seconds, 1),
+        }  # fmt: skip
+        told = about | {"claims": [asdict(claim) for claim in claims], "figures": figures}
+        texts = {
+            ".md": markdown_of(about, sections, claims),
+            ".json": json.dumps(_plain(told), indent=1, allow_nan=False) + "\n",
+            ".html": page_of(self.output, about, sections, claims),
+        }
+        for ending, text in texts.items():
+            path = self.output / f"{self.paper}{ending}"
+            atomic_write(path, text.encode())
+            self.files.append(path)
+        return told
+
+
+def _write(path: Path, part: Figures) -> None:
+    arrays = {name: value for name, value in part.items() if isinstance(value, np.ndarray)}
+    plain = {name: _plain(value) for name, value in part.items() if name not in arrays}
+    save_sealed(path, KIND, plain, arrays)
+
+
+def _read(path: Path) -> Figures | None:
+    """Give a part, or None when there is none that can be read."""
+    if not path.exists():
+        return None
+    try:
+        plain, arrays, _ = load_sealed(path, KIND)
+    except ValueError:
+        return None
+    return plain | arrays
+
+
+def _plain(value: Any) -> Any:
+    """Give a value as JSON can hold it: numbers of numpy become Python's, others that lack a number
+    become None.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,110 @@
+"""Sections and claims in, one text of tables and one page for a browser out."""
+
+import base64
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cutlearn.experiments.course import VERDICTS, Claim, Section
+from cutlearn.experiments.papers import PAPERS
+from cutlearn.report.page.render import render
+from cutlearn.run.progress import clock
+from cutlearn.store import atomic_write
+
+TITLES = ("claim", "paper", "here", "verdict")
+
+
+def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a table in Markdown.
+
+    Examples
+    --------
+    >>> print(markdown_table(["a", "b"], [["1", "2"]]))
+    | a | b |
+    | --- | --- |
+    | 1 | 2 |
+    """
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def markdown_of(about: dict[str, Any], sections: Sequence[Section], claims: Sequence[Claim]) -> str:
+    """Write everything as Markdown."""
+    texts = [f"# {about['paper']}: {PAPERS[about['paper']].title}", made(about)]
+    if claims:
+        texts += ["## What the paper claims", markdown_table(TITLES, claim_rows(claims))]
+    for section in sections:
+        texts.append(f"## {section.heading}")
+        if section.rows:
+            texts.append(markdown_table(section.titles, section.rows))
+        texts += [section.words] if section.words else []
+        texts += [f"![{section.heading}]({name})" for name in section.pictures]
+    return "\n\n".join(texts) + "\n"
+
+
+def page_of(
+    folder: Path, about: dict[str, Any], sections: Sequence[Section], claims: Sequence[Claim]
+) -> str:
+    """Write everything as one page of HTML with the pictures of the folder inside."""
+    counts = [sum(claim.verdict == verdict for claim in claims) for verdict in VERDICTS]
+    return render(
+        "paper.html",
+        title=f"{about['paper']}: {PAPERS[about['paper']].title}",
+        headlines=[
+            *((verdict, str(count), f"of {len(claims)} claims")
+              for verdict, count in zip(VERDICTS, counts)),
+            ("processor time", clock(about["cpu_seconds"]), "for all parts together"),
+        ],
+        made=made(about),
+        titles=TITLES,
+        claims=claim_rows(claims),
+        sections=sections,
+        sources={name: _source(folder / name) for s in sections for name in s.pictures},
+    )  # fmt: skip
+
+
+def made(about: dict[str, Any]) -> str:
+    """Say how it was made."""
+    brief = " --quick" if about["quick"] else ""
+    note = (
+        " The images are small and made by a program: it shows that everything runs, and no more."
+        if about["quick"] else ""
+    )  # fmt: skip
+    return (
+        f"Made by `cutlearn reproduce {about['paper']}{brief}`, version {about['version']}, in "
+        f"{about['cpu_seconds']:.0f} seconds of processor time.{note}"
+    )
+
+
+def claim_rows(claims: Sequence[Claim]) -> list[list[str]]:
+    """Give the rows of the table of claims."""
+    return [[c.text, c.paper, c.ours, f"{c.verdict} ({c.table})"] for c in claims]
+
+
+def _source(path: Path) -> str:
+    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def claims_page(folder: Path) -> Path:
+    """Write README.md: one line for every claim of the papers whose figures are in a folder."""
+    texts = [
+        "# Five papers, claim by claim",
+        "Written by `cutlearn reproduce all --data DIR -o DIR`. Every paper has its own page of "
+        "tables, pictures, and departures from the paper's protocol.",
+    ]
+    for name, paper in PAPERS.items():
+        file = folder / f"{name}.json"
+        if not file.exists():
+            texts += [f"## {name}: {paper.title}", "Not run."]
+            continue
+        told = json.loads(file.read_text())
+        claims = [Claim(**claim) for claim in told["claims"]]
+        texts += [
+            f"## [{name}: {paper.title}]({name}.md)",
+            made(told),
+            markdown_table(TITLES, claim_rows(claims)),
+        ]
+    path = folder / "README.md"
+    atomic_write(path, ("\n\n".join(texts) + "\n").encode())
+    return path

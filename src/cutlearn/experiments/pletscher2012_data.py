@@ -1,0 +1,162 @@
+"""The problems of pletscher2012: photographs with strokes, and mitochondria.
+
+Photographs: three colours, the posterior of foreground and of background by mixtures fitted to the
+strokes, and 1. Mitochondria: the response of a classifier (boosted trees; out of fold on training
+slices), a smoothed intensity in place of the paper's response to synapses, and 1. Edges: the
+difference of colour d as the pair d, 1 - d, whose non-negative weights are just those for which
+every edge is submodular; the same for all directions, or a pair for each.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+from scipy.special import expit
+
+from cutlearn.experiments.pictures import VOID, Image, Mask, Pictures, read_pictures
+from cutlearn.features.boosted import Recipe
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.mixtures import log_odds, palette
+from cutlearn.features.problem import Problem
+from cutlearn.grid import grid_edge_counts, grid_edges
+from cutlearn.images.read import read_values
+from cutlearn.images.resize import Shape, resize_channels
+
+Floats = NDArray[np.float64]
+# Neighbours, and whether each direction has weights of its own.
+STRUCTURES = {"4/S": (4, False), "4/D": (4, True), "8/S": (8, False), "8/D": (8, True)}
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Images ready for any structure: node features (h, w, F), images and masks."""
+
+    features: list[NDArray[np.float32]]
+    images: list[Image]
+    masks: list[Mask]
+
+    def problems(self, structure: str) -> list[Problem]:
+        """Give the problems with the edges of a structure."""
+        connectivity, apart = STRUCTURES[structure]
+        return [
+            Problem(features, edge_features=edge_features(image, connectivity, apart),
+                    shape=features.shape[:2], connectivity=connectivity)
+            for features, image in zip(self.features, self.images)
+        ]  # fmt: skip
+
+    def take(self, index: Sequence[int]) -> "Nodes":
+        """Give some of the images."""
+        return Nodes(
+            [self.features[i] for i in index],
+            [self.images[i] for i in index],
+            [self.masks[i] for i in index],
+        )
+
+
+# By "training", "validation" and "test".
+Divided = dict[str, Nodes]
+
+
+def edge_features(image: Image, connectivity: int, apart: bool) -> Floats:
+    """Give d and 1 - d of every edge, d the largest difference of a channel; (m, 2) or (m, 2 D).
+
+    With `apart` every direction has columns of its own.
+    """
+    shape = image.shape[:2]
+    flat = image.reshape(shape[0] * shape[1], -1).astype(np.float64)
+    counts = grid_edge_counts(shape, connectivity)
+    columns = 2 * len(counts) if apart else 2
+    out = np.zeros((sum(counts), columns))
+    row = 0
+    for k, edges in enumerate(grid_edges(shape, connectivity)):
+        d = np.abs(flat[edges[:, 0]] - flat[edges[:, 1]]).max(axis=1)
+        column = 2 * k if apart else 0
+        out[row : row + len(d), column : column + 2] = np.stack([d, 1 - d], axis=1)
+        row += len(d)
+    return out
+
+
+def photographs(folder: Path, side: int) -> Nodes:
+    """Read the photographs that have strokes; give their node features.
+
+    Mixtures are fitted at full size, where strokes are not too thin to be seen.
+    """
+    full, small = read_pictures(folder), read_pictures(folder, side=side)
+    features = []
+    for name, image, to in zip(full.names, full.images, small.masks):
+        strokes = read_values(folder / "strokes_set1" / f"{name}.png").astype(np.uint8)
+        found = stroke_features(image, strokes)
+        shape: Shape = (to.shape[0], to.shape[1])
+        features.append(resize_channels(found, shape) if shape != image.shape[:2] else found)
+    return Nodes(features, small.images, small.masks)
+
+
+def stroke_features(image: Image, strokes: Mask) -> NDArray[np.float32]:
+    """Give colours, posteriors of both mixtures and 1; strokes: 1 foreground, 2 background."""
+    colors = palette(image)
+    mixtures = [colors.fit(colors.counts(strokes == value)) for value in (2, 1)]
+    posterior = expit(np.clip(log_odds(colors, mixtures), -20, 20))[colors.index][..., None]
+    one = np.ones_like(posterior)
+    return np.concatenate([image, posterior, 1 - posterior, one], axis=2).astype(np.float32)
+
+
+def split_of(count: int, parts: tuple[int, int], seed: int) -> dict[str, list[int]]:
+    """Give random training and validation images; the rest is for testing."""
+    order = np.random.default_rng(seed).permutation(count).tolist()
+    first, second = parts[0], sum(parts)
+    return {"training": order[:first], "validation": order[first:second], "test": order[second:]}
+
+
+def blocks_of(count: int, parts: tuple[int, int], seed: int) -> dict[str, list[int]]:
+    """Give neighbouring slices for training, for validation and for testing, turned by the seed.
+
+    Slices next to each other are nearly the same picture: blocks keep them together.
+    """
+    turned = np.roll(np.arange(count), -seed * count // 4).tolist()
+    first, second = parts[0], sum(parts)
+    return {"training": turned[:first], "validation": turned[first:second], "test": turned[second:]}
+
+
+def mitochondria(pictures: Pictures, split: dict[str, list[int]], recipe: Recipe | None) -> Divided:
+    """Learn the classifier on the training slices; give the node features of all parts."""
+    learnt = pictures.take(split["training"])
+    maker = Featurizer("trees", recipe=recipe, random_state=0)
+    inside = maker.fit_transform(learnt.images, learnt.masks)
+    logits: dict[str, Any] = {"training": [_logit(maker, image, f) for image, f
+                                           in zip(learnt.images, inside)]}  # fmt: skip
+    for name in ("validation", "test"):
+        part = pictures.take(split[name])
+        found = maker.transform(part.images)
+        logits[name] = [_logit(maker, image, f) for image, f in zip(part.images, found)]
+    return {
+        name: Nodes(
+            [_columns(image, logit) for image, logit in zip(part.images, logits[name])],
+            part.images, part.masks,
+        )
+        for name, part in ((n, pictures.take(split[n])) for n in logits)
+    }  # fmt: skip
+
+
+def _logit(maker: Featurizer, image: Image, features: NDArray[Any]) -> Floats:
+    """The log-odds of the last stage of the trees, in the image's shape."""
+    column = max(name for name in maker.node_names_ if name.startswith("logit"))
+    return np.asarray(
+        features.reshape(*image.shape[:2], -1)[..., maker.node_names_.index(column)], np.float64
+    )
+
+
+def _columns(image: Image, logit: Floats) -> NDArray[np.float32]:
+    grey = image if image.ndim == 2 else image.mean(axis=2)
+    smooth = ndimage.gaussian_filter(grey, 3)
+    return np.stack([expit(logit), smooth, np.ones_like(grey)], axis=2).astype(np.float32)
+
+
+def losses_of(mask: Mask, labels: Mask) -> tuple[float, float]:
+    """Give both losses of a labelling as parts of the labelled pixels: Hamming, count."""
+    known = mask != VOID
+    truth, found = mask[known].astype(int), labels[known].astype(int)
+    return float(np.mean(truth != found)), float(abs(found.mean() - truth.mean()))
