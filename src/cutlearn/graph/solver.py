@@ -65,7 +65,7 @@ class Terms:
         """The network of these terms in the core; refuses faulty numbers by name."""
         return self._of_core(_core.flow, fixed)
 
-    def solved(self, fixed: NDArray[np.int8], threads: int) -> _core.Solved:
+    def solved(self, fixed: NDArray[np.int8], threads: int = 1) -> _core.Solved:
         """The answer alone, in the cheapest way there is; refuses faulty numbers by name."""
         return self._of_core(_core.solved, fixed, threads)
 
