@@ -86,8 +86,9 @@ class Session:
     >>> image = np.zeros((40, 60, 3)); image[10:30, 20:40] = 1
     >>> session = cl.Session()
     >>> session.set_image(image)
-    >>> int(session.segment(box=(5, 15, 35, 45)).labels.sum())
-    400
+    >>> labels = session.segment(box=(5, 15, 35, 45)).labels
+    >>> bool(labels[12:28, 22:38].all()), bool(labels[:5].any())
+    (True, False)
     """
 
     def __init__(self, model: Any = None, n_labels: int = 2) -> None:
