@@ -2,7 +2,8 @@
 
     labels = cl.refine(logits, image)
 
-The scale of a network's logits is its own affair, so they are divided by their own median size.
+The scale of a network's logits is its own affair, so they are divided by their own size:
+the mean of the medians below and above 0.
 With f_i: 1, the scaled logit, and the log-odds of the image's own colours under the mask that the
 logits make,
 
@@ -101,8 +102,9 @@ def columns(z: Floats, colors: Palette) -> Floats:
 
 
 def scale_of(z: Floats) -> float:
-    """The median size of logits; 1 if half of them are 0."""
-    return float(np.median(abs(z))) or 1.0
+    """The mean of the median sizes of logits below and above 0, whichever label is rare."""
+    sizes = [float(np.median(abs(z[part]))) for part in (z < 0, z > 0) if part.any()]
+    return float(np.mean(sizes)) if sizes else 1.0
 
 
 def _several(
