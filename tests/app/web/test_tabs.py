@@ -14,6 +14,14 @@ def client(tmp_path):
         yield made
 
 
+def tabs_of(client):
+    return client.app.app.routes[0].endpoint.__self__.tabs
+
+
+def tab_of(client):
+    return tabs_of(client).of(TAB)
+
+
 def iou(plane, truth):
     mask, truth = plane.reshape(truth.shape) == 1, truth == 1
     return (mask & truth).sum() / (mask | truth).sum()
@@ -53,7 +61,7 @@ def test_undo_computes_nothing_and_gives_what_was(client, monkeypatch):
     rng, known, asked = np.random.default_rng(0), {}, []
     segment = Session.segment
     monkeypatch.setattr(Session, "segment", lambda *a, **k: asked.append(1) or segment(*a, **k))
-    monkeypatch.setattr("cutlearn.app.web.tabs.KEPT", 12)
+    monkeypatch.setattr("cutlearn.app.web.tabs.KEPT", 4)
     meta, plane = client.mark(0, box())
     for _ in range(60):
         known.setdefault(str(meta["marks"]), plane)
@@ -67,6 +75,7 @@ def test_undo_computes_nothing_and_gives_what_was(client, monkeypatch):
         elif position + step > 0:
             meta, plane = client.mark(position, step=step)
             assert len(asked) <= before + 1
+        assert len(tab_of(client)._open.trail._positions) <= 4
     assert len(asked) < 50
 
 
@@ -135,8 +144,7 @@ def test_tabs_in_memory_are_bounded_and_come_back(client):
     client.mark(0, box())
     for k in range(20):
         client.open(1, tab=f"{k:032x}")
-    pages = client.app.app.routes[0].endpoint.__self__
-    assert len(pages.tabs) == client.workspace.limits.tabs
+    assert len(tabs_of(client)) == client.workspace.limits.tabs
     meta, plane = client.mark(1, stroke(1, 32, 24))
     assert meta["position"] == 2
     assert iou(plane, blob(0)[1]) > 0.9

@@ -52,9 +52,10 @@ class Trail:
             if 0 <= at < len(self._positions) and self._positions[at] == position:
                 self._at = at
                 return self.session.answer if go is None else go()
-        if len(self._positions) >= self._most:  # each holds arrays of the image's size
-            self.session.set_image(self.session.image)
-            self._positions, self._at = [], -1
+        # Each answer holds arrays of the image's size: where there are enough, the last one goes.
+        if self._at + 1 >= self._most and self.session.can_undo:
+            self.session.undo()
+            self._at -= 1
         found = self.session.segment(box=box, seeds=seeds)
         self._positions = [*self._positions[: self._at + 1], position]
         self._at += 1
