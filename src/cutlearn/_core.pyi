@@ -90,6 +90,15 @@ def evaluate_trees(feature: Annotated[NDArray[numpy.int32], dict(shape=(None,), 
     Write baseline + the sum of the trees' values into out, a plane of logits a question.
     """
 
+def grow_trees(bins: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], answers: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], drawn: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], first: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], leaves: int, least: int, rate: float, l2: float) -> tuple[Annotated[NDArray[numpy.int32], dict(order='C')], Annotated[NDArray[numpy.int32], dict(order='C')], Annotated[NDArray[numpy.int32], dict(order='C')], Annotated[NDArray[numpy.int32], dict(order='C')], Annotated[NDArray[numpy.float64], dict(order='C')], Annotated[NDArray[numpy.int32], dict(order='C')]]:
+    """
+    Boost trees whose leaves have a value a question; feature, bin, left, right, value, roots.
+    """
+
+TREE_BINS: int = 64
+
+MOST_TREE_ROWS: int = 131071
+
 def smooth(stack: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], first: int, down: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], down_sign: float, across: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], across_sign: float, out: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu')]) -> None:
     """
     Filter rows of all planes by a kernel along columns and one along rows.
@@ -102,15 +111,6 @@ def rings(plane: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None)
 
 def enlarge(small: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], low_rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], part_rows: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], low_cols: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], part_cols: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu')]) -> None:
     """Interpolate all planes, first along rows, then along columns."""
-
-def grow_trees(bins: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], answers: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], drawn: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], first: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], leaves: int, least: int, rate: float, l2: float) -> tuple[Annotated[NDArray[numpy.int32], dict(order='C')], Annotated[NDArray[numpy.int32], dict(order='C')], Annotated[NDArray[numpy.int32], dict(order='C')], Annotated[NDArray[numpy.int32], dict(order='C')], Annotated[NDArray[numpy.float64], dict(order='C')], Annotated[NDArray[numpy.int32], dict(order='C')]]:
-    """
-    Boost trees whose leaves have a value a question; feature, bin, left, right, value, roots.
-    """
-
-TREE_BINS: int = 64
-
-MOST_TREE_ROWS: int = 131071
 
 @overload
 def net_convolve(planes: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], kernel: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], size: tuple[int, int, int], out: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...

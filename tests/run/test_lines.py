@@ -28,12 +28,12 @@ def test_steps_tell_both_bounds(monkeypatch):
         shown.step(step(1, 5.0, 1.0, 0.8))
         shown.step(step(2, 4.0, 3.99, 0.0025))
     lines = lines_of(stream)
-    assert [one["phase"] for one in lines] == ["reading"] * 2 + ["training"] * 3
+    assert [one["phase"] for one in lines] == ["reading"] * 3 + ["training"] * 3
     assert [one["done"] for one in lines] == sorted(one["done"] for one in lines)
     assert lines[-1]["done"] == 1.0
-    assert "best" not in lines[2]
-    assert (lines[3]["best"], lines[3]["lower_bound"], lines[3]["step"]) == (5.0, 1.0, 1)
-    assert lines[4]["gap"] == 0.0025
+    assert "best" not in lines[3]
+    assert (lines[4]["best"], lines[4]["lower_bound"], lines[4]["step"]) == (5.0, 1.0, 1)
+    assert lines[5]["gap"] == 0.0025
 
 
 def test_run_without_a_gap_and_infinite_bounds_stay_plain(monkeypatch):

@@ -71,6 +71,6 @@ def _task(featurizer: Featurizer, shapes: Sequence[Shape], color: bool, question
     bank = Bank.choose(images, featurizer.kind, featurizer.position)
     none: list[Any] = [None] * len(shapes)
     return Task(
-        images, labels, none, range(len(shapes)), bank, featurizer.recipe or default_recipe(bank),
+        images, labels, none, range(len(shapes)), bank, featurizer.recipe or default_recipe(bank, questions),
         featurizer.net or NetRecipe(),
     )  # fmt: skip
