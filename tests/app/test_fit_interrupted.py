@@ -45,7 +45,7 @@ import cutlearn.features.grow as room
 def grow(*_):
     sys.stdout.write("growing\\n"); sys.stdout.flush()
     time.sleep(30)
-room.grow = grow
+room.Together.grow = grow
 """
 EARLY = """
 import os, signal

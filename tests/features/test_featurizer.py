@@ -8,9 +8,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.errors import InputError
-from cutlearn.features import grow
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.together import Together
 from cutlearn.features.windows import window_means
 from cutlearn.images import Sample as images_sample
 from features.worlds import world
@@ -202,8 +202,8 @@ def test_parameters_are_refused_in_fit_and_not_before(name):
 def test_a_memory_gives_back_what_was_learned(tmp_path, monkeypatch):
     images, masks = world(4)
     grown = []
-    plain = grow.grow
-    monkeypatch.setattr(grow, "grow", lambda *args: grown.append(1) or plain(*args))
+    plain = Together.grow
+    monkeypatch.setattr(Together, "grow", lambda *args: grown.append(1) or plain(*args))
     f = Featurizer(recipe=SMALL, n_jobs=1, memory=tmp_path / "new" / "folder")
     nodes = f.fit_transform(images, masks)
     once = len(grown)

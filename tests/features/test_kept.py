@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from cutlearn.errors import InputError
-from cutlearn.features import grow as growing
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.describe import Bank
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.net.learn import NetRecipe, Trainer
+from cutlearn.features.together import Together
 from features.worlds import world
 
 SMALL = Recipe(trees=2, rows=300, folds=2, min_leaf=5, leaves=4)
@@ -35,13 +35,13 @@ class Work:
 
     def __init__(self, monkeypatch):
         self.counts = {"trees": 0, "steps": 0, "columns": 0}
-        grow, advance, raw, linear = growing.grow, Trainer.advance, Bank.raw, Bank.linear
+        grow, advance, raw, linear = Together.grow, Trainer.advance, Bank.raw, Bank.linear
 
         def counted_advance(trainer, steps):
             self.counts["steps"] += steps
             advance(trainer, steps)
 
-        monkeypatch.setattr(growing, "grow", self._counted("trees", grow))
+        monkeypatch.setattr(Together, "grow", self._counted("trees", grow))
         monkeypatch.setattr(Trainer, "advance", counted_advance)
         for name, plain in (("raw", raw), ("linear", linear)):
             monkeypatch.setitem(

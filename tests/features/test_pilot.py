@@ -12,7 +12,7 @@ from features.worlds import world
 
 def task_of(n, shape=(24, 30)):
     images, masks = world(n, shape=shape)
-    recipe = Recipe(trees=8, rows=1500, min_leaf=5, leaves=8)
+    recipe = Recipe(trees=12, rate=0.3, rows=1500, min_leaf=5, leaves=8, share=0.3)
     return Task(images, [m[..., None] for m in masks], [None] * n, list(range(n)),
                 Bank.choose(images), recipe, NetRecipe())  # fmt: skip
 

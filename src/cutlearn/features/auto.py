@@ -40,7 +40,7 @@ FEWEST, LEAST = 150, 80
 TOGETHER_ONLY = ("fast", "normal")
 WHY_TOGETHER = "trees: they answer for all labels at once; budget best compares them with nets"
 # Seconds in which a pixel is described for the few rows of the small trees.
-PILOT = {"photograph": 2e-6, "microscopy": 1.5e-6}
+PILOT = {"photograph": 1e-6, "microscopy": 1e-6}
 
 
 @dataclass(frozen=True)

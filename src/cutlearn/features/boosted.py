@@ -35,13 +35,13 @@ RECIPE_NUMBERS = {"rate": (1e-9, 1e3), "l2": (0.0, 1e12), "share": (1e-9, 1.0)}
 
 @dataclass(frozen=True)
 class Recipe:
-    """How trees are grown; the figures of docs/decisions/0002-default-features.md.
+    """How trees are grown; the figures of docs/decisions/0030-one-kind-of-trees.md.
 
     Attributes
     ----------
     trees, rate, leaves, min_leaf, l2, share : boosting
         Number of trees, learning rate, leaves a tree, rows a leaf, ridge on leaf values and share
-        of the columns tried at each split.
+        of the columns that are drawn for each tree.
     rows : int
         Rows drawn from all images together.
     folds : int
@@ -54,12 +54,12 @@ class Recipe:
         Trees look at every step-th pixel along both axes; the rest is interpolated.
     """
 
-    trees: int = 60
-    rate: float = 0.15
+    trees: int = 100
+    rate: float = 0.1
     leaves: int = 31
     min_leaf: int = 60
     l2: float = 5.0
-    share: float = 0.15
+    share: float = 0.05
     rows: int = 60_000
     folds: int = 5
     stages: int = 2
@@ -76,14 +76,11 @@ class Recipe:
 def default_recipe(bank: Bank, questions: int = 1) -> Recipe:
     """The measured default of a kind of image and a number of questions.
 
-    docs/decisions/0002-default-features.md, and 0024 for several questions.
+    docs/decisions/0030-one-kind-of-trees.md; 0024 for several questions.
     """
-    recipe = Recipe() if questions == 1 else SEVERAL
+    # A second stage sees the context of every label's logits: too much for many labels.
+    recipe = Recipe() if questions == 1 else Recipe(stages=1)
     return replace(recipe, copies=1) if bank.kind == "microscopy" else recipe
-
-
-# A tree of several questions keeps the columns that are drawn for it, few of them, in all splits.
-SEVERAL = Recipe(trees=100, rate=0.1, share=0.05, stages=1)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 In: images, masks (0, 1, 255 = void), a `Bank`. Out: `Boosted` (refitted on all images, for new
 ones) and, for each training image, the logits of trees that never saw it. Rows are drawn
 class-balanced in each image; the prior comes back as one shift of the logit. An image is described
-once in every pass over the images: before the first trees, and after those of each stage. One
-question has trees of scikit-learn (`Apart`), several have trees of their own kind (`Together`).
+once in every pass over the images: before the first trees, and after those of each stage.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,14 +28,12 @@ from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
 
 Progress = Callable[[int, int, str], None]
 Labels = npt.NDArray[np.uint8]
-# Seconds of trees on 60,000 rows, and of the columns of a pixel; measured where other work ran
-# beside, rounded up. What trees of T questions cost, as a share of those of one: this times 5 + T.
-GROW, TOGETHER = 3.6, 0.024
-DESCRIBE = {"photograph": 8e-6, "microscopy": 2.5e-6}
+# Seconds of 100 trees on 60,000 rows: this times 5 + T for T questions; and of the columns of a
+# pixel. Measured, rounded up.
+GROW = 0.09
+DESCRIBE = {"photograph": 2e-6, "microscopy": 1.2e-6}
 # The logits of an item, (T, h, w), and its rows of their context for the next stage.
 Guess = tuple[Float32, Float32 | None]
-# Rows on which extracted trees are compared with scikit-learn's own.
-CHECKED = 100
 
 
 @dataclass(frozen=True)
@@ -108,32 +105,6 @@ def fit_questions(
     return model, maps
 
 
-class Apart:
-    """Rows of some images, and the trees of one question that are grown on a part of them.
-
-    Parameters
-    ----------
-    answers : of every image (rows, 1) uint8 of 0 and 1
-    counts : of every image (1, 2) int, all its pixels with the answers 0 and 1
-    recipe : Recipe
-    """
-
-    def __init__(
-        self, answers: Sequence[Labels], counts: Sequence[npt.NDArray[np.int64]], recipe: Recipe
-    ) -> None:
-        self.answers, self.counts, self.recipe = answers, counts, recipe
-        self.rows: list[Float32] = []
-
-    def add(self, rows: Sequence[Float32]) -> None:
-        """Take columns of every image's rows, (rows, f) float32, beside those there are."""
-        self.rows = [np.hstack(pair) for pair in zip(self.rows, rows)] or list(rows)
-
-    def grow(self, images: Sequence[int], seed: int) -> Trees:
-        """Boost trees on the rows of some images."""
-        parts = [(self.rows[i], self.answers[i][:, 0], self.counts[i][0]) for i in images]
-        return grow(parts, self.recipe, seed)
-
-
 class _Growing:
     """Trees of all questions, stage by stage. Lists are by item."""
 
@@ -165,8 +136,7 @@ class _Growing:
         items = self.items
         T = items[0].labels.shape[2]
         labels = [item.labels.reshape(-1, T)[k] for item, k in zip(items, self.index)]
-        kind = Apart if T == 1 else Together
-        grower = kind(labels, [_count(item.labels) for item in items], self.recipe)
+        grower = Together(labels, [_count(item.labels) for item in items], self.recipe)
         every = list(range(len(items)))
         what = "describe images"
         grower.add(each_kept(self._first_rows, every, n_jobs, shelf, ROWS, counter, what))
@@ -290,56 +260,9 @@ def draw_rows(labels: Labels, quota: int, seed: Sequence[int]) -> npt.NDArray[np
     return np.sort(np.concatenate([*drawn, np.zeros(0, np.int64)])).astype(np.int64)
 
 
-def grow(
-    parts: Sequence[tuple[Float32, Labels, npt.NDArray[np.int64]]],
-    recipe: Recipe,
-    seed: int,
-) -> Trees:
-    """Boost trees on (rows, labels, pixel counts by label) of some images.
-
-    Rows are class-balanced, so the prior of the counts is put back as a shift of the logit.
-    """
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from threadpoolctl import threadpool_limits
-
-    x = np.concatenate([part[0] for part in parts])
-    y = np.concatenate([part[1] for part in parts])
-    count = np.sum([part[2] for part in parts], axis=0) + 1.0
-    prior = float(np.log(count[1] / count[0]))
-    ones = int(y.sum())
-    if ones in (0, len(y)):
-        # The images left in hold one label only: all that can be said is how often.
-        return Trees.constant(prior)
-    model = HistGradientBoostingClassifier(
-        max_iter=recipe.trees,
-        learning_rate=recipe.rate,
-        max_leaf_nodes=recipe.leaves,
-        min_samples_leaf=max(1, min(recipe.min_leaf, len(y) // 50)),
-        l2_regularization=recipe.l2,
-        max_features=recipe.share,
-        early_stopping=False,
-        random_state=seed,
-    )
-    # Folds run side by side, one thread each: threads that wait for each other inside a fit
-    # cost more than they bring once the cores are busy.
-    with threadpool_limits(1, user_api="openmp"):
-        model.fit(x, y)
-        trees = Trees.of_sklearn(model)
-        # The trees are read from private parts of scikit-learn: a version that keeps them in
-        # another way must be noticed here, not in the masks.
-        few = x[:CHECKED]
-        if np.abs(trees.evaluate_rows(few)[0] - model.decision_function(few)).max() > 1e-4:
-            raise RuntimeError(
-                "trees that were read from this version of scikit-learn answer otherwise than "
-                "scikit-learn does; install an older version"
-            )
-    return trees.shifted(prior - float(np.log(ones / (len(y) - ones))))
-
-
 def forest_seconds(recipe: Recipe, pixels: float, questions: int = 1) -> float:
     """What the trees of one fold may cost, on rows of so many pixels."""
-    share = 1.0 if questions == 1 else TOGETHER * (5 + questions)
-    return GROW * share * min(recipe.rows, pixels) / 60_000 * recipe.trees / 60
+    return GROW * (5 + questions) * min(recipe.rows, pixels) / 60_000 * recipe.trees / 100
 
 
 def _count(labels: Labels) -> npt.NDArray[np.int64]:

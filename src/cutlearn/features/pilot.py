@@ -16,9 +16,10 @@ from cutlearn.features.boosted import Answers, Recipe
 from cutlearn.features.columns import Stack, sampled
 from cutlearn.features.describe import Picture, shrink
 from cutlearn.features.folds import make_folds
-from cutlearn.features.grow import draw_rows, grow, shrink_labels
+from cutlearn.features.grow import draw_rows, shrink_labels
 from cutlearn.features.planes import Float32
 from cutlearn.features.sources import Task
+from cutlearn.features.together import Together
 from cutlearn.features.trees import Trees
 from cutlearn.metrics import Figure, iou_of, left_out
 from cutlearn.run.progress import Counter
@@ -100,11 +101,15 @@ class Pilot:
         counter, shelf = Counter(task.progress, len(every) + len(jobs)), task.shelf
         rows = each_kept(describe, every, task.threads, shelf, ROWS, counter, WHAT)
 
+        growers = []
+        for t in questions:
+            counts = [np.array([[(y[..., t] == v).sum() for v in (0, 1)]]) for y in small]
+            growers.append(Together([part[t].labels[:, None] for part in drawn], counts, recipe))
+            growers[t].add([part[t] for part in rows])
+
         def grow_without(job: tuple[int, int]) -> Trees:
             t, k = job
-            counts = [np.array([(y[..., t] == v).sum() for v in (0, 1)]) for y in small]
-            kept = [(rows[i][t], drawn[i][t].labels, counts[i]) for i in every if fold[i] != k]
-            return grow(kept, recipe, task.seed)
+            return growers[t].grow([i for i in every if fold[i] != k], task.seed)
 
         grown = dict(zip(jobs, each_kept(grow_without, jobs, task.threads, shelf, FOREST, counter,
                                          WHAT)))  # fmt: skip

@@ -3,7 +3,7 @@
 In: rows of several images, their answers (0 or 1) to T questions. Out: `Trees` of T logits. The
 core grows them (cpp/trees/grow.hpp has the formulas) from rows that are told by bins: between which
 quantiles of all rows a number lies. One set of rows and bins serves all questions and all folds, so
-T questions cost little more than one; scikit-learn grows T ensembles, on rows of their own each.
+T questions cost little more than one.
 """
 
 from collections.abc import Sequence

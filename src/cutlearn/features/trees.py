@@ -1,13 +1,11 @@
-"""A tree ensemble as plain arrays: grown by scikit-learn or the core, evaluated by the core.
+"""A tree ensemble as plain arrays, grown and evaluated by the core.
 
 logit(x) = baseline + sum over trees of the value of the leaf that x falls into; an ensemble of T
-questions has T values a leaf, and T logits. Thresholds are kept
-in float32, rounded down: for a float32 x that is the same comparison as scikit-learn's in double,
-so both give the same bits. Missing values are refused where columns are made, not here.
+questions has T values a leaf, and T logits. Missing values are refused where columns are made.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -69,28 +67,6 @@ class Trees:
         return Trees.of_arrays(arrays | {"baseline": np.array(logits)})
 
     @staticmethod
-    def of_sklearn(model: Any) -> "Trees":
-        """Extract a fitted two-class HistGradientBoostingClassifier without categories."""
-        nodes = [stage[0].nodes for stage in model._predictors]
-        first = np.cumsum([0] + [len(n) for n in nodes])[:-1]
-        joined = np.concatenate(nodes)
-        leaf = joined["is_leaf"].astype(bool)
-        shift = np.repeat(first, [len(n) for n in nodes])
-        exact = joined["num_threshold"].astype(np.float64)
-        near = exact.astype(np.float32)
-        below = np.nextafter(near, np.float32(-np.inf))
-        arrays = {
-            "feature": np.where(leaf, -1, joined["feature_idx"].astype(np.int64)),
-            "threshold": np.where(leaf, np.float32(0), np.where(near > exact, below, near)),
-            "left": np.where(leaf, 0, joined["left"] + shift),
-            "right": np.where(leaf, 0, joined["right"] + shift),
-            "value": np.where(leaf, joined["value"], 0.0),
-            "roots": first,
-            "baseline": np.asarray(model._baseline_prediction).reshape(1),
-        }
-        return Trees.of_arrays(arrays)
-
-    @staticmethod
     def of_arrays(arrays: dict[str, npt.NDArray[Any]], where: str = "trees") -> "Trees":
         """The inverse of `arrays`; a damaged set is refused."""
         missing = [name for name in DTYPES if name not in arrays]
@@ -111,10 +87,6 @@ class Trees:
         """Name -> array, for a model file; one question has a plain list of values."""
         every = {item.name: getattr(self, item.name) for item in fields(self)}
         return every | ({"value": self.value[:, 0]} if self.questions == 1 else {})
-
-    def shifted(self, shift: float) -> "Trees":
-        """The same trees with `shift` added to every logit."""
-        return replace(self, baseline=self.baseline + shift)
 
     def evaluate(self, columns: Columns, step: int = 1) -> npt.NDArray[np.float64]:
         """Logits of every step-th pixel of every step-th row of a band, (T, .., ..) float64."""

@@ -20,13 +20,13 @@ from cutlearn.features.sources import Task, source_of
 from cutlearn.images.resize import Shape
 
 # What features take of what sources reckon, and seconds of the columns of a pixel beside logits.
-OF_RECKONED, COLUMNS = 1.1, 1e-6
+OF_RECKONED, COLUMNS = 0.85, 1e-6
 # Seconds of one training for each pixel: beside logits there are few columns, filters are many. Of
-# several labels every move is a cut.
-TRAINING = {True: 1.4e-6, False: 3e-6}
-SEVERAL = 3.0
+# several labels every move is a cut; more of them have fewer weights each, and take about as long.
+TRAINING = {True: 1.2e-6, False: 2.6e-6}
+SEVERAL = 9.0
 # Seconds of the rest.
-BASE = 1.0
+BASE = 0.5
 
 
 def phases_of(
@@ -56,7 +56,7 @@ def phases_of(
         reckoned = source_of(mode).seconds(task)
     pixels = float(sum(rows * columns for rows, columns in shapes))
     features = OF_RECKONED * reckoned + COLUMNS * pixels
-    each = TRAINING[reckoned > 0] * (1.0 if labels.exact else SEVERAL * labels.count)
+    each = TRAINING[reckoned > 0] * (1.0 if labels.exact else SEVERAL)
     return {
         "features": (BASE + features) / threads,
         "training": (BASE + trainings * each * pixels) / threads,
@@ -71,6 +71,6 @@ def _task(featurizer: Featurizer, shapes: Sequence[Shape], color: bool, question
     bank = Bank.choose(images, featurizer.kind, featurizer.position)
     none: list[Any] = [None] * len(shapes)
     return Task(
-        images, labels, none, range(len(shapes)), bank, featurizer.recipe or default_recipe(bank, questions),
-        featurizer.net or NetRecipe(),
+        images, labels, none, range(len(shapes)), bank,
+        featurizer.recipe or default_recipe(bank, questions), featurizer.net or NetRecipe(),
     )  # fmt: skip
