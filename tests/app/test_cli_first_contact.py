@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tifffile
 from click.testing import CliRunner
 from PIL import Image
 
@@ -279,3 +280,18 @@ def test_a_large_folder_is_looked_at_with_a_bar(world, monkeypatch):
     assert "looking" not in run("rank", root / "m", images).stderr
     monkeypatch.setattr("cutlearn.app.inputs.SILENT", -1.0)
     assert "33 %: looking, 1 of 3 files" in run("rank", root / "m", images).stderr
+
+
+def test_one_stack_alone_is_held_out_in_blocks(tmp_path):
+    rng = np.random.default_rng(0)
+    masks = np.zeros((6, 20, 24), np.uint8)
+    masks[:, 5:15, 6:18] = 1
+    slices = np.clip(90 + 60 * masks + rng.normal(0, 20, masks.shape), 0, 255).astype(np.uint8)
+    tifffile.imwrite(tmp_path / "stack.tif", slices)
+    tifffile.imwrite(tmp_path / "labels.tif", masks)
+    arguments = ["fit", "stack.tif", "labels.tif", "-o", "a.model", "--features", "trees"]
+    arguments[1:3] = [str(tmp_path / name) for name in arguments[1:3]]
+    arguments[4] = str(tmp_path / "a.model")
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    assert "one stack of 6 slices: neighbours are held out together, in 5 blocks" in done.stderr

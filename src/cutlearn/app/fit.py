@@ -213,7 +213,7 @@ def fit(
     estimator = _estimator(command, settings)
     estimator.set_params(min_side=min_side, n_jobs=jobs, random_state=seed)
     check_parameters(estimator)
-    together = folder.groups if groups is None else groups_of(folder.names, groups)
+    together = _together(folder) if groups is None else groups_of(folder.names, groups)
     estimator.n_jobs = fit_memory(estimator, folder, keeps=True)
     phases, seconds = _expected(folder, estimator)
     part = target.with_name(f"{target.name}.part")
@@ -314,6 +314,19 @@ def _expected(folder: Any, estimator: Any) -> tuple[dict[str, float], float | No
     return {"reading": reading} | phases, reading + whole
 
 
+def _together(folder: Any) -> list[Any] | None:
+    """What is held out together: the slices of a stack; of a single stack, neighbours in it."""
+    from cutlearn.features.folds import blocks
+
+    stacks: list[Any] | None = folder.groups
+    if stacks is None or len(set(stacks)) > 1:
+        return stacks
+    made = blocks(len(folder))
+    parts = f"{len(made)} slices: neighbours are held out together, in {made[-1] + 1} blocks"
+    remark(f"one stack of {parts}")
+    return made
+
+
 def _words(names: str | None, n_labels: int) -> tuple[str, ...]:
     """The names of labels, one for each."""
     words = () if names is None else tuple(word.strip() for word in names.split(","))
@@ -328,7 +341,7 @@ def _words(names: str | None, n_labels: int) -> tuple[str, ...]:
 def _train(
     estimator: Any,
     pairs: list[tuple[Any, Any]],
-    groups: list[str] | None,
+    groups: list[Any] | None,
     part: Path,
     shown: Progress,
 ) -> str:

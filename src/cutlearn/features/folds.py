@@ -52,8 +52,19 @@ def find_groups(images: Sequence[Image], groups: Sequence[Any] | None = None) ->
             "in the same order."
         )
     if groups is None and np.bincount(names).max() > n / 2:
-        names = (np.arange(n) * min(BLOCKS, n) // n).tolist()
+        names = blocks(n)
     return _numbers(names)
+
+
+def blocks(n: int) -> list[int]:
+    """Give groups of neighbours for n pictures of one scene, such as the slices of a stack.
+
+    Examples
+    --------
+    >>> blocks(7)
+    [0, 0, 1, 2, 2, 3, 4]
+    """
+    return [k * min(BLOCKS, n) // n for k in range(n)]
 
 
 def make_folds(groups: Sequence[Any], folds: int, seed: int) -> npt.NDArray[np.intp]:
