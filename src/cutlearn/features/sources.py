@@ -29,6 +29,8 @@ Arrays = dict[str, npt.NDArray[Any]]
 Progress = Callable[[int, int, str], None]
 # Steps that sources which are fitted one after the other tell of, together.
 STEPS = 1000
+# Columns that a tree over nets draws: with fewer, most trees see nothing of what the net says.
+SHARE = 0.15
 # Seconds of a step for each pixel of its crops; of a look at a pixel; of reading it. Measured where
 # other work ran beside, rounded up.
 STEP = {"photograph": 0.62e-6, "microscopy": 0.52e-6}
@@ -260,7 +262,8 @@ class StackedLogits(BothLogits):
     @staticmethod
     def recipe(task: Task) -> Recipe:
         """How its trees are grown: one stage, and no more folds than the nets had."""
-        return replace(task.recipe, stages=1, folds=min(task.recipe.folds, task.net.folds))
+        folds, share = min(task.recipe.folds, task.net.folds), max(task.recipe.share, SHARE)
+        return replace(task.recipe, stages=1, folds=folds, share=share)
 
     @classmethod
     def seconds(cls, task: Task) -> float:
