@@ -257,7 +257,8 @@ class Live final : public Engine {
   bool flows_far() const {
     if constexpr (D > 0) {
       if (!Pyramid<Net>::pays(grid_)) return false;
-      return kChecks || decided_ < (Net::has_arcs ? 0.125 : grid_.size[0] > 1 ? 0.75 : 0.0);
+      if constexpr (kChecks) return grid_.pixels() % 2 == 0;  // both ways are tried
+      return decided_ < (Net::has_arcs ? 0.125 : grid_.size[0] > 1 ? 0.75 : 0.0);
     }
     return false;
   }
@@ -388,9 +389,9 @@ class Live final : public Engine {
   std::vector<Id> edge_arc_;
   std::unordered_map<Id, Force> forced_;
   std::unordered_map<Id, double>
-      beyond_;      // what clipping took from the cost of the label not forced
+      beyond_;          // what clipping took from the cost of the label not forced
   double decided_ = 0;  // see Builder
-  Cap offset_ = 0;  // what forcing to label 1 took from K
+  Cap offset_ = 0;      // what forcing to label 1 took from K
   bool solved_ = false, resumed_ = false;
 };
 

@@ -252,7 +252,8 @@ class Pyramid {
     }
 
     void halve(int axis) {
-      each_pair(axis, [&](int p, int q) { move(p, q, whole_.axis_[axis], (over(p) - over(q)) / 2); });
+      each_pair(axis,
+                [&](int p, int q) { move(p, q, whole_.axis_[axis], (over(p) - over(q)) / 2); });
     }
 
     // Along an axis, within the far sides of the axes before it.
@@ -285,9 +286,7 @@ class Pyramid {
         if (!(p >> axis & 1) && has(p)) f(p, p | 1 << axis);
     }
     // Beyond its share.
-    Cap over(int p) const {
-      return whole_.net_.excess[slot_[p]] - (p == last_ ? rest_ : share_);
-    }
+    Cap over(int p) const { return whole_.net_.excess[slot_[p]] - (p == last_ ? rest_ : share_); }
     void move(int p, int q, Id d, Cap amount) {
       if (amount < 0) std::swap(p, q), d ^= 1, amount = -amount;
       auto& net = whole_.net_;
@@ -309,9 +308,9 @@ class Pyramid {
   std::array<Id, 3> axis_{};
   std::array<std::vector<Crossing>, 8> crossing_;  // by the place in a block
   Coarse coarse_;
-  Zeroed<Cap> room_;                                          // of coarse_ before it was solved
-  PooledVector<Id> place_;                                    // of a member, in coarse_
-  PooledVector<typename Members<Cap>::Pair> hub_room_;        // as room_
+  Zeroed<Cap> room_;                                    // of coarse_ before it was solved
+  PooledVector<Id> place_;                              // of a member, in coarse_
+  PooledVector<typename Members<Cap>::Pair> hub_room_;  // as room_
 };
 
 }  // namespace cutlearn

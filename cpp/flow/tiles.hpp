@@ -64,9 +64,8 @@ class Tiles {
     }
     for (const std::size_t first : {0, 1}) {
       if (first >= rows_.size()) break;
-      run((rows_.size() - first + 1) / 2, threads, [&](Maxflow<Net>& part, std::size_t i) {
-        solve(part, rows_[2 * i + first]);
-      });
+      run((rows_.size() - first + 1) / 2, threads,
+          [&](Maxflow<Net>& part, std::size_t i) { solve(part, rows_[2 * i + first]); });
     }
     for (Row& row : rows_) open(flow_, row.outer);
   }
