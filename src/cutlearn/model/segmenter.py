@@ -41,6 +41,7 @@ from cutlearn.model.fitting.parameters import (
 from cutlearn.model.fitting.selection import Chosen, Plan, choose
 from cutlearn.model.fitting.training_set import TrainingSet
 from cutlearn.model.prepare import training_features
+from cutlearn.model.probability.evidence import Evidence, alone
 from cutlearn.model.probability.ranking import Described as Windows
 from cutlearn.model.probability.ranking import Ranked, describe, rank
 from cutlearn.run.progress import Progress
@@ -226,7 +227,14 @@ class Segmenter(Estimator):
         return self.model_.posed(self._problem(sample), self.w_).mask()
 
     def _min_marginals(self, sample: Sample) -> NDArray[np.float64]:
-        return self.model_.posed(self._problem(sample), self.w_).min_marginals()
+        return self._evidence(sample).min_marginals
+
+    def _evidence(self, sample: Sample) -> Evidence:
+        problem = self._problem(sample)
+        own = alone(self.model_, problem, self.w_)
+        posed = self.model_.posed(problem, self.w_)
+        del problem  # its features are larger than its energy
+        return Evidence(posed.min_marginals(), own)
 
     @property
     def most_labels(self) -> int:
@@ -285,7 +293,10 @@ class Segmenter(Estimator):
         def one(small: Sample, full: Sample) -> Windows:
             problem, q = self._problem(small), None
             if self.believes:
-                q = self.calibration_.probabilities(self.model_.min_marginals(problem, self.w_))
+                q = self.calibration_.probabilities(
+                    self.model_.min_marginals(problem, self.w_),
+                    alone(self.model_, problem, self.w_),
+                )
             return describe(problem.node_features, small.shape, q)
 
         seen = self._each(samples, one, progress)
