@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.checks import listed
-from cutlearn.errors import InputError, quoted
 from cutlearn.features.auto import checked_budget, fit_auto
 from cutlearn.features.boosted import Recipe, default_recipe
 from cutlearn.features.describe import Bank, Picture, is_grey
@@ -27,24 +26,17 @@ from cutlearn.features.folds import find_groups
 from cutlearn.features.inputs import Pair, read_image, read_training
 from cutlearn.features.kept import COLUMNS, kept_or_made, mark_of, memory_file
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.nodes import (
-    Fitted,
-    bank_from_plain,
-    columns,
-    moments,
-    standardise,
-)
+from cutlearn.features.nodes import Fitted, columns, moments, standardise
 from cutlearn.features.problem import Problem
 from cutlearn.features.regions import SIZE, checked_families, superpixels
-from cutlearn.features.settings import CHECKS, FREE, OLDER_NAMES, checked_seed
+from cutlearn.features.settings import CHECKS, FREE, checked_seed
 from cutlearn.features.sources import Progress, Task, source_of
+from cutlearn.features.stored import FORMAT, damage_told, read_settings
 from cutlearn.features.windows import window_means
 from cutlearn.images.sample import Sample, as_sample
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import Shelf, each_kept
 from cutlearn.run.workers import thread_count
-
-FORMAT = 1
 
 
 class Featurizer(BaseEstimator):  # type: ignore[misc]
@@ -55,7 +47,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     features : {"auto", "trees", "net", "stacked", "both", "linear", "given"}
         Out-of-fold logits beside raw channels: "trees", boosted ones on a bank of channels;
         "net", a very small net; "stacked", trees that see what the net says around a pixel;
-        "both", side by side. "auto" chooses among the first three within a budget. "linear": a
+        "both", side by side. "auto" chooses among the first four within a budget. "linear": a
         hand-made filter bank. "given": only arrays that the user brings (`extra`), such as logits
         of a network.
     kind : {"auto", "photograph", "microscopy"}
@@ -361,30 +353,10 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
     ) -> "Featurizer":
         """The inverse of `to_arrays`. Nothing is executed; damage is an `InputError`."""
-        try:
-            if described["format"] != FORMAT:
-                raise InputError(
-                    f"features have format {quoted(described['format'])}, but this version reads "
-                    f"format {FORMAT}. Read the file with the version of cutlearn that wrote it."
-                )
-            bank = bank_from_plain(described["bank"])
-            recipe = Recipe(**described["recipe"])
-            # Older files tell kind and position with the bank only, no regions and no channels.
-            older = {"kind": bank.kind, "position": bank.position, "superpixels": [("slic", SIZE)]}
-            told: dict[str, Any] = {"channels": []} | older | described | {"recipe": recipe}
-            told["net"] = NetRecipe(**described.get("net", {}))
-            told["budget"] = described.get("budget", "normal")
-            told["features"] = OLDER_NAMES.get(described["features"], described["features"])
-            made = cls(**{name: told[name] for name in CHECKS}, n_jobs=n_jobs)
-            made.settings()
-            made.fitted_ = Fitted.of_arrays(made._asked(), arrays, described, bank, recipe.step)
+        made, bank, step = read_settings(cls, described, n_jobs)
+        with damage_told():
+            made.fitted_ = Fitted.of_arrays(made._asked(), arrays, described, bank, step)
             made.fitted_.probe(made.channels)
-        except InputError:
-            raise
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise InputError(
-                f"features: their description is damaged ({error}). Refit the model."
-            ) from error
         return made
 
     def _asked(self) -> str:
