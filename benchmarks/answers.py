@@ -8,6 +8,7 @@ import resource
 import subprocess
 import tempfile
 import time
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,18 +70,20 @@ def ours(split, seed, source="auto"):
         _, arrays = load_checkpoint(Path(folder) / "features.safetensors", "features")
     answer = Answer(remark=model.featurizer_.why_)
     answer.seconds = {"features": marks[0] - begin, "cut": whole - (marks[0] - begin)}
-    said = [logits(model.featurizer_, arrays[f"nodes.{i}"]) for i in range(len(masks))]
-    limit = best_threshold(said, masks) if said[0].ndim == 1 else None
-    del arrays, said
+    limit = None
+    if len(model.featurizer_.logit_columns()) == 1:
+        said = [logits(model.featurizer_, arrays[f"nodes.{i}"]) for i in range(len(masks))]
+        limit = best_threshold(said, masks)
     predict = 0.0
     for k, (image, _) in enumerate(split.test):
         remember(model.featurizer_)
         clock()
         answer.cut.append(model.predict([image])[0])
         predict += clock()
-        said = logits(model.featurizer_, model.featurizer_.node_features(image))
-        plain = said >= limit if said.ndim == 1 else said.argmax(axis=1)
-        answer.plain.append(plain.reshape(image.shape[:2]).astype(np.uint8))
+        if model.featurizer_.logit_columns():
+            said = logits(model.featurizer_, model.featurizer_.node_features(image))
+            plain = said >= limit if said.ndim == 1 else said.argmax(axis=1)
+            answer.plain.append(plain.reshape(image.shape[:2]).astype(np.uint8))
         if k < BELIEVED:
             _, q, areas = model.segment([image], LEVEL)[0]
             answer.q.append(q)
@@ -126,7 +129,9 @@ def seconds_of_large(model, image):
     remember(model.featurizer_)
     large = np.asarray(Image.fromarray(image).resize((768, 512), Image.Resampling.LANCZOS))
     clock = Clock()
-    model.predict([large])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # larger than the training images it is
+        model.predict([large])
     return clock()
 
 
