@@ -13,6 +13,14 @@ from cutlearn.run.progress import clock
 from cutlearn.store import atomic_write
 
 TITLES = ("claim", "paper", "here", "verdict")
+# For each scale: the options of the command, and what they mean for the figures.
+SAID = {
+    "full": (" --data DIR -o DIR", ""),
+    "brief": (" --scale brief --data DIR -o DIR", " **Reduced: less was run than the command can, "
+              "as the words below each table tell.**"),
+    "quick": (" --quick -o DIR", " The images are small and made by a program: it shows that "
+              "everything runs, and no more."),
+}  # fmt: skip
 
 
 def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -66,13 +74,9 @@ def page_of(
 
 def made(about: dict[str, Any]) -> str:
     """Say how it was made."""
-    brief = " --quick" if about["quick"] else ""
-    note = (
-        " The images are small and made by a program: it shows that everything runs, and no more."
-        if about["quick"] else ""
-    )  # fmt: skip
+    options, note = SAID[about["scale"]]
     return (
-        f"Made by `cutlearn reproduce {about['paper']}{brief}`, version {about['version']}, in "
+        f"Made by `cutlearn reproduce {about['paper']}{options}`, version {about['version']}, in "
         f"{about['cpu_seconds']:.0f} seconds of processor time.{note}"
     )
 
