@@ -83,8 +83,7 @@ def _run_all(
         if not as_json:
             text = (output / f"{name}.md").read_text()
             click.echo(f"{text}\n{name}: wrote {', '.join(str(file) for file in course.files)}")
-    if paper == "all":
-        path = claims_page(output)
-        if not as_json:
-            click.echo(f"every claim in one table: {path}")
+    path = claims_page(output)
+    if not as_json:
+        click.echo(f"every claim in one table: {path}")
     return figures
