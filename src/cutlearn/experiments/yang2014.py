@@ -331,13 +331,14 @@ def section_of(name: str, splits: Sequence[Figures], scale: Scale) -> Section:
         rows.append(cells)
     titles = ["model", "accuracy", "balanced", "IoU", "IoU at full size", "paper AP / IoU"]
     words = (
-        f"{len(splits)} splits of {splits[0]['train']} training and {splits[0]['test']} test "
-        f"cases (the paper: 200 and 128 horses, 400 and 446 pedestrians), masks of {scale.shape[1]} x {scale.shape[0]}; mean +- deviation over splits, in "
-        f"percent. {scale.epochs[0]} + {scale.epochs[1]} epochs of pre-training (the paper: 2000 + "
-        f"1000), {scale.cycles} cycles of CCCP (five). V starts from regressions; in the rows "
-        f'"random V" V0, V1 and V2 start at random with deviation {SPREAD:g}, as those of the paper '
-        'do (it does not tell the deviation, nor where V0 starts). Its CHOPPs stand beside "prior '
-        'only", their nearest relative here.'
+        f"{len(splits)} splits of {splits[0]['train']} training and {splits[0]['test']} test cases "
+        "(the paper: 200 and 128 horses, 400 and 446 pedestrians), masks of "
+        f"{scale.shape[1]} x {scale.shape[0]}; mean +- deviation over splits, in percent. "
+        f"{scale.epochs[0]} + {scale.epochs[1]} epochs of pre-training (the paper: 2000 + 1000), "
+        f"{scale.cycles} cycles of CCCP (five). V starts from regressions; in the rows 'random V' "
+        f"V0, V1 and V2 start at random with deviation {SPREAD:g}, as those of the paper do (it "
+        "does not tell the deviation, nor where V0 starts). Its CHOPPs stand beside 'prior only', "
+        "their nearest relative here."
     )
     return Section(heading_of(name), titles, rows, words, splits[0].get("pictures", ()))
 
