@@ -6,10 +6,10 @@
 DIR holds em_epfl_ca1 and em_drosophila_vnc, each with images/ and masks/. Slices whose numbers
 follow each other are a volume; of em_drosophila_vnc, which is one run, the first and the last
 seven. Volumes are learned from and tested on in two parts, in turn. "slices": every slice by
-itself. "beside": volumes without edges between slices, which see the logits of the slices beside
-them. "volume": with the edges. All three have the same slices, groups and logits (`memory`). Pooled
-IoU of label 1 on all slices that were not learned from; intervals draw runs of two slices, as
-neighbours are nearly the same picture.
+itself. "volume": with logits beside and edges between slices. "beside": the same weights without
+those of the edges between slices. All three have the same slices, groups and logits (`memory`).
+Pooled IoU of label 1 on all slices that were not learned from; intervals draw runs of two slices,
+as neighbours are nearly the same picture.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def runs(folder):
         yield image, np.stack(mask).astype(np.uint8)
 
 
-def arms(features, side, spacing, seed, memory):
+def arms(features, seed, memory):
     """Fit and ask each way; gives the masks of volumes."""
     source = Featurizer(features, random_state=seed, n_jobs=1, memory=memory)
     settings = {"features": source, "min_side": None, "n_jobs": 1, "calibration": None}
@@ -69,13 +69,14 @@ def arms(features, side, spacing, seed, memory):
         model = cl.Segmenter(**settings).fit(flat, [y for mask in truth for y in mask], names)
         return model, [np.stack(model.predict(volume.slices())) for volume in test]
 
+    fitted = {}
+
     def volume(train, masks, test):
-        model = cl.Segmenter(**settings).fit(train, masks)
+        model = fitted[id(test[0])] = cl.Segmenter(**settings).fit(train, masks)
         return model, model.predict(test)
 
     def beside(train, masks, test):
-        model = cl.Segmenter(**settings).fit(train, masks)
-        # The same weights, but for those of edges between slices.
+        model = fitted.pop(id(test[0]))
         between = np.array(["between slices" in name for name in model.w_names_])
         model.w_ = np.where(between, 0.0, model.w_)
         return model, model.predict(test)
@@ -90,11 +91,10 @@ def measure(data, name, features, seed):
     for image, mask in runs(data / name):
         small = at_side(cl.Volume(image, spacing), side)
         volumes.append((small, mask_at_side(mask, side), mask))
-    parts = [k for k in range(len(volumes)) if k in first], None
-    parts = parts[0], [k for k in range(len(volumes)) if k not in first]
+    parts = list(first), [k for k in range(len(volumes)) if k not in first]
     rows = {}
     with tempfile.TemporaryDirectory() as memory:
-        for way, ask in arms(features, side, spacing, seed, memory).items():
+        for way, ask in arms(features, seed, memory).items():
             begin, tables, weights = time.process_time(), [], []
             for test, train in (parts, parts[::-1]):
                 model, masks = ask([volumes[k][0] for k in train], [volumes[k][1] for k in train],

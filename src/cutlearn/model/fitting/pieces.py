@@ -94,8 +94,8 @@ def volume_blocks(found: Sequence[int]) -> dict[int, int]:
         else:
             runs.append([z])
     least = 2 if len(runs) == 1 else 1
-    units = [unit.tolist() for run in runs
-             for unit in np.array_split(run, max(least, len(run) // BLOCK)) if len(unit)]  # fmt: skip
+    parts = (np.array_split(run, max(least, len(run) // BLOCK)) for run in runs)
+    units = [unit.tolist() for made in parts for unit in made if len(unit)]
     return {z: k for unit, k in zip(units, blocks(len(units))) for z in unit}
 
 
