@@ -101,6 +101,11 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         """Read what `to_header` gave; whatever does not fit raises ValueError, KeyError, ..."""
 
     @property
+    def of_volumes(self) -> bool:
+        """Whether the fitted model takes volumes, and no images."""
+        return False
+
+    @property
     def most_labels(self) -> int:
         """The most labels that masks may have."""
         return 2

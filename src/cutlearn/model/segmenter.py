@@ -232,6 +232,11 @@ class Segmenter(Estimator):
         return self.model_.posed(self._problem(sample), self.w_).min_marginals()
 
     @property
+    def of_volumes(self) -> bool:
+        """Whether the fitted model takes volumes, and no images."""
+        return self.featurizer_.third_ is not None
+
+    @property
     def most_labels(self) -> int:
         """The most labels that masks may have."""
         return max(kind.most for kind in kinds(self))
