@@ -1,42 +1,34 @@
-"""The settings of a featurizer in a model file: of this version, and of all before it."""
+"""A featurizer read back from what a model file or a checkpoint keeps of it.
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+Nothing in the file is executed, and every number is checked before it is used.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
 
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.boosted import Recipe
-from cutlearn.features.describe import Bank
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.nodes import bank_from_plain
+from cutlearn.features.nodes import Fitted, bank_from_plain
 from cutlearn.features.regions import SIZE
 from cutlearn.features.settings import CHECKS, OLDER_NAMES
+from cutlearn.features.volumes import third_from
 
 if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
 
-F = TypeVar("F", bound="Featurizer")
 FORMAT = 1
 
 
-@contextmanager
-def damage_told() -> Iterator[None]:
-    """Tell whatever a damaged description makes Python raise as an `InputError`."""
+def read_featurizer(
+    cls: type["Featurizer"],
+    arrays: dict[str, npt.NDArray[Any]],
+    described: dict[str, Any],
+    n_jobs: int | None,
+) -> "Featurizer":
+    """Give the featurizer whose `to_arrays` gave these; damage is an `InputError`."""
     try:
-        yield
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise InputError(
-            f"features: their description is damaged ({error}). Refit the model."
-        ) from error
-
-
-def read_settings(
-    cls: type[F], described: dict[str, Any], n_jobs: int | None
-) -> tuple[F, Bank, int]:
-    """Give a featurizer with the settings of a description, its bank, and the step of its trees."""
-    with damage_told():
         if described["format"] != FORMAT:
             raise InputError(
                 f"features have format {quoted(described['format'])}, but this version reads "
@@ -52,4 +44,13 @@ def read_settings(
         told["features"] = OLDER_NAMES.get(described["features"], described["features"])
         made = cls(**{name: told[name] for name in CHECKS}, n_jobs=n_jobs)
         made.settings()
-    return made, bank, recipe.step
+        made.fitted_ = Fitted.of_arrays(told["features"], arrays, described, bank, recipe.step)
+        made.fitted_.probe(made.channels)
+        made.third_ = third_from(described.get("volumes"))
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise InputError(
+            f"features: their description is damaged ({error}). Refit the model."
+        ) from error
+    return made

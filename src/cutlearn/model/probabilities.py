@@ -6,6 +6,7 @@ answers back from it as for masks (`model.base`).
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
@@ -161,7 +162,7 @@ class Probabilities:
 
         Probabilities that were interpolated would doubt every border, and widen the interval.
         """
-        pixels = sample.shape[0] * sample.shape[1] / (q.shape[0] * q.shape[1])
+        pixels = math.prod(sample.shape) / math.prod(q.shape[:-1])
         return np.asarray(pixels * np.array(self.calibration_.area(q, labels, label, level)))
 
     def _check_areas(self, label: int, level: float) -> None:

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from cutlearn.energy.model import Model
 from cutlearn.energy.named import uses_edges, uses_regions
 from cutlearn.energy.potentials import Potential
+from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.folds import held_out_parts
 from cutlearn.features.problem import VOID, Problem
+from cutlearn.features.volumes import are_volumes, check_axes
 from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample
 from cutlearn.learn.learners import is_margin
@@ -221,6 +223,7 @@ class Segmenter(Estimator):
         self.classes_ = np.arange(model.n_labels, dtype=np.uint8)
 
     def _problem(self, sample: Sample) -> Problem:
+        check_axes(self.featurizer_, sample)
         edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
         return self.featurizer_.problem(sample, None, edges, regions)
 
@@ -236,6 +239,11 @@ class Segmenter(Estimator):
         posed = self.model_.posed(problem, self.w_)
         del problem  # its features are larger than its energy
         return Evidence(posed.min_marginals(), own)
+
+    @property
+    def of_volumes(self) -> bool:
+        """Whether the fitted model takes volumes, and no images."""
+        return self.featurizer_.third_ is not None
 
     @property
     def most_labels(self) -> int:
@@ -290,6 +298,11 @@ class Segmenter(Estimator):
             The most telling image first: its place in the list, its score, its windows.
         """
         samples = self._read(images)
+        if are_volumes(samples):
+            raise InputError(
+                "rank: it orders images, but volumes were given. Rank their slices, "
+                "volume.slices(), with a model that was fitted on slices."
+            )
 
         def one(small: Sample, full: Sample) -> Windows:
             problem, q = self._problem(small), None
