@@ -160,7 +160,7 @@ def row_of(answer, truth, n_labels=2):
     figure = percent_of(n_labels)
     row = {"seconds": answer.seconds, "remark": answer.remark, "labels": n_labels,
            "peak_GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
-           "commit": commit()}  # fmt: skip
+           "commit": COMMIT}  # fmt: skip
     tables = {}
     for way, found in (("plain", answer.plain), ("cut", answer.cut)):
         if found:
@@ -217,7 +217,11 @@ def calibration_floor(bins, draws=1000):
 
 
 def commit():
-    """The commit of the code that is measured."""
+    """The commit of the code that is here."""
     call = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     done = subprocess.run(call, capture_output=True, text=True, check=False)
     return done.stdout.strip()
+
+
+# When the process begins: the files may change while it measures.
+COMMIT = commit()
