@@ -20,7 +20,7 @@ from cutlearn.features.edges import edge_contrast, edge_features
 from cutlearn.features.mixtures import palette
 from cutlearn.images import read_image, read_values
 from cutlearn.images.resize import resize_image, resize_labels, side_shape
-from cutlearn.model.engines import by_direction
+from cutlearn.model.live import by_direction
 from cutlearn.model.probability.calibrate import calibrate, drawn
 from cutlearn.model.refine import columns
 
