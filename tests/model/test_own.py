@@ -54,6 +54,10 @@ def test_only_more_seeds_are_new():
     assert found is not None
     assert [tuple(p) for p in np.argwhere(found >= 0)] == [(2, 2)]
     assert new_seeds(Sample(image, box, more), Sample(image, box, some)) is None
+    assert (
+        new_seeds(Sample(image, box, some), Sample(image, box, np.where(some == 1, 0, -1)))
+        is not None
+    )
     assert new_seeds(Sample(image, box, some), Sample(image, (0, 0, 4, 4), more)) is None
     assert new_seeds(Sample(image, None, None), Sample(image, None, some)) is None
     assert (new_seeds(Sample(image, box), Sample(image, box, none)) == -1).all()

@@ -193,13 +193,13 @@ class Own:
 
 
 def new_seeds(before: Sample, now: Sample) -> NDArray[np.int16] | None:
-    """The seeds that were not there before, else FREE; None: it is not a matter of more seeds."""
+    """The seeds that are new or other ones, else FREE; None: more than that has changed."""
     if before.box != now.box or now.seeds is None or (before.seeds is None and now.box is None):
         return None
     if before.seeds is None:
         return now.seeds
     changed = now.seeds != before.seeds
-    if (before.seeds[changed] != FREE).any():
+    if (now.seeds[changed] == FREE).any():
         return None
     return np.where(changed, now.seeds, FREE).astype(np.int16)
 
