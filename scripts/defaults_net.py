@@ -24,7 +24,7 @@ from cutlearn.model.defaults import Net, packed, unpacked
 
 WIDTHS = (12, 24, 48, 64, 64)
 SHAPE = Shape(CHANNELS, 1, WIDTHS, True)
-BATCH, SETTLE, SAVED = 8, 24, 1000
+BATCH, SETTLE, SAVED = 8, 24, 500
 # Sides of the cells in which colours of a frame are counted, in Lab / 100.
 CELL = 0.04
 # A pupil begins anew after so many looks, or any time with this chance.

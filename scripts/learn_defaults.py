@@ -1,6 +1,6 @@
 """Learn what `cutlearn.Session` and `cutlearn.refine` come with, from real image sets.
 
-    python scripts/learn_defaults.py --data DIR [--steps 12000] [--kept FILE]
+    python scripts/learn_defaults.py --data DIR [--steps 7500] [--kept FILE]
 
 DIR holds the sets that `defaults_data.py` names, a folder with images/ and masks/ each. Boxes and
 strokes are simulated from the masks. An eighth of the images never reaches the net: there the
@@ -104,7 +104,7 @@ def learn_cut(found: list[Object], net: Net, sets: dict) -> Defaults:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=12_000)
+    parser.add_argument("--steps", type=int, default=7500)
     parser.add_argument("--kept", type=Path, help="A file from which the net's training goes on.")
     options = parser.parse_args()
     found = list(objects(options.data, LEARNED))

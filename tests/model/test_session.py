@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.images import cells
+from cutlearn.images import cells, pasture
 from cutlearn.images.robot import drawn_box, next_stroke
 from cutlearn.model.own import Own
 
@@ -217,6 +217,29 @@ def test_a_fitted_model_answers_with_its_own_weights():
     answer = session.segment(box=box, seeds=seeds)
     assert (answer.labels == model.predict([sample])[0]).all()
     assert answer.probability == pytest.approx(model.predict_proba([sample])[0], abs=1e-5)
+
+
+def test_samples_with_boxes_and_seeds_are_fitted_and_predicted_as_a_session_answers():
+    """One code: what a person gave is held fast in fit, in predict and in a session."""
+    worlds = [pasture(seed, (40, 56)) for seed in range(4)]
+    marked = []
+    for world in worlds:
+        seeds = np.full(world.labels.shape, -1, np.int16)
+        seeds[::9, ::7] = world.labels[::9, ::7]
+        marked.append(cl.Sample(world.image, seeds=seeds))
+    model = cl.Segmenter(features="linear", labels="ordered", C=1.0, calibration=None)
+    model.fit(marked[:3], [world.labels for world in worlds[:3]])
+    assert len(model.classes_) == 3
+    session = cl.Session(model)
+    session.set_image(worlds[3].image)
+    answer = session.segment(seeds=marked[3].seeds)
+    held = marked[3].seeds >= 0
+    assert (answer.labels[held] == marked[3].seeds[held]).all()
+    assert (answer.labels == model.predict(marked[3:])[0]).all()
+    assert answer.probability == pytest.approx(model.predict_proba(marked[3:])[0], abs=1e-5)
+    # Another label in the same place holds, too.
+    other = np.where(held, (marked[3].seeds + 1) % 3, -1).astype(np.int16)
+    assert (session.segment(seeds=other).labels[held] == other[held]).all()
 
 
 def test_what_is_wrong_is_said(opened):
