@@ -32,8 +32,15 @@ def open_folder(
     -------
     Folder, or GivenFolder with logits
     """
+    from cutlearn.errors import InputError
     from cutlearn.features.given import with_logits
     from cutlearn.images.folder import read_folder
+
+    if logits is not None and reading.get("volume"):
+        raise InputError(
+            "--logits: logits of images are read, but not of volumes. Give them in Python: "
+            "Volume(image, extra=logits)."
+        )
 
     begin = time.monotonic()
     with shown_progress({"looking": 1.0}) as shown:
@@ -88,6 +95,7 @@ def fit_memory(estimator: Any, folder: Any, keeps: bool = False) -> int:
     from cutlearn.run.workers import thread_count
 
     shapes = [(one.height, one.width) for one in folder.facts]
+    depths = [one.depth for one in folder.facts]
     side = estimator.min_side
     large = [i for i, shape in enumerate(shapes) if worked_shape(shape, None) != shape]
     if side is None and large:
@@ -100,7 +108,7 @@ def fit_memory(estimator: Any, folder: Any, keeps: bool = False) -> int:
             + ". Another size: min_side"
         )
     threads = thread_count(-1 if estimator.n_jobs is None else estimator.n_jobs)
-    return images_at_once(shapes, side, threads, keeps)
+    return images_at_once(shapes, side, threads, keeps, depths=depths)
 
 
 def remark(text: str) -> None:

@@ -34,12 +34,14 @@ Labels = NDArray[np.uint8]
 class Solved(NamedTuple):
     """Labels (h, w), what label 1 costs more than 0 (h, w) if there are two, min-marginals.
 
-    `heard` is what the engine wants to be told when it is asked for more of the same.
+    `alone`: what each label costs alone, (h, w, L), if probabilities ask for it. `heard`: what the
+    engine wants to be told when it is asked for more of the same.
     """
 
     labels: Labels
     unary: Floats | None
     min_marginals: Callable[[], Floats]
+    alone: Floats | None = None
     heard: Any = None
 
 

@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from cutlearn.energy.energy import Energy
 from cutlearn.images.sample import FREE, Sample
 from cutlearn.model.engines import Solved
+from cutlearn.model.probability.evidence import alone
 from cutlearn.model.segmenter import Segmenter
+
+Floats = NDArray[np.float64]
 
 
 class Fitted:
@@ -23,8 +26,10 @@ class Fitted:
         self.calibration = model.calibration_
         self.problem = model._problem(Sample(image)) if isinstance(model, Segmenter) else None
         self.energy: Any = None
+        self.alone: Floats | None = None
         if self.problem is not None:
             self.energy = model.model_.energy(self.problem, model.w_)
+            self.alone = alone(model.model_, self.problem, model.w_)
         self.live = self.energy.solver() if isinstance(self.energy, Energy) else None
         self.fixed = np.full(image.shape[:2], FREE, np.int16)
 
@@ -36,7 +41,8 @@ class Fitted:
             self.live.set_fixed(changed, fixed.ravel()[changed])
             self.fixed = fixed
             energy = self.energy
-            return Solved(self.live.minimize().labels, None, lambda: energy.min_marginals(fixed))
+            labels = self.live.minimize().labels
+            return Solved(labels, None, lambda: energy.min_marginals(fixed), self.alone)
         model = self.model
         if self.problem is None:
             return Solved(model._mask(sample), None, lambda: model._min_marginals(sample))
@@ -45,4 +51,5 @@ class Fitted:
             model.model_.mask(problem, model.w_),
             None,
             lambda: model.model_.min_marginals(problem, model.w_),
+            self.alone,
         )

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from cutlearn.energy.model import Model
 from cutlearn.energy.named import uses_edges, uses_regions
 from cutlearn.energy.potentials import Potential
+from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.folds import held_out_parts
 from cutlearn.features.problem import VOID, Problem
+from cutlearn.features.volumes import are_volumes, check_axes
 from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample
 from cutlearn.learn.learners import is_margin
@@ -41,6 +43,7 @@ from cutlearn.model.fitting.parameters import (
 from cutlearn.model.fitting.selection import Chosen, Plan, choose
 from cutlearn.model.fitting.training_set import TrainingSet
 from cutlearn.model.prepare import training_features
+from cutlearn.model.probability.evidence import Evidence, alone
 from cutlearn.model.probability.ranking import Described as Windows
 from cutlearn.model.probability.ranking import Ranked, describe, rank
 from cutlearn.run.progress import Progress
@@ -219,6 +222,7 @@ class Segmenter(Estimator):
         self.classes_ = np.arange(model.n_labels, dtype=np.uint8)
 
     def _problem(self, sample: Sample) -> Problem:
+        check_axes(self.featurizer_, sample)
         edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
         return self.featurizer_.problem(sample, None, edges, regions)
 
@@ -226,7 +230,19 @@ class Segmenter(Estimator):
         return self.model_.posed(self._problem(sample), self.w_).mask()
 
     def _min_marginals(self, sample: Sample) -> NDArray[np.float64]:
-        return self.model_.posed(self._problem(sample), self.w_).min_marginals()
+        return self._evidence(sample).min_marginals
+
+    def _evidence(self, sample: Sample) -> Evidence:
+        problem = self._problem(sample)
+        own = alone(self.model_, problem, self.w_)
+        posed = self.model_.posed(problem, self.w_)
+        del problem  # its features are larger than its energy
+        return Evidence(posed.min_marginals(), own)
+
+    @property
+    def of_volumes(self) -> bool:
+        """Whether the fitted model takes volumes, and no images."""
+        return self.featurizer_.third_ is not None
 
     @property
     def most_labels(self) -> int:
@@ -281,11 +297,19 @@ class Segmenter(Estimator):
             The most telling image first: its place in the list, its score, its windows.
         """
         samples = self._read(images)
+        if are_volumes(samples):
+            raise InputError(
+                "rank: it orders images, but volumes were given. Rank their slices, "
+                "volume.slices(), with a model that was fitted on slices."
+            )
 
         def one(small: Sample, full: Sample) -> Windows:
             problem, q = self._problem(small), None
             if self.believes:
-                q = self.calibration_.probabilities(self.model_.min_marginals(problem, self.w_))
+                q = self.calibration_.probabilities(
+                    self.model_.min_marginals(problem, self.w_),
+                    alone(self.model_, problem, self.w_),
+                )
             return describe(problem.node_features, small.shape, q)
 
         seen = self._each(samples, one, progress)

@@ -159,8 +159,8 @@ class Session:
         solved, engine = self._engine.solve(small, before), self._engine
 
         def believed() -> NDArray[np.float32]:
-            q = engine.calibration.probabilities(solved.min_marginals()).astype(np.float32)
-            return probabilities_at_full_size(q, sample)
+            q = engine.calibration.probabilities(solved.min_marginals(), solved.alone)
+            return probabilities_at_full_size(q.astype(np.float32), sample)
 
         del self._answers[self._at :]
         labels = self._at_full_size(solved, sample)
