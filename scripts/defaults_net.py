@@ -148,7 +148,11 @@ def learn_net(found: list[tuple[int, Object]], steps: int, kept: Path | None = N
     optimiser = Optimiser(SHAPE.begin(np.array([0.35]), rng), steps)
     if kept is not None and kept.exists():
         with np.load(kept) as state:
-            optimiser.restore(int(state["step"]), {k: state[k] for k in state.files})
+            kept_state = {k: state[k] for k in state.files}
+        optimiser.restore(int(kept_state["step"]), kept_state)
+        if optimiser.step == steps:
+            made = {name: kept_state[f"made.{name}"] for name in SHAPE.sizes(folded=True)}
+            return Net(SHAPE, unpacked(packed(made), SHAPE))
     pupils = [Pupil(one) for one in lessons(found)]
     print(len(pupils), "lessons", flush=True)
     begin, value = time.process_time(), 0.0

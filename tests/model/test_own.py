@@ -5,7 +5,7 @@ import pytest
 
 from cutlearn.features.guided import View
 from cutlearn.images import Sample
-from cutlearn.model.own import faded, new_seeds, quarters, window
+from cutlearn.model.own import faded, new_seeds, parts, window
 
 
 @pytest.mark.parametrize("place", [(10, 20), (30, 45), (59, 89)])
@@ -26,10 +26,10 @@ def test_a_stroke_outside_of_the_view_is_met_at_its_border():
     assert window(View(10, 20, 60, 90), marked, 0.5) == View(35, 20, 60, 55)
 
 
-def test_quarters_cover_the_view():
+def test_parts_cover_the_view():
     whole = View(3, 5, 44, 66)
     seen = np.zeros((50, 70), int)
-    for view in quarters(whole, 0.6):
+    for view in parts(whole, 2, 0.6):
         seen[view.part] += 1
     assert (seen[whole.part] > 0).all()
     seen[whole.part] = 0

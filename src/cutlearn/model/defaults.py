@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.features.guided import CHANNELS
 from cutlearn.features.net.body import Shape, Weights
 from cutlearn.model.probability.calibrate import Calibration
 from cutlearn.sealed import load_sealed, save_sealed
@@ -73,9 +74,7 @@ class Defaults:
 def defaults(path: Path = FILE) -> Defaults:
     """Read the file, once."""
     header, arrays, _ = load_sealed(path, KEY)
-    # What the net sees, four pixels at a time, each with eight neighbours.
-    inputs = arrays["net.down0.0.kernel"].shape[1] // 36
-    shape = Shape(inputs, 1, tuple(header["widths"]), True)
+    shape = Shape(CHANNELS, 1, tuple(header["widths"]), True)
     kept = {name[12:]: array for name, array in arrays.items() if name.startswith("calibration.")}
     return Defaults(
         Net(shape, unpacked(arrays, shape)),

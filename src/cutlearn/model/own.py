@@ -42,12 +42,10 @@ Floats = NDArray[np.float64]
 Float32 = NDArray[np.float32]
 # How often the net is asked at first: the second time it sees the colours of its own first mask.
 PASSES = 2
-# Sides of the parts that it then looks at, and of the windows that it sees after a stroke, both of
-# what it saw at first.
-PARTS: float = 0.0
-WINDOWS: tuple[float, ...] = (1.0,)
-MONOTONE = True
-RECOLOR = True
+# It then looks closer, in so many rows and columns, at parts of this height and width; after a
+# stroke at a window around it. Both are shares of what it saw at first.
+CLOSER, PART = 2, 0.6
+WINDOW = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +96,11 @@ class Own:
         """One cut of the live graph."""
         heard, fixed = self.heard(sample, before), sample.fixed()
         labels = self.live.solve(heard.unary, fixed)
-        energy = self.live.energy(heard.unary)
-        return Solved(labels, heard.unary, lambda: energy.min_marginals(fixed), heard)
+
+        def min_marginals() -> Floats:
+            return self.live.energy(heard.unary).min_marginals(fixed)
+
+        return Solved(labels, heard.unary, min_marginals, heard=heard)
 
     def heard(self, sample: Sample, before: Heard | None = None) -> Heard:
         """Hear a sample: what is new since `before`, or all of it."""
@@ -132,24 +133,18 @@ class Own:
             for label in (0, 1):
                 words = self._word(words, sample.seeds == label, label, view)
         found = Heard(sample, first, last, odds, logit, words, np.empty(0))
-        if PARTS:
-            found = self._looked(found, quarters(view, PARTS))[0]
+        found = self._looked(found, parts(view, CLOSER, PART))[0]
         return replace(found, unary=self._unary(found))
 
     def _told(self, before: Heard, sample: Sample, marked: NDArray[np.bool_], label: int) -> Heard:
         """Hear one stroke more."""
         whole, fixed = View.of(sample.box, sample.shape), sample.fixed()
-        odds = before.odds
-        if RECOLOR:
-            odds = self._colors_of(np.where(fixed == FREE, before.unary < 0, fixed == 1))
+        odds = self._colors_of(np.where(fixed == FREE, before.unary < 0, fixed == 1))
         words = self._word(before.words, marked, label, whole)
         found = replace(before, sample=sample, odds=odds, words=words)
-        found, near = self._looked(found, [window(whole, marked, part) for part in WINDOWS])
-        unary = self._unary(found)
-        if MONOTONE:
-            unary = (np.minimum if label else np.maximum)(unary, before.unary)
-            unary = np.where(near > 0, unary, before.unary)
-        return replace(found, unary=unary)
+        found, near = self._looked(found, [window(whole, marked, WINDOW)])
+        unary = (np.minimum if label else np.maximum)(self._unary(found), before.unary)
+        return replace(found, unary=np.where(near > 0, unary, before.unary))
 
     def _looked(self, heard: Heard, views: Sequence[View]) -> tuple[Heard, Float32]:
         """Ask the net at some views, and take its word there; also give where that is."""
@@ -166,9 +161,7 @@ class Own:
 
     def _logits(self, planes: Float32) -> Float32:
         net = self.defaults.net
-        return np.clip(
-            net_logits(net.shape, net.weights, planes[: net.shape.inputs]), -MOST_ODDS, MOST_ODDS
-        )
+        return np.clip(net_logits(net.shape, net.weights, planes), -MOST_ODDS, MOST_ODDS)
 
     def _word(self, words: Float32, marked: NDArray[np.bool_], label: int, view: View) -> Float32:
         """Words of strokes with one stroke more: it has the last word."""
@@ -217,14 +210,14 @@ def window(whole: View, marked: NDArray[np.bool_], part: float) -> View:
     return View(top, left, bottom, right)
 
 
-def quarters(whole: View, part: float) -> list[View]:
-    """Four views, a part of a view in height and width each, one at every corner of it."""
+def parts(whole: View, count: int, part: float) -> list[View]:
+    """Views in count rows and columns, a part of a view in height and width each, that cover it."""
     tall = max(1, round(part * (whole.bottom - whole.top)))
     wide = max(1, round(part * (whole.right - whole.left)))
     return [
         View(top, left, top + tall, left + wide)
-        for top in (whole.top, whole.bottom - tall)
-        for left in (whole.left, whole.right - wide)
+        for top in np.linspace(whole.top, whole.bottom - tall, count).round().astype(int).tolist()
+        for left in np.linspace(whole.left, whole.right - wide, count).round().astype(int).tolist()
     ]
 
 

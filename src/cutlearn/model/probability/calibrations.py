@@ -192,6 +192,7 @@ def share_of_second(first: Floats, second: Floats, labels: Mask, weight: Floats)
         As in `Map.fit`.
     """
     from scipy.optimize import minimize
+    from scipy.special import softmax
 
     tables = [_relative(table) for table in (first, second)]
     # In units of the typical distance between labels the search does not depend on scales.
