@@ -90,7 +90,7 @@ HORSES = Set("weizmann_horses", (200, 300), {0: 0, 1: 1}, 28, (9, 9, 10))
 COWS = Set("msrc_cows", (107, 160), {1: 0, 2: 1, 3: 2}, 32, (10, 10, 12))
 SETS = {
     "full": {"horses": HORSES, "cows": COWS},
-    "brief": {"horses": HORSES, "cows": replace(COWS, splits=5, letters=(50.0, 1.0, 0.0))},
+    "brief": {"horses": HORSES, "cows": replace(COWS, splits=3, letters=(50.0, 1.0, 0.0))},
     "quick": {
         name: replace(known, shape=(20, 30), images=9, parts=(3, 3, 3), splits=2,
                       letters=(50.0, 0.0), most=40)

@@ -74,7 +74,7 @@ class Scale:
 SMALL = Recipe(trees=5, leaves=7, rows=2000, folds=2, stages=1)
 SCALES = {
     "full": Scale(),
-    "brief": Scale(side=80, train=30, test=50, splits=3, epochs=300),
+    "brief": Scale(side=60, train=24, test=50, splits=3, epochs=200),
     "quick": Scale(20, 6, 3, 1, (8, 12), 8, 10, SMALL),
 }
 
