@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from cutlearn.experiments import beyond
-from cutlearn.experiments.beyond_shapes import Small, labels_of, machine_of
+from cutlearn.experiments.beyond_shapes import Small, labels_of, machine_of, shifted
 from cutlearn.shape.generative import train_layers
 from cutlearn.shape.journal import Journal
 
 
 def test_every_composition_stands_beside_its_parts(quick):
     told = quick("beyond")
-    for name, parts in told["figures"].items():
+    for name in beyond.SETS:
+        parts = told["figures"][name]
         for model in beyond.FITS:
             figures = parts[0][model]
             assert list(figures) == list(beyond.MEASURES), name
@@ -21,6 +22,17 @@ def test_every_composition_stands_beside_its_parts(quick):
             assert figures["likely"] <= 0
     assert len(told["claims"]) == 2 * 8 + 2
     assert all(c["paper"] == beyond.NEW for c in told["claims"])
+
+
+def test_logits_are_shifted_to_the_best_threshold():
+    rng = np.random.default_rng(1)
+    train = []
+    for _ in range(4):
+        mask = rng.integers(0, 2, (4, 5)).astype(np.uint8)
+        train.append(Small(6.0 + 2 * mask + rng.uniform(-0.5, 0.5, (4, 5)), np.zeros(31), mask))
+    (moved,) = shifted(train)
+    right = [((one.logits > 0) == (one.mask == 1)).mean() for one in moved]
+    assert np.mean(right) > 0.9
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ probabilities of envelope models and decisions for IoU by them (tarlow2012); a p
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -86,7 +86,7 @@ def halves(pictures: Pictures, seed: int, scale: Scale) -> tuple[Pictures, Pictu
     return pictures.take(order[:first]), pictures.take(order[first : first + scale.test])
 
 
-def split(pictures: Pictures, seed: int, shaped: bool, scale: Scale) -> Figures:
+def split(pictures: Pictures, seed: int, scale: Scale) -> Figures:
     """Fit all models on one split; give their figures on test images."""
     learnt, unseen = halves(pictures, seed, scale)
     inside, outside = boosted_logits(learnt, unseen, recipe=scale.recipe)
@@ -96,11 +96,15 @@ def split(pictures: Pictures, seed: int, shaped: bool, scale: Scale) -> Figures:
                    for part, logits in ((learnt, inside), (unseen, outside)))  # fmt: skip
     for name, parameters in FITS.items():
         found[name] = figures_of(parameters, train, learnt.masks, test, unseen.masks)
-    if shaped:
-        found["shapes"] = compared(small_of(learnt, inside, scale.shape),
-                                   small_of(unseen, outside, scale.shape),
-                                   scale.hidden, scale.epochs, seed)  # fmt: skip
     return found
+
+
+def shapes_split(pictures: Pictures, seed: int, scale: Scale) -> Figures:
+    """Compare energies with and without shapes and edges on one split."""
+    learnt, unseen = halves(pictures, seed, scale)
+    inside, outside = boosted_logits(learnt, unseen, recipe=scale.recipe)
+    return compared(small_of(learnt, inside, scale.shape), small_of(unseen, outside, scale.shape),
+                    scale.hidden, scale.epochs, seed)  # fmt: skip
 
 
 def figures_of(
@@ -131,28 +135,39 @@ def figures_of(
     }
 
 
+class Source:
+    """The images of a set, read when the first of their parts is missing."""
+
+    def __init__(self, course: Course, folder: str, scale: Scale) -> None:
+        self.course, self.folder, self.scale = course, folder, scale
+        self._pictures: Pictures | None = None
+
+    def __call__(self, work: Callable[[Pictures, int, Scale], Figures], seed: int) -> Figures:
+        """Do a work on a split."""
+        if self._pictures is None:
+            folder = self.course.folder(self.folder)
+            self._pictures = read_pictures(folder, side=self.scale.side, values={0: 0, 1: 1})
+        return work(self._pictures, seed, self.scale)
+
+
 def run(course: Course) -> Figures:
-    """Run the splits of both sets; leave tables and claims."""
+    """Run the splits of both sets, and the shapes of horses; leave tables and claims."""
     scale = SCALES[course.scale]
-    sections, claims, figures = [], [], {}
+    sections, claims = [], []
+    figures: dict[str, list[Figures]] = {}
     settings = {name: value for name, value in vars(scale).items()
                 if name not in ("splits", "recipe")}  # fmt: skip
-    for name, folder in SETS.items():
-        known: list[Pictures] = []
-
-        def work(seed: int, name: str = name, folder: str = folder, known: Any = known) -> Figures:
-            if not known:
-                known.append(read_pictures(course.folder(folder), side=scale.side,
-                                           values={0: 0, 1: 1}))  # fmt: skip
-            return split(known[0], seed, name == "horses", scale)
-
-        works = {f"split {k}": partial(work, k) for k in range(scale.splits)}
-        parts = list(course.parts(name, works, **settings).values())
-        figures[name] = parts
-        sections.append(table_of(name, parts, scale))
-        claims += claims_of(name, parts)
-    sections.append(shapes_table(figures["horses"], scale))
-    claims += shapes_claims(figures["horses"])
+    works = {name: (folder, split) for name, folder in SETS.items()}
+    works["shapes"] = SETS["horses"], shapes_split
+    for name, (folder, work) in works.items():
+        source = Source(course, folder, scale)
+        splits = {f"split {k}": partial(source, work, k) for k in range(scale.splits)}
+        figures[name] = list(course.parts(name, splits, **settings).values())
+    for name in SETS:
+        sections.append(table_of(name, figures[name], scale))
+        claims += claims_of(name, figures[name])
+    sections.append(shapes_table(figures["shapes"], scale))
+    claims += shapes_claims(figures["shapes"])
     return course.finish(sections, claims, figures)
 
 
@@ -206,8 +221,8 @@ def claims_of(name: str, parts: Sequence[Figures]) -> list[Claim]:
 def shapes_table(parts: Sequence[Figures], scale: Scale) -> Section:
     """Write the rows of the shapes."""
     rows = [
-        [name, _mean([p["shapes"][name]["iou"] for p in parts], 100, 1),
-         ", ".join(f"{p['shapes'][name]['trust']:g} / {p['shapes'][name]['strength']:g}"
+        [name, _mean([p[name]["iou"] for p in parts], 100, 1),
+         ", ".join(f"{p[name]['trust']:g} / {p[name]['strength']:g}"
                    for p in parts)]
         for name in ROWS
     ]  # fmt: skip
@@ -225,7 +240,7 @@ def shapes_claims(parts: Sequence[Figures]) -> list[Claim]:
     """Judge shapes in the energy against the energy without them, and without edges."""
 
     def compare(text: str, ours: str, other: str) -> Claim:
-        gap = over_splits([p["shapes"][ours]["iou"] - p["shapes"][other]["iou"] for p in parts])
+        gap = over_splits([p[ours]["iou"] - p[other]["iou"] for p in parts])
         return Claim.of(f"horses: {text}", NEW, f"{gap.text(2, 100)} points of IoU", gap.low > 0,
                         SHAPES)  # fmt: skip
 
