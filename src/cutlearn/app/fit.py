@@ -178,7 +178,7 @@ def fit(
     logits: str | None,
     seed: int,
     jobs: int | None,
-    min_side: int | None,
+    min_side: int | str | None,
     strict: bool,
     as_json: bool,
     **reading: Any,

@@ -10,7 +10,7 @@ from cutlearn.app.options import shown_progress
 SILENT = 3.0
 
 
-def load_model(model: str, jobs: int | None, min_side: int | None) -> Any:
+def load_model(model: str, jobs: int | None, min_side: int | str | None) -> Any:
     """Give the estimator of a file, with so many threads, and at a size if one is named."""
     from cutlearn.model.files import load
     from cutlearn.run.workers import thread_count

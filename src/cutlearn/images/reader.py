@@ -16,10 +16,12 @@ from cutlearn.errors import InputError, shown
 from cutlearn.images.coding import Coding, LabelMap
 from cutlearn.images.decode import ENDINGS, JPEG, content
 from cutlearn.images.facts import Facts, facts_of
+from cutlearn.images.mapped import mapped
 from cutlearn.images.read import (
     MAX_BYTES,
     MAX_PIXELS,
     Opened,
+    as_image,
     count_pages,
     open_image,
     open_values,
@@ -54,6 +56,9 @@ class Pages:
 
     def images(self, path: Path) -> list[tuple[int | None, Opened]]:
         """Give the images of a file, each with its page; None for a file of one image."""
+        large = _mapped_image(path)
+        if large is not None:
+            return [(None, Opened(as_image(large, shown(path)), False, 1))]
         data, name = content(path, None, self.limits.bytes)
         pages = count_pages(data, name, self.limits.pixels)
         numbers: list[int | None] = [None] if pages == 1 else list(range(pages))
@@ -61,6 +66,9 @@ class Pages:
 
     def image(self, path: Path, page: int | None) -> Any:
         """Give an image again."""
+        large = _mapped_image(path)
+        if large is not None:
+            return as_image(large, shown(path))
         data, name = content(path, None, self.limits.bytes)
         return open_image(data, name, self.limits.pixels, page, self.turned).image
 
@@ -85,6 +93,13 @@ class Pages:
     def told(self, rows: int, columns: int, image: Any) -> str:
         """Say a size in words."""
         return f"{columns} x {rows} pixels (width x height)"
+
+
+def _mapped_image(path: Path) -> Array | None:
+    """The array of a large file that is one image; None for all others."""
+    found = mapped(path)
+    one = found is not None and (found.ndim == 2 or (found.ndim == 3 and found.shape[2] == 3))
+    return found if one else None
 
 
 class Volumes(Pages):

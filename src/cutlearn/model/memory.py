@@ -35,7 +35,7 @@ def free_bytes() -> int | None:
 
 def needed_bytes(
     shapes: Sequence[Shape],
-    min_side: int | None,
+    min_side: int | str | None,
     at_once: int,
     keeps: bool = False,
     depths: Sequence[int] | None = None,
@@ -53,7 +53,7 @@ def needed_bytes(
 
 def images_at_once(
     shapes: Sequence[Shape],
-    min_side: int | None,
+    min_side: int | str | None,
     threads: int,
     keeps: bool = False,
     free: int | None = None,
@@ -84,6 +84,6 @@ def images_at_once(
     )
 
 
-def _pixels(shape: Shape, min_side: int | None) -> int:
+def _pixels(shape: Shape, min_side: int | str | None) -> int:
     rows, columns = worked_shape(shape, min_side)
     return rows * columns

@@ -42,6 +42,7 @@ from cutlearn.model.fitting.parameters import (
 )
 from cutlearn.model.fitting.selection import Chosen, Plan, choose
 from cutlearn.model.fitting.training_set import TrainingSet
+from cutlearn.model.large import is_large, large_mask, large_min_marginals
 from cutlearn.model.prepare import training_features
 from cutlearn.model.probability.ranking import Described as Windows
 from cutlearn.model.probability.ranking import Ranked, describe, rank
@@ -99,7 +100,8 @@ class Segmenter(Estimator):
         plain softmax, and no training for it.
     min_side : int, optional
         Images are worked at a size with so many pixels on their smaller side, in fit and ever
-        after; masks, probabilities and areas come back at the size of the image. None: as they are.
+        after; masks, probabilities and areas come back at the size of the image. None: as they are,
+        above two megapixels at two. "full": as they are, however large.
     n_jobs : int, optional
         Threads; None: all usable cores. The results do not depend on it.
     random_state : int, RandomState or None
@@ -159,7 +161,7 @@ class Segmenter(Estimator):
         budget: str | float = "normal",
         connectivity: int = 8,
         calibration: str | None = "temperature",
-        min_side: int | None = None,
+        min_side: int | str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
@@ -226,9 +228,13 @@ class Segmenter(Estimator):
         return self.featurizer_.problem(sample, None, edges, regions)
 
     def _mask(self, sample: Sample) -> Mask:
+        if is_large(self, sample):
+            return large_mask(self, sample)
         return self.model_.posed(self._problem(sample), self.w_).mask()
 
     def _min_marginals(self, sample: Sample) -> NDArray[np.float64]:
+        if is_large(self, sample):
+            return large_min_marginals(self, sample)
         return self.model_.posed(self._problem(sample), self.w_).min_marginals()
 
     @property
