@@ -38,14 +38,14 @@ def ball_stack(seed, shape=(DEPTH, 80, 80)):
     return 0.35 + 0.25 * mask, mask.astype(np.uint8)
 
 
-def noisy(clean, shape, rng):
+def noisy(clean, shape, rng, noise=0.12):
     """A clean world, repeated to a shape, with noise, 8 bits; made some rows at a time."""
     made = np.empty(shape, np.uint8)
     for first in range(0, shape[0], 100):
         rows = np.take(clean, np.arange(first, min(first + 100, shape[0])), 0, mode="wrap")
         for axis in range(1, len(shape)):
             rows = np.take(rows, np.arange(shape[axis]), axis, mode="wrap")
-        rows = rows + 0.12 * rng.standard_normal(rows.shape, np.float32)
+        rows = rows + noise * rng.standard_normal(rows.shape, np.float32)
         made[first : first + len(rows)] = np.clip(255 * rows, 0, 255)
     return made
 
@@ -66,7 +66,7 @@ def one(kind, side, file):
     """Predict one image; prints a row."""
     model, rng = cl.load(file), np.random.default_rng(9)
     if kind == "image":
-        given = cl.Sample(noisy(cells(9, (SIDE, SIDE), noise=0.0).image, (side, side), rng))
+        given = cl.Sample(noisy(cells(9, (SIDE, SIDE)).image, (side, side), rng, 0.02))
     else:
         given = cl.Volume(noisy(ball_stack(9, (100, 100, 100))[0], (side,) * 3, rng))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -126,9 +126,8 @@ def main():
                 fitted(kind).save(file)
             for side in sides:
                 words = [sys.executable, __file__, "--one", kind, str(side), str(file)]
-                rows.append(
-                    json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
-                )
+                said = subprocess.run(words, capture_output=True, check=True).stdout
+                rows.append(json.loads(said))
                 print(rows[-1], flush=True)
                 given.json.write_text(json.dumps(rows))
     return None
