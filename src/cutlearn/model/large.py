@@ -33,12 +33,13 @@ from cutlearn.features.volumes import (
 )
 from cutlearn.images.sample import Sample
 from cutlearn.images.volume import Volume
+from cutlearn.model.memory import STRIP, WHOLE, refuse_beyond
 
 if TYPE_CHECKING:
     from cutlearn.model.segmenter import Segmenter
 
-# Pixels from which on no problem is made; up to which there is one cut; of a strip.
-LARGE, WHOLE, STRIP = 1 << 22, 1 << 24, 1 << 23
+# Pixels from which on no problem is made.
+LARGE = 1 << 22
 # Pixels of the side of a tile and around it, before the scale of the bank.
 TILE, HALO = 1536, 128
 # Rows, or slices, that two strips share.
@@ -80,8 +81,9 @@ def large_mask(model: Segmenter, sample: Sample, threads: int = 1) -> NDArray[np
 
 def large_cut(model: Segmenter, sample: Sample, threads: int = 1) -> Joined:
     """Give the labels of a large image with their energy and a bound on the least."""
-    terms, connectivity = row_terms(model, sample)
     shape = sample.shape
+    refuse_beyond(math.prod(shape))
+    terms, connectivity = row_terms(model, sample)
     settled = sample.box is not None or sample.seeds is not None
     fixed = sample.fixed() if settled else None
     rows = shape[0]
