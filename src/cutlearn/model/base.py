@@ -214,7 +214,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         self._check_calibrated(f"predict(decision={chosen.name!r})")
 
         def one(small: Sample, full: Sample) -> Mask:
-            return to_full_size(self._decided(chosen, self._min_marginals(small)), full)
+            return to_full_size(self._decided(chosen, self._evidence(small)), full)
 
         return self._each(samples, one)
 

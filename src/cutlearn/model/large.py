@@ -34,6 +34,7 @@ from cutlearn.features.volumes import (
 from cutlearn.images.sample import Sample
 from cutlearn.images.volume import Volume
 from cutlearn.model.memory import STRIP, WHOLE, refuse_beyond
+from cutlearn.model.probability.evidence import Evidence
 
 if TYPE_CHECKING:
     from cutlearn.model.segmenter import Segmenter
@@ -92,8 +93,8 @@ def large_cut(model: Segmenter, sample: Sample, threads: int = 1) -> Joined:
     return minimize_strips(shape, connectivity, terms, rows, OVERLAP[len(shape)], fixed, threads)
 
 
-def large_min_marginals(model: Segmenter, sample: Sample) -> NDArray[np.float64]:
-    """Give the min-marginals of an image that one cut can take."""
+def large_evidence(model: Segmenter, sample: Sample) -> Evidence:
+    """Give the min-marginals of an image that one cut can take, and the costs of pixels alone."""
     pixels = math.prod(sample.shape)
     if pixels > WHOLE:
         raise InputError(
@@ -103,8 +104,9 @@ def large_min_marginals(model: Segmenter, sample: Sample) -> NDArray[np.float64]
         )
     terms, connectivity = row_terms(model, sample)
     fixed = sample.fixed() if sample.box is not None or sample.seeds is not None else None
-    energy = Energy.grid(*terms(0, sample.shape[0]), connectivity)
-    return np.asarray(energy.min_marginals(fixed))
+    unary, weights = terms(0, sample.shape[0])
+    found = np.asarray(Energy.grid(unary, weights, connectivity).min_marginals(fixed))
+    return Evidence(found, np.stack([np.zeros_like(unary), unary], axis=-1))
 
 
 def row_terms(model: Segmenter, sample: Sample) -> tuple[RowTerms, int]:

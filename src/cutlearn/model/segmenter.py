@@ -42,8 +42,9 @@ from cutlearn.model.fitting.parameters import (
 )
 from cutlearn.model.fitting.selection import Chosen, Plan, choose
 from cutlearn.model.fitting.training_set import TrainingSet
-from cutlearn.model.large import is_large, large_mask, large_min_marginals
+from cutlearn.model.large import is_large, large_evidence, large_mask
 from cutlearn.model.prepare import training_features
+from cutlearn.model.probability.evidence import Evidence, alone
 from cutlearn.model.probability.ranking import Described as Windows
 from cutlearn.model.probability.ranking import Ranked, describe, rank
 from cutlearn.run.progress import Progress
@@ -233,9 +234,16 @@ class Segmenter(Estimator):
         return self.model_.posed(self._problem(sample), self.w_).mask()
 
     def _min_marginals(self, sample: Sample) -> NDArray[np.float64]:
+        return self._evidence(sample).min_marginals
+
+    def _evidence(self, sample: Sample) -> Evidence:
         if is_large(self, sample):
-            return large_min_marginals(self, sample)
-        return self.model_.posed(self._problem(sample), self.w_).min_marginals()
+            return large_evidence(self, sample)
+        problem = self._problem(sample)
+        own = alone(self.model_, problem, self.w_)
+        posed = self.model_.posed(problem, self.w_)
+        del problem  # its features are larger than its energy
+        return Evidence(posed.min_marginals(), own)
 
     @property
     def of_volumes(self) -> bool:
@@ -304,7 +312,10 @@ class Segmenter(Estimator):
         def one(small: Sample, full: Sample) -> Windows:
             problem, q = self._problem(small), None
             if self.believes:
-                q = self.calibration_.probabilities(self.model_.min_marginals(problem, self.w_))
+                q = self.calibration_.probabilities(
+                    self.model_.min_marginals(problem, self.w_),
+                    alone(self.model_, problem, self.w_),
+                )
             return describe(problem.node_features, small.shape, q)
 
         seen = self._each(samples, one, progress)
