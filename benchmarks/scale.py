@@ -2,6 +2,7 @@
 
     python benchmarks/scale.py --json FILE [--images 1000 2000 ...] [--volumes 100 200 ...]
     python benchmarks/scale.py --picture FILE PICTURE.png
+    python benchmarks/scale.py --stream 50 500
 
 A model is fitted on small images (features "linear"); then images and volumes of given sides are
 predicted at full size, each in a process of its own on one thread: seconds of the CPU, the largest
@@ -10,6 +11,7 @@ memory that the process had, over what it had before, and the certificate of the
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -20,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import cutlearn as cl
-from cutlearn.images import cells
+from cutlearn.images import cells, write_probability
 from cutlearn.model.large import large_cut
 
 SIDE = 500  # of what is repeated to make an image of any size
@@ -81,6 +83,25 @@ def one(kind, side, file):
     print(json.dumps(row))
 
 
+def stream(counts):
+    """Memory of `cutlearn predict` on folders of so many images of 150 x 200 pixels."""
+    worlds = [cells(seed, (150, 200)) for seed in range(10)]
+    model = cl.Segmenter(features="linear", calibration=None, n_jobs=1)
+    model.fit([w.image for w in worlds[:4]], [w.labels for w in worlds[:4]])
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        model.save(root / "a.model")
+        for count in counts:
+            (root / "images").mkdir(exist_ok=True)
+            for k in range(count):
+                write_probability(root / "images" / f"{k:04d}.png", worlds[k % 10].image)
+            words = [sys.executable, "-m", "cutlearn", "predict", root / "a.model", root / "images",
+                     "-o", root / f"out{count}", "--jobs", "1", "-q"]  # fmt: skip
+            done = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+            _, _, used = os.wait4(done.pid, 0)
+            print(count, "images:", used.ru_maxrss // 1024, "MB,", round(used.ru_utime, 1), "s")
+
+
 def picture(file, place):
     """Draw seconds and memory against millions of pixels."""
     import matplotlib
@@ -113,9 +134,12 @@ def main():
     parser.add_argument("--volumes", type=int, nargs="*", default=[])
     parser.add_argument("--picture", type=Path, nargs=2)
     parser.add_argument("--one", nargs=3)
+    parser.add_argument("--stream", type=int, nargs="*")
     given = parser.parse_args()
     if given.one:
         return one(given.one[0], int(given.one[1]), given.one[2])
+    if given.stream:
+        return stream(given.stream)
     if given.picture:
         return picture(*given.picture)
     rows = json.loads(given.json.read_text()) if given.json.exists() else []

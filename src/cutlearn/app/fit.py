@@ -217,8 +217,11 @@ def fit(
     estimator.set_params(min_side=min_side, n_jobs=jobs, random_state=seed)
     check_parameters(estimator)
     together = _together(folder) if groups is None else groups_of(folder.names, groups)
-    estimator.n_jobs = fit_memory(estimator, folder, keeps=True)
-    phases, seconds = _expected(folder, estimator)
+    slices = _annotated(folder)
+    # An annotated slice looks at one before and one behind it.
+    depths = [min(one.depth, 3 * count) for one, count in zip(folder.facts, slices)]
+    estimator.n_jobs = fit_memory(estimator, folder, True, depths)
+    phases, seconds = _expected(folder, estimator, slices)
     part = target.with_name(f"{target.name}.part")
     with only_one(part):
         resumed = found_unfinished(part, target, restart)
@@ -298,11 +301,12 @@ def _estimator(command: str, settings: dict[str, Any]) -> Any:
     return made.set_params(**{name: settings[name] for name in settings.keys() & known.keys()})
 
 
-def _expected(folder: Any, estimator: Any) -> tuple[dict[str, float], float | None]:
+def _expected(
+    folder: Any, estimator: Any, slices: list[int]
+) -> tuple[dict[str, float], float | None]:
     """The phases of a fit and how long all of it takes, which is told; None: nobody knows."""
     from cutlearn.model.fitting.size import worked_shape
 
-    slices = _annotated(folder)
     shapes = [
         worked_shape((one.height, one.width), estimator.min_side)
         for one, count in zip(folder.facts, slices) for _ in range(count)

@@ -96,6 +96,7 @@ class Segmenter(Estimator):
     budget : "fast", "normal", "best" or float
         What features="auto" may cost; see `Featurizer`.
     connectivity : 4 or 8
+        Neighbours of a pixel; a voxel has two more, in the slices beside its own.
     calibration : "temperature", "isotonic" or None
         How min-marginals become probabilities, fitted on held-out images inside of fit; None: a
         plain softmax, and no training for it.
