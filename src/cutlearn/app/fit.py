@@ -327,13 +327,23 @@ def _expected(
 
 
 def _annotated(folder: Any) -> list[int]:
-    """How many slices of every volume are annotated; 1 of an image."""
+    """How many slices of every volume are annotated; 1 of an image. Says if most are empty."""
     from cutlearn.metrics import VOID
 
-    return [
-        1 if one.depth == 1 else int((folder.labels(i) != VOID).any(axis=(1, 2)).sum())
-        for i, one in enumerate(folder.facts)
-    ]
+    found, empty = [], 0
+    for i, one in enumerate(folder.facts):
+        if one.depth == 1:
+            found.append(1)
+            continue
+        labels = folder.labels(i)
+        found.append(int((labels != VOID).any(axis=(1, 2)).sum()))
+        empty += int((~labels.any(axis=(1, 2))).sum())
+    if 2 * empty > sum(found):
+        remark(
+            f"{empty} of {sum(found)} annotated slices hold no object. If nobody has looked at "
+            "them, use --empty-void"
+        )
+    return found
 
 
 def _together(folder: Any) -> list[Any] | None:

@@ -203,6 +203,11 @@ volume_options = together(
         "OME-TIFF, numpy arrays, NIfTI. Slices that are not annotated are void.",
     ),
     spacing_option,
+    click.option(
+        "--empty-void",
+        is_flag=True,
+        help="Slices of volumes whose mask is 0 throughout are not annotated, rather than empty.",
+    ),
 )
 strict_reading = click.option(
     "--strict", is_flag=True, help="Stop at a file that cannot be used instead of leaving it out."

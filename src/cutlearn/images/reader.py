@@ -28,6 +28,7 @@ from cutlearn.images.read import (
 )
 from cutlearn.images.stacks import NIFTI, read_voxels
 from cutlearn.images.volume import Volume
+from cutlearn.metrics import VOID
 
 Array = npt.NDArray[Any]
 
@@ -109,15 +110,21 @@ class Volumes(Pages):
     ----------
     spacing : three floats, optional
         Distances of slices, rows and columns, where files do not tell them, or not the right ones.
+    empty_void : bool
+        Whether slices of a mask that hold nothing but label 0 are not annotated.
     """
 
     endings = (*ENDINGS, *NIFTI)
 
     def __init__(
-        self, limits: Limits, turned: bool, spacing: tuple[float, float, float] | None = None
+        self,
+        limits: Limits,
+        turned: bool,
+        spacing: tuple[float, float, float] | None = None,
+        empty_void: bool = False,
     ) -> None:
         super().__init__(limits, turned)
-        self.spacing = spacing
+        self.spacing, self.empty_void = spacing, empty_void
 
     def images(self, path: Path) -> list[tuple[int | None, Opened]]:
         """Give the volume of a file; it has no page."""
@@ -161,7 +168,10 @@ class Volumes(Pages):
     def labels(self, path: Path, page: int | None, coding: Coding) -> LabelMap:
         """Give the labels of a mask, (d, h, w)."""
         voxels = self._values(path)
-        return coding.labels(voxels.reshape(-1, voxels.shape[2])).reshape(voxels.shape)
+        found = coding.labels(voxels.reshape(-1, voxels.shape[2])).reshape(voxels.shape)
+        if self.empty_void:
+            found[~found.any(axis=(1, 2))] = VOID
+        return found
 
     def facts(self, image: Any) -> Facts:
         """Give what decides whether a model fits a volume."""
