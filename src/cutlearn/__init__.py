@@ -27,9 +27,10 @@ from cutlearn.grid import direction_features, grid_edges
 if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
     from cutlearn.features.regions import superpixels
-    from cutlearn.images import Sample
+    from cutlearn.images import Sample, Volume
     from cutlearn.learn.label_order import choose_order
     from cutlearn.learn.likelihood.value import likelihood
+    from cutlearn.learn.line_loss import UpperEnvelope
     from cutlearn.learn.losses import Absolute, Count, CountFunction, Hamming, LabelCount
     from cutlearn.learn.train import train
     from cutlearn.model.boltzmann import BoltzmannSegmenter
@@ -71,6 +72,8 @@ __all__ = [
     "Solver",
     "Summands",
     "Unary",
+    "UpperEnvelope",
+    "Volume",
     "__version__",
     "choose_order",
     "direction_features",
@@ -98,9 +101,11 @@ _LATER = {
     "CountFunction": "cutlearn.learn.losses",
     "Featurizer": "cutlearn.features.featurizer",
     "Hamming": "cutlearn.learn.losses",
+    "UpperEnvelope": "cutlearn.learn.line_loss",
     "Sample": "cutlearn.images",
     "Segmenter": "cutlearn.model.segmenter",
     "Session": "cutlearn.model.session",
+    "Volume": "cutlearn.images",
     "likelihood": "cutlearn.learn.likelihood.value",
     "load": "cutlearn.model.files",
     "refine": "cutlearn.model.refine",

@@ -30,6 +30,8 @@ Tell = Callable[[str], None]
 Figures = dict[str, Any]
 KIND = "cutlearn.part"
 VERDICTS = ("confirmed", "not confirmed", "not testable here")
+# How much is run: all that is planned, less of it, or a minute on images that are made on the spot.
+SCALES = ("full", "brief", "quick")
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,9 @@ class Course:
         The folder for everything that is left; made when missing.
     data : Path, optional
         The folder that holds the data sets.
-    quick : bool
-        A minute on small images instead of hours: shows that everything runs, and no more.
+    scale : one of SCALES
+        "brief" has fewer splits or smaller images, as its page tells; its parts are kept for "full"
+        where they are the same. "quick" shows that everything runs, and no more.
     tell : callable (line)
     restart : bool
         Forget the parts that earlier runs have finished.
@@ -94,7 +97,7 @@ class Course:
     paper: str
     output: Path
     data: Path | None = None
-    quick: bool = False
+    scale: str = "full"
     tell: Tell = print
     restart: bool = False
     cpu_seconds: float = 0.0
@@ -104,6 +107,11 @@ class Course:
         self.output.mkdir(parents=True, exist_ok=True)
         if self.restart and self.kept.exists():
             shutil.rmtree(self.kept)
+
+    @property
+    def quick(self) -> bool:
+        """Whether this only shows that everything runs."""
+        return self.scale == "quick"
 
     @property
     def kept(self) -> Path:
@@ -172,11 +180,17 @@ class Course:
         return folder / f"{digest.hexdigest()}.safetensors"
 
     def picture(self, name: str, figure: Any) -> str:
-        """Write a figure of matplotlib as PNG; give the name under which sections show it."""
-        file = io.BytesIO()
-        figure.savefig(file, dpi=80, format="png")
+        """Write a figure of matplotlib as PNG; give the name under which sections show it.
+
+        It has 256 colours: with photographs in it, a third of the size.
+        """
+        from PIL import Image
+
+        drawn, small = io.BytesIO(), io.BytesIO()
+        figure.savefig(drawn, dpi=80, format="png")
+        Image.open(drawn).convert("RGB").quantize(256).save(small, "PNG", optimize=True)
         path = self.output / f"{self.paper}-{name}.png"
-        atomic_write(path, file.getvalue())
+        atomic_write(path, small.getvalue())
         self.files.append(path)
         return path.name
 
@@ -187,7 +201,7 @@ class Course:
         from cutlearn.experiments.page import markdown_of, page_of
 
         about = {
-            "paper": self.paper, "quick": self.quick, "version": cutlearn.__version__,
+            "paper": self.paper, "scale": self.scale, "version": cutlearn.__version__,
             "cpu_seconds": round(self.cpu_seconds, 1),
         }  # fmt: skip
         told = about | {"claims": [asdict(claim) for claim in claims], "figures": figures}
