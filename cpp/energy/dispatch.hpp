@@ -18,12 +18,10 @@ template <class R>
 std::unique_ptr<Engine> make_live(const Input& input, const Survey& survey, double narrow) {
   switch (input.connectivity) {
     case 0: return std::make_unique<Live<Network<0, true, R>>>(input, survey, narrow);
-    case 4: return make_grid<4, R>(input, survey, narrow);
-    case 8: return make_grid<8, R>(input, survey, narrow);
-    case 6: return make_grid<6, R>(input, survey, narrow);
-    case 10: return make_grid<10, R>(input, survey, narrow);
-    case 18: return make_grid<18, R>(input, survey, narrow);
-    case 26: return make_grid<26, R>(input, survey, narrow);
+#define CUTLEARN_MAKE(D) \
+  case D: return make_grid<D, R>(input, survey, narrow);
+    CUTLEARN_CONNECTIVITIES(CUTLEARN_MAKE)
+#undef CUTLEARN_MAKE
     default: throw std::invalid_argument("connectivity must be 0, 4, 8, 6, 10, 18 or 26");
   }
 }

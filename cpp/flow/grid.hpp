@@ -32,8 +32,10 @@ struct GridShape {
 };
 
 using Offset = std::array<int, 3>;
-// The forward directions of a connectivity (4, 8; 6, 10, 18, 26), in the order of the public
-// `grid_edges`; empty for a connectivity that does not exist.
+// Every connectivity of images (4, 8) and volumes, for code that is made for each of them.
+#define CUTLEARN_CONNECTIVITIES(F) F(4) F(8) F(6) F(10) F(18) F(26)
+// The forward directions of a connectivity, in the order of the public `grid_edges`; empty for a
+// connectivity that does not exist.
 std::vector<Offset> forward_offsets(int connectivity);
 // throws std::invalid_argument if there are too many
 GridShape grid_shape(std::span<const std::int64_t> shape, bool padded);

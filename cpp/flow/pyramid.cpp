@@ -17,15 +17,9 @@ void solve_coarse(Network<D, Arcs, Cap>& net, const GridShape& grid) {
   Maxflow<Net>(net).solve();
 }
 
-template void solve_coarse(Network<4, false, Cap>&, const GridShape&);
-template void solve_coarse(Network<4, true, Cap>&, const GridShape&);
-template void solve_coarse(Network<8, false, Cap>&, const GridShape&);
-template void solve_coarse(Network<8, true, Cap>&, const GridShape&);
-template void solve_coarse(Network<6, false, Cap>&, const GridShape&);
-template void solve_coarse(Network<6, true, Cap>&, const GridShape&);
-template void solve_coarse(Network<18, false, Cap>&, const GridShape&);
-template void solve_coarse(Network<18, true, Cap>&, const GridShape&);
-template void solve_coarse(Network<26, false, Cap>&, const GridShape&);
-template void solve_coarse(Network<26, true, Cap>&, const GridShape&);
+#define CUTLEARN_COARSE(D)                                               \
+  template void solve_coarse(Network<D, false, Cap>&, const GridShape&); \
+  template void solve_coarse(Network<D, true, Cap>&, const GridShape&);
+CUTLEARN_CONNECTIVITIES(CUTLEARN_COARSE)
 
 }  // namespace cutlearn
