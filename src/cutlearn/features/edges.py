@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.features.filters import Float32
+from cutlearn.features.planes import Float32
 from cutlearn.grid import grid_offsets, grid_slices
 
 # Edges that are worked on at a time.
