@@ -118,11 +118,17 @@ def picture(file, place):
         axes[1].loglog(size, [r["peak"] / 1e9 for r in some], mark, label=kind + "s")
         for r, x in zip(some, size):
             if r["strips"] > 1:
-                axes[1].annotate(f"{r['strips']} strips", (x, r["peak"] / 1e9), (-6, 8),
+                place_of = (4, -16) if kind == "image" else (-8, 4)
+                axes[1].annotate(f"{r['strips']} strips", (x, r["peak"] / 1e9), place_of,
                                  textcoords="offset points", ha="right", fontsize=8)  # fmt: skip
-    for ax, what in zip(axes, ("seconds of one core", "largest memory, GB")):
+    for ax, what, marks in zip(
+        axes, ("seconds of one core", "largest memory, GB"), ((1, 3, 10, 30, 100), (0.3, 1, 3))
+    ):
         ax.set(xlabel="million pixels", ylabel=what)
-        ax.grid(True, which="both", alpha=0.3)
+        ax.set_yticks(marks, map(str, marks))
+        ax.set_xticks((1, 3, 10, 30, 100), ("1", "3", "10", "30", "100"))
+        ax.minorticks_off()
+        ax.grid(True, alpha=0.3)
         ax.legend()
     figure.savefig(place, dpi=110)
 
