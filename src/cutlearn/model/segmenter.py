@@ -42,6 +42,7 @@ from cutlearn.model.fitting.parameters import (
 )
 from cutlearn.model.fitting.selection import Chosen, Plan, choose
 from cutlearn.model.fitting.training_set import TrainingSet
+from cutlearn.model.large import is_large, large_evidence, large_mask
 from cutlearn.model.prepare import training_features
 from cutlearn.model.probability.evidence import Evidence, alone
 from cutlearn.model.probability.ranking import Described as Windows
@@ -93,6 +94,7 @@ class Segmenter(Estimator):
         or only the arrays that samples bring as `extra`. A Featurizer has your own settings; it is
         copied, fitted anew, and brings its own connectivity and budget.
     connectivity : 4 or 8
+        Neighbours of a pixel; a voxel has two more, in the slices beside its own.
     n_jobs : int, optional
         Threads; None: all usable cores. The results do not depend on it.
     random_state : int, RandomState or None
@@ -104,9 +106,10 @@ class Segmenter(Estimator):
     calibration : "temperature", "isotonic" or None
         How min-marginals become probabilities, fitted on held-out images inside of fit; None: a
         plain softmax, and no training for it.
-    min_side : int, optional
+    min_side : int or "full", optional
         Images are worked at a size with so many pixels on their smaller side, in fit and ever
-        after; masks, probabilities and areas come back at the size of the image. None: as they are.
+        after; masks, probabilities and areas come back at the size of the image. None: as they are,
+        above two megapixels at two. "full": as they are, however large.
 
     Attributes
     ----------
@@ -164,7 +167,7 @@ class Segmenter(Estimator):
         *,
         budget: str | float = "normal",
         calibration: str | None = "temperature",
-        min_side: int | None = None,
+        min_side: int | str | None = None,
     ) -> None:
         self.potentials = potentials
         self.labels = labels
@@ -228,12 +231,16 @@ class Segmenter(Estimator):
         return self.featurizer_.problem(sample, None, edges, regions)
 
     def _mask(self, sample: Sample) -> Mask:
+        if is_large(self, sample):
+            return large_mask(self, sample)
         return self.model_.posed(self._problem(sample), self.w_).mask()
 
     def _min_marginals(self, sample: Sample) -> NDArray[np.float64]:
         return self._evidence(sample).min_marginals
 
     def _evidence(self, sample: Sample) -> Evidence:
+        if is_large(self, sample):
+            return large_evidence(self, sample)
         problem = self._problem(sample)
         own = alone(self.model_, problem, self.w_)
         posed = self.model_.posed(problem, self.w_)
