@@ -19,14 +19,14 @@ from sklearn.exceptions import NotFittedError
 from cutlearn.checks import listed
 from cutlearn.features.auto import checked_budget, fit_auto
 from cutlearn.features.boosted import Recipe, default_recipe
-from cutlearn.features.describe import Bank, Picture, is_grey
+from cutlearn.features.describe import Bank, is_grey
 from cutlearn.features.edges import edge_features
 from cutlearn.features.filters import Float32
 from cutlearn.features.folds import find_groups
 from cutlearn.features.inputs import Pair, read_image, read_training
-from cutlearn.features.kept import COLUMNS, kept_or_made, mark_of, memory_file
+from cutlearn.features.kept import kept_or_made, mark_of, memory_file
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.nodes import Fitted, columns, moments, standardise
+from cutlearn.features.nodes import Fitted, learn_columns
 from cutlearn.features.problem import Problem
 from cutlearn.features.regions import SIZE, checked_families, superpixels
 from cutlearn.features.settings import CHECKS, FREE, checked_seed
@@ -43,11 +43,9 @@ from cutlearn.features.volumes import (
     volume_nodes,
     volume_regions,
 )
-from cutlearn.features.windows import window_means
 from cutlearn.images.sample import Sample, as_sample
 from cutlearn.images.volume import Volume
-from cutlearn.run.progress import Counter
-from cutlearn.run.shelf import Shelf, each_kept
+from cutlearn.run.shelf import Shelf
 from cutlearn.run.workers import thread_count
 
 
@@ -220,13 +218,12 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         shelf: Shelf,
     ) -> list[Float32]:
         """Fit on checked images; give their out-of-fold node features."""
-        threads = _threads(self.n_jobs)
         pictures = [image for image, _ in pairs]
         bank = Bank.choose(pictures, self.kind, self.position)
         task = Task(
             pictures, labels, [extra for _, extra in pairs], groups, bank,
             self.recipe or default_recipe(bank, labels[0].shape[2]), self.net or NetRecipe(),
-            self._seed(), threads, progress, shelf,
+            self._seed(), _threads(self.n_jobs), progress, shelf,
         )  # fmt: skip
         mode, why = self._asked(), "asked for by name"
         if mode == "auto":
@@ -234,23 +231,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             mode, why = choice.mode, choice.why
         else:
             source, maps = source_of(mode).fit(task)
-        n_extra = 0 if pairs[0][1] is None else pairs[0][1].shape[2]
-
-        def described(i: int) -> tuple[Float32, list[str]]:
-            image, extra = pairs[i]
-            picture = Picture(image)
-            return columns(mode, self.channels, bank, maps[i], source.stages, picture, extra)
-
-        # Sources of logits have told of their own steps before.
-        counter = Counter(None if source.stages else progress, len(pairs))
-        every, what = range(len(pairs)), "describe images"
-        made = each_kept(described, every, threads, shelf, COLUMNS, counter, what)
-        rows, names = [m[0] for m in made], made[0][1]
-        count, questions = len(source.stages), labels[0].shape[2]
-        mean, scale = moments(rows, [label[..., 0] for label in labels], questions, count)
-        rows = [standardise(r, mean, scale) for r in rows]
-        centers = np.concatenate([window_means(r, y.shape[:2]) for r, y in zip(rows, labels)])
-        self.fitted_ = Fitted(bank, mode, why, source, n_extra, names, mean, scale, centers)
+        self.fitted_, rows = learn_columns(task, mode, why, source, maps, self.channels)
         return rows
 
     # -- using -----------------------------------------------------------------------------

@@ -18,7 +18,11 @@ from cutlearn.features.boosted import Answers
 from cutlearn.features.describe import Bank, Image, Picture
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import VOID
-from cutlearn.features.sources import Source, source_of
+from cutlearn.features.kept import COLUMNS
+from cutlearn.features.sources import Source, Task, source_of
+from cutlearn.features.windows import window_means
+from cutlearn.run.progress import Counter
+from cutlearn.run.shelf import each_kept
 
 # Channels of a picture: planes (c, h, w) float32 and c names. Any function with a name will do.
 Channel = Callable[[Bank, Picture], tuple[Float32, list[str]]]
@@ -172,6 +176,40 @@ def columns(
         rows[..., k] = plane
     np.clip(rows[..., 1:said], -12, 12, out=rows[..., 1:said])
     return rows.reshape(-1, len(planes)), names
+
+
+def learn_columns(
+    task: Task,
+    mode: str,
+    why: str,
+    source: Source,
+    maps: Sequence[Answers],
+    channels: Sequence[str],
+) -> tuple[Fitted, list[Float32]]:
+    """Give all that was learned, and the training images' node features.
+
+    Parameters
+    ----------
+    task : Task
+        What the source has learned from.
+    maps : of every image its out-of-fold logits
+    """
+
+    def described(i: int) -> tuple[Float32, list[str]]:
+        picture, extra = Picture(task.images[i]), task.extras[i]
+        return columns(mode, channels, task.bank, maps[i], source.stages, picture, extra)
+
+    # Sources of logits have told of their own steps before.
+    every, what = range(len(task.images)), "describe images"
+    counter = Counter(None if source.stages else task.progress, len(every))
+    made = each_kept(described, every, task.threads, task.shelf, COLUMNS, counter, what)
+    rows, names, first = [m[0] for m in made], made[0][1], task.extras[0]
+    count, questions = len(source.stages), task.labels[0].shape[2]
+    mean, scale = moments(rows, [label[..., 0] for label in task.labels], questions, count)
+    rows = [standardise(r, mean, scale) for r in rows]
+    centers = np.concatenate([window_means(r, y.shape[:2]) for r, y in zip(rows, task.labels)])
+    n_extra = 0 if first is None else first.shape[2]
+    return Fitted(task.bank, mode, why, source, n_extra, names, mean, scale, centers), rows
 
 
 def moments(
