@@ -23,6 +23,13 @@ class Answer(NamedTuple):
     areas: "NDArray[np.float64] | None" = None
 
 
+def _told(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Say a warning as a note."""
+    from cutlearn.app.inputs import remark
+
+    remark(str(message).rstrip("."))
+
+
 def in_slices(
     name: str, one: Answer, truth: "NDArray[np.uint8]"
 ) -> "Iterator[tuple[str, Answer, NDArray[np.uint8]]]":
@@ -52,6 +59,7 @@ def answers(
         with warnings.catch_warnings():
             # What differs from the training images is told once for the whole folder.
             warnings.simplefilter("ignore", InputWarning)
+            warnings.showwarning = _told
             if probability:
                 parts = estimator.segment(images, level, decision)
             else:
