@@ -220,7 +220,7 @@ def test_a_fitted_model_answers_with_its_own_weights():
 
 
 def test_colors_are_joined_to_a_model_once_a_person_has_said_something():
-    """Half of an object has colours that the model never met; a stroke there brings in all of it."""
+    """Half of an object has colours that the model never met; a stroke there brings it in."""
     rng = np.random.default_rng(0)
     truth = np.zeros((48, 64), np.uint8)
     truth[12:36, 16:48] = 1
