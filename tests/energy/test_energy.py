@@ -175,3 +175,15 @@ def test_rounding_of_a_table_counts_as_zero():
     cut = Energy([0.0, 1.0], [[0, 1]], table).minimize()
     assert cut.labels.tolist() == [1, 0]
     assert abs(cut.value) <= 1e-15
+
+
+def test_plus_adds_costs_of_label_1_and_leaves_the_energy_as_it_was():
+    rng = np.random.default_rng(0)
+    energy = cl.Energy.grid(rng.normal(size=(4, 5)), 0.5)
+    more, labels = rng.normal(size=(4, 5)), rng.integers(0, 2, (4, 5))
+    before = energy.value(labels)
+    added = energy.plus(more).value(labels)
+    assert added == pytest.approx(before + float(more[labels == 1].sum()), abs=1e-9)
+    assert energy.value(labels) == before
+    with pytest.raises(cl.InputError, match="unary"):
+        energy.plus(more[:3])

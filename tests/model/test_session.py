@@ -219,6 +219,27 @@ def test_a_fitted_model_answers_with_its_own_weights():
     assert answer.probability == pytest.approx(model.predict_proba([sample])[0], abs=1e-5)
 
 
+def test_colors_are_joined_to_a_model_once_a_person_has_said_something():
+    """Half of an object has colours that the model never met; a stroke there brings it in."""
+    rng = np.random.default_rng(0)
+    truth = np.zeros((48, 64), np.uint8)
+    truth[12:36, 16:48] = 1
+    plain = np.where(truth[..., None] == 1, (0.8, 0.2, 0.2), (0.3, 0.3, 0.3))
+    images = [np.clip(plain + rng.normal(0, 0.1, plain.shape), 0, 1) for _ in range(4)]
+    model = cl.Segmenter(features="linear", C=1.0).fit(images, [truth] * 4)
+    strange = plain.copy()
+    strange[12:36, 32:48] = (0.2, 0.3, 0.7)
+    session = cl.Session(model)
+    session.set_image(np.clip(strange + rng.normal(0, 0.03, plain.shape), 0, 1))
+    assert (session.segment().labels == model.predict([session.image])[0]).all()
+    seeds = np.full(truth.shape, -1, np.int16)
+    seeds[22:26, 36:44] = 1
+    joined = session.segment(seeds=seeds).labels
+    held = model.predict([cl.Sample(session.image, seeds=seeds)])[0]
+    assert (joined[seeds == 1] == 1).all()
+    assert iou(joined, truth) > iou(held, truth)
+
+
 def test_samples_with_boxes_and_seeds_are_fitted_and_predicted_as_a_session_answers():
     """One code: what a person gave is held fast in fit, in predict and in a session."""
     worlds = [pasture(seed, (40, 56)) for seed in range(4)]

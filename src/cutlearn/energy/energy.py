@@ -8,6 +8,8 @@ the other.
 """
 
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -167,6 +169,21 @@ class Energy:
 
         energy: Energy = model_of(problem, envelope).energy(problem, w)
         return energy
+
+    def plus(self, unary: ArrayLike) -> "Energy":
+        """The same energy where label 1 costs so much more at every node.
+
+        Examples
+        --------
+        >>> import cutlearn as cl
+        >>> cl.Energy([-2.0, 1.0]).plus([0.0, -3.0]).minimize().labels.tolist()
+        [1, 1]
+        """
+        more = float_array("unary", unary)
+        shape_of("unary", more, self.shape, "the shape of the unaries")
+        made = copy(self)
+        made._terms = replace(self._terms, unary=self._terms.unary + more.ravel())
+        return made
 
     def value(self, labels: ArrayLike) -> float:
         """E of a labelling, evaluated term by term."""

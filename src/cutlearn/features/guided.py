@@ -94,6 +94,15 @@ def mixture_odds(
     return both[0], both[1]
 
 
+def colors_of(palette: Palette, mask: NDArray[np.bool_]) -> Float32:
+    """Log-odds of the colours inside of a mask to those outside, (h, w)."""
+    counts = [palette.counts(part) for part in (~mask, mask)]
+    if not all(part.any() for part in counts):
+        return np.zeros(mask.shape, np.float32)
+    odds = log_odds(palette, [palette.fit(part) for part in counts])
+    return np.asarray(np.clip(odds, -MOST_ODDS, MOST_ODDS), np.float32)[palette.index]
+
+
 def lab_planes(palette: Palette) -> Float32:
     """The colours of all pixels, (3, h, w), of about the same size; grey ones have no a and b."""
     scaled = np.zeros((3, len(palette.colors)), np.float32)

@@ -27,12 +27,13 @@ from cutlearn.features.guided import (
     ODDS,
     View,
     channels,
+    colors_of,
     lab_planes,
     mixture_odds,
     net_logits,
     spoken,
 )
-from cutlearn.features.mixtures import log_odds, palette
+from cutlearn.features.mixtures import palette
 from cutlearn.images.sample import FREE, Sample
 from cutlearn.model.defaults import Defaults, defaults
 from cutlearn.model.engines import Solved
@@ -126,7 +127,7 @@ class Own:
         for _ in range(PASSES):
             small = self._logits(planes)
             logit = view.large(small, sample.shape, -MOST_ODDS)
-            odds = self._colors_of(np.where(fixed == FREE, logit > 0, fixed == 1))
+            odds = colors_of(self.palette, np.where(fixed == FREE, logit > 0, fixed == 1))
             planes[ODDS], planes[BEFORE] = view.small(odds), small
         words = np.zeros(sample.shape, np.float32)
         if sample.seeds is not None:
@@ -139,7 +140,7 @@ class Own:
     def _told(self, before: Heard, sample: Sample, marked: NDArray[np.bool_], label: int) -> Heard:
         """Hear one stroke more."""
         whole, fixed = View.of(sample.box, sample.shape), sample.fixed()
-        odds = self._colors_of(np.where(fixed == FREE, before.unary < 0, fixed == 1))
+        odds = colors_of(self.palette, np.where(fixed == FREE, before.unary < 0, fixed == 1))
         words = self._word(before.words, marked, label, whole)
         found = replace(before, sample=sample, odds=odds, words=words)
         found, near = self._looked(found, [window(whole, marked, WINDOW)])
@@ -175,14 +176,6 @@ class Own:
         planes = (heard.logit, heard.last, heard.odds, MOST_ODDS * heard.words)
         found = sum((w * plane for w, plane in zip(weights, planes)), bias)
         return -np.asarray(found, np.float64)
-
-    def _colors_of(self, mask: NDArray[np.bool_]) -> Float32:
-        """Log-odds of the colours inside of a mask to those outside, (h, w)."""
-        counts = [self.palette.counts(part) for part in (~mask, mask)]
-        if not all(part.any() for part in counts):
-            return np.zeros(mask.shape, np.float32)
-        odds = log_odds(self.palette, [self.palette.fit(part) for part in counts])
-        return np.clip(odds, -MOST_ODDS, MOST_ODDS).astype(np.float32)[self.palette.index]
 
 
 def new_seeds(before: Sample, now: Sample) -> NDArray[np.int16] | None:
