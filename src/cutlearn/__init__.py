@@ -27,7 +27,7 @@ from cutlearn.grid import direction_features, grid_edges
 if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
     from cutlearn.features.regions import superpixels
-    from cutlearn.images import Sample
+    from cutlearn.images import Sample, Volume
     from cutlearn.learn.label_order import choose_order
     from cutlearn.learn.likelihood.value import likelihood
     from cutlearn.learn.line_loss import UpperEnvelope
@@ -73,6 +73,7 @@ __all__ = [
     "Summands",
     "Unary",
     "UpperEnvelope",
+    "Volume",
     "__version__",
     "choose_order",
     "direction_features",
@@ -104,6 +105,7 @@ _LATER = {
     "Sample": "cutlearn.images",
     "Segmenter": "cutlearn.model.segmenter",
     "Session": "cutlearn.model.session",
+    "Volume": "cutlearn.images",
     "likelihood": "cutlearn.learn.likelihood.value",
     "load": "cutlearn.model.files",
     "refine": "cutlearn.model.refine",

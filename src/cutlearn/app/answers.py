@@ -23,6 +23,25 @@ class Answer(NamedTuple):
     areas: "NDArray[np.float64] | None" = None
 
 
+def _told(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Say a warning as a note."""
+    from cutlearn.app.inputs import remark
+
+    remark(str(message).rstrip("."))
+
+
+def in_slices(
+    name: str, one: Answer, truth: "NDArray[np.uint8]"
+) -> "Iterator[tuple[str, Answer, NDArray[np.uint8]]]":
+    """Give the slices of a volume with their names, answers and true masks; an image as it is."""
+    if one.mask.ndim == 2:
+        yield name, one, truth
+        return
+    for z in range(len(one.mask)):
+        belief = None if one.belief is None else one.belief[z]
+        yield f"{name}, slice {z + 1}", Answer(one.image[z], one.mask[z], belief), truth[z]
+
+
 def answers(
     estimator: Any,
     folder: "Folder",
@@ -40,6 +59,7 @@ def answers(
         with warnings.catch_warnings():
             # What differs from the training images is told once for the whole folder.
             warnings.simplefilter("ignore", InputWarning)
+            warnings.showwarning = _told
             if probability:
                 parts = estimator.segment(images, level, decision)
             else:

@@ -28,6 +28,7 @@ from cutlearn.app.options import (
     min_side_option,
     output_options,
     shown_progress,
+    volume_options,
 )
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent
@@ -144,6 +145,7 @@ def _features() -> tuple[str, ...]:
 @click.option(
     "--restart", is_flag=True, help="Begin anew instead of going on with an interrupted run."
 )
+@volume_options
 @budget_option
 @logits_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random choices.")
@@ -176,7 +178,7 @@ def fit(
     logits: str | None,
     seed: int,
     jobs: int | None,
-    min_side: int | None,
+    min_side: int | str | None,
     strict: bool,
     as_json: bool,
     **reading: Any,
@@ -184,7 +186,8 @@ def fit(
     """Learn a model from IMAGES and the MASKS of the same names.
 
     IMAGES and MASKS are folders, or single files. A file of several pages is a stack of slices,
-    which are held out together.
+    which are held out together; with --volume it is one volume, of which a few annotated slices
+    are enough.
 
     A run that is interrupted (Ctrl-C, SIGTERM) or killed leaves what it has finished in MODEL.part,
     during features as well as training; the same command continues from there, to the same model.
@@ -214,8 +217,11 @@ def fit(
     estimator.set_params(min_side=min_side, n_jobs=jobs, random_state=seed)
     check_parameters(estimator)
     together = _together(folder) if groups is None else groups_of(folder.names, groups)
-    estimator.n_jobs = fit_memory(estimator, folder, keeps=True)
-    phases, seconds = _expected(folder, estimator)
+    slices = _annotated(folder)
+    # An annotated slice looks at one before and one behind it.
+    depths = [min(one.depth, 3 * count) for one, count in zip(folder.facts, slices)]
+    estimator.n_jobs = fit_memory(estimator, folder, True, depths)
+    phases, seconds = _expected(folder, estimator, slices)
     part = target.with_name(f"{target.name}.part")
     with only_one(part):
         resumed = found_unfinished(part, target, restart)
@@ -256,8 +262,9 @@ def _line(said: dict[str, Any], estimator: Any) -> str:
     """What a fit has found, for a person."""
     summary = estimator.summary()
     features = f"features {said['features']}, " if "features" in said else ""
+    things = "volumes" if estimator.of_volumes else "images"
     return (
-        f"{said['model']}: learned from {said['images']} images, {features}"
+        f"{said['model']}: learned from {said['images']} {things}, {features}"
         f"{summary.n_weights} weights, "
         f"{summary.ending}{_held_out(estimator)}, {clock(said['seconds'])}"
     )
@@ -294,11 +301,16 @@ def _estimator(command: str, settings: dict[str, Any]) -> Any:
     return made.set_params(**{name: settings[name] for name in settings.keys() & known.keys()})
 
 
-def _expected(folder: Any, estimator: Any) -> tuple[dict[str, float], float | None]:
+def _expected(
+    folder: Any, estimator: Any, slices: list[int]
+) -> tuple[dict[str, float], float | None]:
     """The phases of a fit and how long all of it takes, which is told; None: nobody knows."""
     from cutlearn.model.fitting.size import worked_shape
 
-    shapes = [worked_shape((one.height, one.width), estimator.min_side) for one in folder.facts]
+    shapes = [
+        worked_shape((one.height, one.width), estimator.min_side)
+        for one, count in zip(folder.facts, slices) for _ in range(count)
+    ]  # fmt: skip
     color = any(one.color for one in folder.facts)
     phases = estimator.phases(shapes, color, folder.coding.n_labels)
     pixels = sum(rows * columns for rows, columns in shapes)
@@ -312,6 +324,26 @@ def _expected(folder: Any, estimator: Any) -> tuple[dict[str, float], float | No
             f"{clock(whole)}"
         )
     return {"reading": reading} | phases, reading + whole
+
+
+def _annotated(folder: Any) -> list[int]:
+    """How many slices of every volume are annotated; 1 of an image. Says if most are empty."""
+    from cutlearn.metrics import VOID
+
+    found, empty = [], 0
+    for i, one in enumerate(folder.facts):
+        if one.depth == 1:
+            found.append(1)
+            continue
+        labels = folder.labels(i)
+        found.append(int((labels != VOID).any(axis=(1, 2)).sum()))
+        empty += int((~labels.any(axis=(1, 2))).sum())
+    if 2 * empty > sum(found):
+        remark(
+            f"{empty} of {sum(found)} annotated slices hold no object. If nobody has looked at "
+            "them, use --empty-void"
+        )
+    return found
 
 
 def _together(folder: Any) -> list[Any] | None:

@@ -10,7 +10,7 @@ from cutlearn.app.options import shown_progress
 SILENT = 3.0
 
 
-def load_model(model: str, jobs: int | None, min_side: int | None) -> Any:
+def load_model(model: str, jobs: int | None, min_side: int | str | None) -> Any:
     """Give the estimator of a file, with so many threads, and at a size if one is named."""
     from cutlearn.model.files import load
     from cutlearn.run.workers import thread_count
@@ -32,8 +32,15 @@ def open_folder(
     -------
     Folder, or GivenFolder with logits
     """
+    from cutlearn.errors import InputError
     from cutlearn.features.given import with_logits
     from cutlearn.images.folder import read_folder
+
+    if logits is not None and reading.get("volume"):
+        raise InputError(
+            "--logits: logits of images are read, but not of volumes. Give them in Python: "
+            "Volume(image, extra=logits)."
+        )
 
     begin = time.monotonic()
     with shown_progress({"looking": 1.0}) as shown:
@@ -78,16 +85,20 @@ def label_names(estimator: Any) -> list[str]:
     return [str(value) for value in written_values(estimator)]
 
 
-def fit_memory(estimator: Any, folder: Any, keeps: bool = False) -> int:
+def fit_memory(
+    estimator: Any, folder: Any, keeps: bool = False, depths: list[int] | None = None
+) -> int:
     """Give how many images may be worked at once; say which are worked at a smaller size.
 
-    Refuses, before any work, what the free memory cannot hold.
+    Refuses, before any work, what the free memory cannot hold. `depths`: slices that are worked of
+    every volume; all by default.
     """
     from cutlearn.model.fitting.size import worked_shape
     from cutlearn.model.memory import images_at_once
     from cutlearn.run.workers import thread_count
 
     shapes = [(one.height, one.width) for one in folder.facts]
+    depths = [one.depth for one in folder.facts] if depths is None else depths
     side = estimator.min_side
     large = [i for i, shape in enumerate(shapes) if worked_shape(shape, None) != shape]
     if side is None and large:
@@ -100,7 +111,7 @@ def fit_memory(estimator: Any, folder: Any, keeps: bool = False) -> int:
             + ". Another size: min_side"
         )
     threads = thread_count(-1 if estimator.n_jobs is None else estimator.n_jobs)
-    return images_at_once(shapes, side, threads, keeps)
+    return images_at_once(shapes, side, threads, keeps, depths=depths)
 
 
 def remark(text: str) -> None:

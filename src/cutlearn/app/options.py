@@ -172,6 +172,43 @@ image_options = together(
         help="Read images as they are stored, without regard to a camera's rotation tag.",
     ),
 )
+
+
+def _spacing(_: click.Context, param: click.Parameter, value: str | None) -> list[float] | None:
+    """Read three distances."""
+    try:
+        found = None if value is None else [float(word) for word in value.split(",")]
+        if found is None or len(found) == 3:
+            return found
+    except ValueError:
+        pass
+    raise click.BadParameter(
+        f"{value!r} is not three numbers. Write the distances of slices, rows and columns as in "
+        "50,5,5.",
+        param=param,
+    )
+
+
+spacing_option = click.option(
+    "--spacing",
+    callback=_spacing,
+    metavar="Z,Y,X",
+    help="Distances of the slices, rows and columns of volumes. [default: as the files say]",
+)
+volume_options = together(
+    click.option(
+        "--volume",
+        is_flag=True,
+        help="Take every file as one volume, not as a stack of images: TIFF of several pages, "
+        "OME-TIFF, numpy arrays, NIfTI. Slices that are not annotated are void.",
+    ),
+    spacing_option,
+    click.option(
+        "--empty-void",
+        is_flag=True,
+        help="Slices of volumes whose mask is 0 throughout are not annotated, rather than empty.",
+    ),
+)
 strict_reading = click.option(
     "--strict", is_flag=True, help="Stop at a file that cannot be used instead of leaving it out."
 )
@@ -210,10 +247,24 @@ mask_options = together(
     ),
     image_options,
 )
+
+
+def _side(_: click.Context, param: click.Parameter, value: str | None) -> int | str | None:
+    """Read a number of pixels, or the word full."""
+    if value is None or value == "full":
+        return value
+    if not value.isdecimal() or int(value) < 1:
+        raise click.BadParameter(
+            f"{value!r} is not a number of pixels. Give one above 0, or the word full.", param=param
+        )
+    return int(value)
+
+
 min_side_option = click.option(
     "--min-side",
-    type=click.IntRange(min=1),
-    metavar="PIXELS",
+    callback=_side,
+    metavar="PIXELS|full",
     help="Resize images so that the smaller side has this many pixels; masks are written at full "
-    "size.",
+    "size. full: work at the size of the image, however large. [default: at 2 megapixels, if there "
+    "are more]",
 )

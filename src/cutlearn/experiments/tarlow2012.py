@@ -51,6 +51,7 @@ from cutlearn.features.problem import Problem
 from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.model.fitting.selection import Chosen, Plan, choose
+from cutlearn.model.probability.evidence import alone
 
 Mask = NDArray[np.uint8]
 Image = NDArray[np.float32]
@@ -212,7 +213,9 @@ def believing(w: Floats, first: Floats | None = None) -> Believe:
 
 def calibrated(found: Chosen) -> Believe:
     """What weights believe at the temperature of held-out images."""
-    return lambda problem: found.calibration.probabilities(Model().min_marginals(problem, found.w))
+    return lambda problem: found.calibration.probabilities(
+        Model().min_marginals(problem, found.w), alone(Model(), problem, found.w)
+    )
 
 
 def with_logits(problem: Problem, logits: Floats) -> Problem:

@@ -20,11 +20,13 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.features.folds import find_groups
+from cutlearn.features.volumes import are_volumes
 from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import mean_iou
 from cutlearn.model.card import Summary, card_of
 from cutlearn.model.fitting.parameters import SHARED, Rule, check_parameters, check_side
+from cutlearn.model.fitting.pieces import in_pieces
 from cutlearn.model.fitting.size import (
     at_side,
     mask_at_side,
@@ -63,7 +65,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
     rules: ClassVar[tuple[Rule, ...]] = SHARED
 
     calibration: str | None
-    min_side: int | None
+    min_side: int | str | None
     n_jobs: int | None
     random_state: Any
     verbose: bool
@@ -97,6 +99,11 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def from_header(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
         """Read what `to_header` gave; whatever does not fit raises ValueError, KeyError, ..."""
+
+    @property
+    def of_volumes(self) -> bool:
+        """Whether the fitted model takes volumes, and no images."""
+        return False
 
     @property
     def most_labels(self) -> int:
@@ -145,8 +152,9 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        images : n images or samples, as for `as_image` and `Sample`
-        masks : n arrays (h, w) of labels and 255 (void)
+        images : n images or samples, as for `as_image` and `Sample`, or volumes (`Volume`)
+        masks : n arrays (h, w) of labels and 255 (void); (d, h, w) of volumes
+            A volume needs a few annotated slices only: all others are void.
         groups : n hashables, optional
             Images of one group (neighbouring slices) are never on both sides of a comparison: for
             features, C, bias and calibration alike. None: nearly equal images are found.
@@ -206,7 +214,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         self._check_calibrated(f"predict(decision={chosen.name!r})")
 
         def one(small: Sample, full: Sample) -> Mask:
-            return to_full_size(self._decided(chosen, self._min_marginals(small)), full)
+            return to_full_size(self._decided(chosen, self._evidence(small)), full)
 
         return self._each(samples, one)
 
@@ -231,6 +239,8 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         side = self.min_side
         samples = [at_side(sample, side) for sample in given]
         resized = [mask_at_side(mask, side) for mask in truth]
+        if are_volumes(samples):
+            return in_pieces(samples, resized, groups)
         return samples, resized, find_groups([sample.image for sample in samples], groups)
 
     def _each(

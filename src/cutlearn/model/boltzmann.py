@@ -17,6 +17,7 @@ from sklearn.base import clone
 from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError
 from cutlearn.features.folds import held_out_parts
+from cutlearn.features.volumes import are_volumes
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import Confusion, bootstrap, confusion, iou_of, stack_tables
 from cutlearn.model import boltzmann_file
@@ -141,7 +142,7 @@ class BoltzmannSegmenter(Estimator):
         words: Sequence[int] = (512, 128),
         sees_image: bool = True,
         calibration: str | None = "temperature",
-        min_side: int | None = None,
+        min_side: int | str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
@@ -221,7 +222,12 @@ class BoltzmannSegmenter(Estimator):
         )  # fmt: skip
 
     def _check_samples(self, samples: Sequence[Sample]) -> None:
-        """Refuse channels that would not be looked at."""
+        """Refuse volumes, and channels that would not be looked at."""
+        if are_volumes(samples):
+            raise InputError(
+                "images: volumes were given, but a BoltzmannSegmenter learns the shapes of images. "
+                "Use a Segmenter, or give the slices: volume.slices()."
+            )
         for i, sample in enumerate(samples):
             if sample.extra is not None:
                 raise InputError(

@@ -6,6 +6,7 @@ answers back from it as for masks (`model.base`).
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
@@ -22,6 +23,7 @@ from cutlearn.model.prepare import known_values
 from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn
 from cutlearn.model.probability.calibrations import margin_of
 from cutlearn.model.probability.decisions import Decision, decision_of
+from cutlearn.model.probability.evidence import Evidence
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -40,6 +42,10 @@ class Probabilities:
     @abstractmethod
     def _min_marginals(self, sample: Sample) -> Floats:
         """Give the min-marginals of a sample at the size at which the model works, (h, w, L)."""
+
+    def _evidence(self, sample: Sample) -> Evidence:
+        """Give the min-marginals, and what labels cost a pixel alone, if the model knows it."""
+        return Evidence(self._min_marginals(sample))
 
     @abstractmethod
     def _read(self, images: Sequence[Any]) -> list[Sample]:
@@ -80,31 +86,26 @@ class Probabilities:
         self._check_calibrated("predict_proba")
 
         def one(small: Sample, full: Sample) -> NDArray[np.float32]:
-            return probabilities_at_full_size(self._believed(self._min_marginals(small)), full)
+            return probabilities_at_full_size(self._believed(self._evidence(small)), full)
 
         return self._each(samples, one)
 
-    def _all_min_marginals(self, samples: Sequence[Sample]) -> list[Floats]:
-        """The min-marginals of samples, at the size at which the model works."""
-        return self._each(samples, lambda small, full: self._min_marginals(small))
-
-    def _believed(self, min_marginals: Floats) -> NDArray[np.float32]:
-        q = np.empty(min_marginals.shape, np.float32)
+    def _believed(self, found: Evidence) -> NDArray[np.float32]:
+        q = np.empty(found.min_marginals.shape, np.float32)
         for first in range(0, len(q), ROWS):  # in double, a few rows at a time
-            q[first : first + ROWS] = self.calibration_.probabilities(
-                min_marginals[first : first + ROWS]
-            )
+            rows = slice(first, first + ROWS)
+            q[rows] = self.calibration_.probabilities(*found.take(rows))
         return q
 
-    def _decided(self, decision: Decision, min_marginals: Floats) -> Mask:
+    def _decided(self, decision: Decision, found: Evidence) -> Mask:
         """The labels of a decision; of least energy, those of least min-marginal."""
         if decision.decide is None:
-            return np.asarray(min_marginals.argmin(axis=-1), np.uint8)
-        order = None
-        if min_marginals.shape[-1] == 2:
-            # Isotonic steps make ties, between which the min-marginals still know the order.
-            order = np.argsort(-margin_of(min_marginals, 1).ravel(), kind="stable")
-        return decision.decide(self.calibration_.probabilities(min_marginals), order)
+            return found.labels
+        order, seen = None, self.calibration_.seen(*found)
+        if seen.shape[-1] == 2:
+            # Isotonic steps make ties, between which what the map sees still knows the order.
+            order = np.argsort(-margin_of(seen, 1).ravel(), kind="stable")
+        return decision.decide(self.calibration_.map.probabilities(seen), order)
 
     def segment(
         self,
@@ -136,7 +137,7 @@ class Probabilities:
             self._check_areas(0, level)
 
         def one(small: Sample, full: Sample) -> tuple[NDArray[Any], ...]:
-            found = self._min_marginals(small)
+            found = self._evidence(small)
             q = self._believed(found)
             both = (
                 to_full_size(self._decided(chosen, found), full),
@@ -144,8 +145,7 @@ class Probabilities:
             )
             if level is None:
                 return both
-            mask = found.argmin(axis=-1).astype(np.uint8)
-            areas = [self._area(q, mask, k, level, full) for k in self.classes_]
+            areas = [self._area(q, found.labels, k, level, full) for k in self.classes_]
             return *both, np.array(areas)
 
         return self._each(samples, one)
@@ -162,7 +162,7 @@ class Probabilities:
 
         Probabilities that were interpolated would doubt every border, and widen the interval.
         """
-        pixels = sample.shape[0] * sample.shape[1] / (q.shape[0] * q.shape[1])
+        pixels = math.prod(sample.shape) / math.prod(q.shape[:-1])
         return np.asarray(pixels * np.array(self.calibration_.area(q, labels, label, level)))
 
     def _check_areas(self, label: int, level: float) -> None:
@@ -205,9 +205,8 @@ class Probabilities:
         self._check_areas(label, level)
 
         def one(small: Sample, full: Sample) -> NDArray[np.float64]:
-            found = self._min_marginals(small)
-            mask = found.argmin(axis=-1).astype(np.uint8)
-            return self._area(self._believed(found), mask, label, level, full)
+            found = self._evidence(small)
+            return self._area(self._believed(found), found.labels, label, level, full)
 
         rows = np.array(self._each(self._read(images), one))
         return rows[:, 0], rows[:, 1:]
@@ -227,8 +226,10 @@ class Probabilities:
         samples, truth, together = self._read_training(
             images, masks, groups, len(self.classes_), known_values(self)
         )
-        found = self._all_min_marginals(samples)
-        rows = [drawn(part, mask) for part, mask in zip(found, truth)]
+        found = self._each(samples, lambda small, full: self._evidence(small))
+        rows = [
+            drawn(part.min_marginals, mask, alone=part.alone) for part, mask in zip(found, truth)
+        ]
         if not any(len(part.labels) for part in rows):
             raise InputError(
                 "masks: every pixel is void, or fixed by a box or seeds, so nothing can be learned "

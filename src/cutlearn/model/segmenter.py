@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from cutlearn.energy.model import Model
 from cutlearn.energy.named import uses_edges, uses_regions
 from cutlearn.energy.potentials import Potential
+from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.folds import held_out_parts
 from cutlearn.features.problem import VOID, Problem
+from cutlearn.features.volumes import are_volumes, check_axes
 from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample
 from cutlearn.learn.learners import is_margin
@@ -40,7 +42,9 @@ from cutlearn.model.fitting.parameters import (
 )
 from cutlearn.model.fitting.selection import Chosen, Plan, choose
 from cutlearn.model.fitting.training_set import TrainingSet
+from cutlearn.model.large import is_large, large_evidence, large_mask
 from cutlearn.model.prepare import training_features
+from cutlearn.model.probability.evidence import Evidence, alone
 from cutlearn.model.probability.ranking import Described as Windows
 from cutlearn.model.probability.ranking import Ranked, describe, rank
 from cutlearn.run.progress import Progress
@@ -86,24 +90,26 @@ class Segmenter(Estimator):
     features : "auto", "trees", "net", "stacked", "both", "linear", "given" or Featurizer
         Where the logits of pixels come from (of several labels one for each, or for each threshold
         of ordered ones): boosted trees, a very small net, trees over what the net says, both side
-        by side; "auto" chooses among the first three by held-out images. Or a linear filter bank,
+        by side; "auto" chooses among the first four by held-out images. Or a linear filter bank,
         or only the arrays that samples bring as `extra`. A Featurizer has your own settings; it is
         copied, fitted anew, and brings its own connectivity and budget.
-    budget : "fast", "normal", "best" or float
-        What features="auto" may cost; see `Featurizer`.
     connectivity : 4 or 8
-    calibration : "temperature", "isotonic" or None
-        How min-marginals become probabilities, fitted on held-out images inside of fit; None: a
-        plain softmax, and no training for it.
-    min_side : int, optional
-        Images are worked at a size with so many pixels on their smaller side, in fit and ever
-        after; masks, probabilities and areas come back at the size of the image. None: as they are.
+        Neighbours of a pixel; a voxel has two more, in the slices beside its own.
     n_jobs : int, optional
         Threads; None: all usable cores. The results do not depend on it.
     random_state : int, RandomState or None
         None is 0: the same images always give the same model.
     verbose : bool
         Show progress on stderr.
+    budget : "fast", "normal", "best" or float
+        What features="auto" may cost; see `Featurizer`.
+    calibration : "temperature", "isotonic" or None
+        How min-marginals become probabilities, fitted on held-out images inside of fit; None: a
+        plain softmax, and no training for it.
+    min_side : int or "full", optional
+        Images are worked at a size with so many pixels on their smaller side, in fit and ever
+        after; masks, probabilities and areas come back at the size of the image. None: as they are,
+        above two megapixels at two. "full": as they are, however large.
 
     Attributes
     ----------
@@ -154,13 +160,14 @@ class Segmenter(Estimator):
         C: float | str = "auto",
         tol: float = 0.01,
         features: str | Featurizer = "auto",
-        budget: str | float = "normal",
         connectivity: int = 8,
-        calibration: str | None = "temperature",
-        min_side: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
+        *,
+        budget: str | float = "normal",
+        calibration: str | None = "temperature",
+        min_side: int | str | None = None,
     ) -> None:
         self.potentials = potentials
         self.labels = labels
@@ -169,13 +176,13 @@ class Segmenter(Estimator):
         self.C = C
         self.tol = tol
         self.features = features
-        self.budget = budget
         self.connectivity = connectivity
-        self.calibration = calibration
-        self.min_side = min_side
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.budget = budget
+        self.calibration = calibration
+        self.min_side = min_side
 
     def _learn(self, data: TrainingSet) -> None:
         if isinstance(self.loss, Described):
@@ -219,14 +226,31 @@ class Segmenter(Estimator):
         self.classes_ = np.arange(model.n_labels, dtype=np.uint8)
 
     def _problem(self, sample: Sample) -> Problem:
+        check_axes(self.featurizer_, sample)
         edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
         return self.featurizer_.problem(sample, None, edges, regions)
 
     def _mask(self, sample: Sample) -> Mask:
+        if is_large(self, sample):
+            return large_mask(self, sample)
         return self.model_.posed(self._problem(sample), self.w_).mask()
 
     def _min_marginals(self, sample: Sample) -> NDArray[np.float64]:
-        return self.model_.posed(self._problem(sample), self.w_).min_marginals()
+        return self._evidence(sample).min_marginals
+
+    def _evidence(self, sample: Sample) -> Evidence:
+        if is_large(self, sample):
+            return large_evidence(self, sample)
+        problem = self._problem(sample)
+        own = alone(self.model_, problem, self.w_)
+        posed = self.model_.posed(problem, self.w_)
+        del problem  # its features are larger than its energy
+        return Evidence(posed.min_marginals(), own)
+
+    @property
+    def of_volumes(self) -> bool:
+        """Whether the fitted model takes volumes, and no images."""
+        return self.featurizer_.third_ is not None
 
     @property
     def most_labels(self) -> int:
@@ -281,11 +305,19 @@ class Segmenter(Estimator):
             The most telling image first: its place in the list, its score, its windows.
         """
         samples = self._read(images)
+        if are_volumes(samples):
+            raise InputError(
+                "rank: it orders images, but volumes were given. Rank their slices, "
+                "volume.slices(), with a model that was fitted on slices."
+            )
 
         def one(small: Sample, full: Sample) -> Windows:
             problem, q = self._problem(small), None
             if self.believes:
-                q = self.calibration_.probabilities(self.model_.min_marginals(problem, self.w_))
+                q = self.calibration_.probabilities(
+                    self.model_.min_marginals(problem, self.w_),
+                    alone(self.model_, problem, self.w_),
+                )
             return describe(problem.node_features, small.shape, q)
 
         seen = self._each(samples, one, progress)

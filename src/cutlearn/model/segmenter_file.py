@@ -15,6 +15,7 @@ from cutlearn.energy.named import from_plain, to_plain
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import Problem
 from cutlearn.images.sample import Sample
+from cutlearn.images.volume import of_slices
 from cutlearn.learn.learners import learner_of
 from cutlearn.learn.loss_files import loss_from_plain, plain_of
 from cutlearn.learn.results import Step, rows_to_steps, steps_to_rows
@@ -24,6 +25,7 @@ from cutlearn.model.fitting.parameters import (
     model_for,
     plain_C,
 )
+from cutlearn.model.fitting.size import FULL
 
 if TYPE_CHECKING:
     from cutlearn.model.segmenter import Segmenter
@@ -62,7 +64,7 @@ def _plain_parameters(model: Segmenter) -> dict[str, Any]:
         given["random_state"] = model.featurizer_.random_state
     given["C"] = plain_C(given["C"])
     given["tol"] = float(given["tol"])
-    given["min_side"] = None if model.min_side is None else int(model.min_side)
+    given["min_side"] = model.min_side if model.min_side in (None, FULL) else int(model.min_side)
     given["verbose"] = bool(given["verbose"])
     return given
 
@@ -84,10 +86,13 @@ def unpack(cls: type[T], header: dict[str, Any], arrays: Arrays) -> T:
     given["loss"] = loss_from_plain(given["loss"])
     model = cls(**given)
     check_parameters(model)
-    # Four pixels go all the way to a mask, so that settings which do not fit each other show now.
+    # A few pixels go all the way to a mask, so that settings which do not fit each other show now.
     extra = np.zeros((2, 2, int(described["n_extra"]))) if described["n_extra"] else None
     model.featurizer_ = featurizer
-    problem = model._problem(Sample(np.zeros((2, 2, 3)), extra=extra))
+    few = Sample(np.zeros((2, 2, 3)), extra=extra)
+    if featurizer.third_ is not None:
+        few = of_slices([few, few], (1.0, 1.0, 1.0))
+    problem = model._problem(few)
     _fill(model, header, arrays, problem)
     model.model_.mask(problem, model.w_)
     return model

@@ -30,6 +30,7 @@ from cutlearn.learn.train import train
 from cutlearn.metrics import Confusion, Figure, bootstrap, left_out
 from cutlearn.model.fitting.scorers import Cost, Likelihood, Overlap, Scorer
 from cutlearn.model.probability.calibrate import Calibration, calibrate_held_out, uncalibrated
+from cutlearn.model.probability.evidence import alone
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -265,8 +266,10 @@ class _Training:
         others = [self._train_without(k, setting) if held_out else trained
                   for k in range(len(self.parts))]  # fmt: skip
 
+        weights = [other + (w - trained) for other in others]
+
         def min_marginals(part: int, image: int) -> Vector:
-            return plan.model.min_marginals(self.problems[image], others[part] + (w - trained))
+            return plan.model.min_marginals(self.problems[image], weights[part])
 
         return calibrate_held_out(
             self.parts,
@@ -276,6 +279,7 @@ class _Training:
             held_out,
             self.groups,
             plan.threads,
+            lambda part, image: alone(plan.model, self.problems[image], weights[part]),
         )
 
 
