@@ -20,7 +20,7 @@ def draw_races(races: Sequence[Figures], splits: Sequence[Split]) -> Any:
     """Draw rounds and seconds against lambda (figure 1), errors, and gaps by round."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(15, 3.6), layout="constrained")
+    figure = Figure(figsize=(15, 4), layout="constrained")
     axes: Any = figure.subplots(1, 4)
     for rules, learner in WAYS:
         mine = [r for r in races if (r["rules"], r["learner"]) == (rules, learner)]
@@ -43,7 +43,7 @@ def draw_races(races: Sequence[Figures], splits: Sequence[Split]) -> Any:
     axes[2].set_ylim(bottom=0)
     axes[3].axhline(0.01, color="0.7", zorder=0)
     axes[3].set(title=f"relative gap, lambda = {DRAWN:g}", xlabel="rounds")
-    axes[0].legend()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     axes[2].legend()
     return figure
 

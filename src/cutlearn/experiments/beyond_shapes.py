@@ -27,7 +27,7 @@ from cutlearn.shape.training import filled
 Mask = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 STARTS = 4
-TRUSTS = (0.5, 1.0, 2.0, 4.0)
+TRUSTS = (1.0, 2.0, 4.0, 8.0, 16.0)
 STRENGTHS = (0.0, 0.5, 1.0, 2.0, 4.0)
 # Which strengths a row may have: those of the logits beside the shapes, and of the edges.
 ROWS = {

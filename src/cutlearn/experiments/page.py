@@ -42,7 +42,7 @@ def markdown_of(about: dict[str, Any], sections: Sequence[Section], claims: Sequ
     """Write everything as Markdown."""
     texts = [f"# {about['paper']}: {PAPERS[about['paper']].title}", made(about)]
     if claims:
-        texts += ["## What the paper claims", markdown_table(TITLES, claim_rows(claims))]
+        texts += ["## Claims", markdown_table(TITLES, claim_rows(claims))]
     for section in sections:
         texts.append(f"## {section.heading}")
         if section.rows:

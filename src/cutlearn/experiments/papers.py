@@ -35,7 +35,7 @@ PAPERS: dict[str, Paper] = {
     "gould2011": Paper(
         "lower linear envelopes",
         "envelopes over the squares of a noisy checkerboard, about a minute; with --data also over "
-        "superpixels of photographs with boxes, about an hour.",
+        "superpixels of photographs with boxes, about four minutes.",
         "cutlearn.experiments.gould2011",
     ),
     "antoniuk2012": Paper(
@@ -47,7 +47,7 @@ PAPERS: dict[str, Paper] = {
     "pletscher2012": Paper(
         "the count loss",
         "models trained for pixels and for areas, on photographs with strokes and on "
-        "mitochondria; about an hour.",
+        "mitochondria; about ten minutes.",
         "cutlearn.experiments.pletscher2012",
         ("grabcut", "em_epfl_ca1", "em_drosophila_vnc"),
     ),
@@ -59,14 +59,14 @@ PAPERS: dict[str, Paper] = {
     ),
     "yang2014": Paper(
         "max-margin Boltzmann machines",
-        "learned shapes of horses and pedestrians; about half an hour.",
+        "learned shapes of horses and pedestrians; about three quarters of an hour.",
         "cutlearn.experiments.yang2014",
         ("weizmann_horses", "penn_fudan"),
     ),
     "beyond": Paper(
         "what the papers give together",
         "envelopes, counts, calibration, decisions and shapes composed on boosted logits of horses "
-        "and pedestrians; about a quarter of an hour.",
+        "and pedestrians; about half an hour.",
         "cutlearn.experiments.beyond",
         ("weizmann_horses", "penn_fudan"),
     ),

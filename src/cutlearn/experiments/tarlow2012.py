@@ -61,7 +61,7 @@ SET, CONNECTIVITY = "voc2010_coseg", 4
 
 SCALES = {
     "full": Scale(),
-    "brief": Scale(side=70, singles=8, splits=1, steps=40, fixed_steps=30, users=False),
+    "brief": Scale(side=70, singles=8, splits=3, steps=40, fixed_steps=30, users=False),
     "quick": Scale(40, ("aeroplane", "dog"), 2, 1, 30, 15),
 }
 TOL = 2e-3
