@@ -89,24 +89,24 @@ class Segmenter(Estimator):
     features : "auto", "trees", "net", "stacked", "both", "linear", "given" or Featurizer
         Where the logits of pixels come from (of several labels one for each, or for each threshold
         of ordered ones): boosted trees, a very small net, trees over what the net says, both side
-        by side; "auto" chooses among the first three by held-out images. Or a linear filter bank,
+        by side; "auto" chooses among the first four by held-out images. Or a linear filter bank,
         or only the arrays that samples bring as `extra`. A Featurizer has your own settings; it is
         copied, fitted anew, and brings its own connectivity and budget.
-    budget : "fast", "normal", "best" or float
-        What features="auto" may cost; see `Featurizer`.
     connectivity : 4 or 8
-    calibration : "temperature", "isotonic" or None
-        How min-marginals become probabilities, fitted on held-out images inside of fit; None: a
-        plain softmax, and no training for it.
-    min_side : int, optional
-        Images are worked at a size with so many pixels on their smaller side, in fit and ever
-        after; masks, probabilities and areas come back at the size of the image. None: as they are.
     n_jobs : int, optional
         Threads; None: all usable cores. The results do not depend on it.
     random_state : int, RandomState or None
         None is 0: the same images always give the same model.
     verbose : bool
         Show progress on stderr.
+    budget : "fast", "normal", "best" or float
+        What features="auto" may cost; see `Featurizer`.
+    calibration : "temperature", "isotonic" or None
+        How min-marginals become probabilities, fitted on held-out images inside of fit; None: a
+        plain softmax, and no training for it.
+    min_side : int, optional
+        Images are worked at a size with so many pixels on their smaller side, in fit and ever
+        after; masks, probabilities and areas come back at the size of the image. None: as they are.
 
     Attributes
     ----------
@@ -157,13 +157,14 @@ class Segmenter(Estimator):
         C: float | str = "auto",
         tol: float = 0.01,
         features: str | Featurizer = "auto",
-        budget: str | float = "normal",
         connectivity: int = 8,
-        calibration: str | None = "temperature",
-        min_side: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
+        *,
+        budget: str | float = "normal",
+        calibration: str | None = "temperature",
+        min_side: int | None = None,
     ) -> None:
         self.potentials = potentials
         self.labels = labels
@@ -172,13 +173,13 @@ class Segmenter(Estimator):
         self.C = C
         self.tol = tol
         self.features = features
-        self.budget = budget
         self.connectivity = connectivity
-        self.calibration = calibration
-        self.min_side = min_side
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.budget = budget
+        self.calibration = calibration
+        self.min_side = min_side
 
     def _learn(self, data: TrainingSet) -> None:
         if isinstance(self.loss, Described):
