@@ -11,7 +11,13 @@ import cutlearn as cl
 from cutlearn.grid import grid_edges, grid_slices
 
 # Sides that are odd, so that blocks end outside.
-VOLUMES = [((17, 18, 15), 6), ((2, 47, 45), 6), ((15, 17, 17), 10), ((17, 16, 17), 18), ((16, 17, 17), 26)]
+VOLUMES = [
+    ((17, 18, 15), 6),
+    ((2, 47, 45), 6),
+    ((15, 17, 17), 10),
+    ((17, 16, 17), 18),
+    ((16, 17, 17), 26),
+]
 IMAGES = [((65, 67), 4), ((64, 71), 8), ((1, 4500), 4)]
 
 
