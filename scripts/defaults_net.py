@@ -14,7 +14,7 @@ from cutlearn.features.guided import CHANNELS, MOST_ODDS, ODDS, SIDE, net_logits
 from cutlearn.features.mixtures import fit_mixture
 from cutlearn.features.net.body import LEAST, Pass, Shape, Weights, folded
 from cutlearn.features.net.optimise import Optimiser, loss_of
-from cutlearn.features.net.single import one_thread
+from cutlearn.run.single import one_thread
 from cutlearn.model.defaults import Net, packed, unpacked
 
 WIDTHS = (12, 24, 40, 48, 48)

@@ -26,7 +26,7 @@ from cutlearn.features.net.crops import (
     turned_back,
 )
 from cutlearn.features.net.optimise import Optimiser, loss_of
-from cutlearn.features.net.single import one_thread
+from cutlearn.run.single import one_thread
 from cutlearn.images.resize import resize_channels
 from cutlearn.run.progress import KEPT, Counter
 from cutlearn.run.shelf import Form, Shelf, each_kept

@@ -1,7 +1,7 @@
-"""One thread inside of BLAS while any net is at work: the same bits however many work at once.
+"""One thread inside of BLAS while work is mapped: the same bits however many work at once.
 
 BLAS may split a product by the number of its threads, which changes last bits, and its threads
-would fight with ours: nets of different folds and pictures of a folder already run side by side.
+would fight with ours: images, folds and nets already run side by side.
 """
 
 import threading

@@ -1,0 +1,499 @@
+"""A dask.distributed cluster with the face of `Workers`: work goes out, results come back in order.
+
+What is used again (an image and its labels, a model) is sent once and stays as the *result of a
+task*: when its worker dies, the scheduler makes it again elsewhere from what it was sent, and
+nothing else is lost. Nothing is scattered and there are no actors: those do not survive a worker.
+What travels is pickled here, so that it must be plain data and functions of modules, and so that
+`sent` and `received` count its bytes. A worker with another cutlearn, numpy or Python is refused,
+whenever it comes: it might give other bits.
+"""
+
+import atexit
+import contextlib
+import hashlib
+import io
+import os
+import pickle
+import platform
+import re
+import threading
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from cutlearn.errors import InputError, quoted
+from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.single import one_thread
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+ADDRESS = re.compile(r"(tcp|tls)://\S+")
+LOCAL = re.compile(r"local:([1-9]\d{0,3})")
+# Functions up to so many bytes go with every task; larger ones stay where they were sent.
+SMALL = 4096
+# Functions that stay, the last ones used.
+FUNCTIONS = 4
+# Batches of residents, for each thread of their home: more of them even out slow workers.
+BATCHES = 2
+# Items that are sent before the first of them is done, for each thread.
+AHEAD = 4
+# Seconds to find the scheduler, to wait for a first worker, and until a scheduler that does not
+# answer is given up.
+CONNECT, FIRST_WORKER = 10.0, 60.0
+
+
+class ClusterLost(Interrupted):
+    """The scheduler is gone; what was kept on disk is still there."""
+
+
+class Seat:
+    """A value where it is worked, beside what was made of it there, which does not travel."""
+
+    def __init__(self, value: Any, size: int = 0) -> None:
+        self.value, self.size = value, size
+        self.lock = threading.Lock()
+        self._made: dict[str, Any] = {}
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """Give what was made under this name, made now if it was not."""
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
+
+    def __sizeof__(self) -> int:  # by which the scheduler judges whether to move it
+        return self.size
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Seat, (self.value, self.size)
+
+
+class Held:
+    """The driver's handle of a value that stays on the cluster."""
+
+    def __init__(self, future: Any, home: str) -> None:
+        self.future, self.home = future, home
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a held value travels only as an item of Cluster.map")
+
+
+class Cluster:
+    """A connected cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    name : str
+        What the user called it.
+    own : the LocalCluster that ends with it, optional
+
+    Attributes
+    ----------
+    sent, received : int
+        Bytes of what was sent to the cluster, and of results that came back.
+    tasks : int
+        Tasks that were sent.
+    """
+
+    def __init__(self, client: Any, name: str, own: Any = None) -> None:
+        self.client, self.name, self._own = client, name, own
+        self.sent = self.received = self.tasks = 0
+        self._live: weakref.WeakValueDictionary[str, Held] = weakref.WeakValueDictionary()
+        self._functions: OrderedDict[str, Held] = OrderedDict()
+        self._tag = versions()
+        with self._watched():
+            _check_workers(client, name, self._tag)
+
+    # A parameter of estimators: copying one must not copy this.
+    def __copy__(self) -> "Cluster":
+        return self
+
+    def __deepcopy__(self, _: Any) -> "Cluster":
+        return self
+
+    def __repr__(self) -> str:
+        return f"Cluster({self.name!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a cluster cannot be sent to its own workers")
+
+    @property
+    def threads(self) -> int:
+        """Threads of all workers together, at least 1."""
+        return max(1, sum(self._homes().values()))
+
+    def hold(self, values: Sequence[Any]) -> list[Held]:
+        """Send values once; they stay as results of tasks, spread over the workers in order."""
+        homes = [home for home, threads in sorted(self._homes().items()) for _ in range(threads)]
+        return [
+            self._held(_packed(value), homes[i * len(homes) // len(values)] if homes else "")
+            for i, value in enumerate(values)
+        ]
+
+    def each(self, function: Callable[..., Result], held: Sequence[Held], *args: Any) -> list[Any]:
+        """Give function(seat, *args) of every held value, in order, a batch of them a task."""
+        work, given = self._function(function), _packed(args)
+        threads, homes = self._homes(), OrderedDict[str, list[int]]()
+        for place, one in enumerate(held):
+            homes.setdefault(one.home, []).append(place)
+        batches = []
+        for home, places in homes.items():
+            count = min(len(places), BATCHES * threads.get(home, 1))
+            batches += [places[k * len(places) // count : (k + 1) * len(places) // count]
+                        for k in range(count)]  # fmt: skip
+        results: dict[int, Any] = {}
+
+        def took(k: int, found: Sequence[Any]) -> None:
+            results.update(zip(batches[k], found))
+
+        def submit(k: int) -> Any:
+            self.sent += len(given)
+            seats = [held[place].future for place in batches[k]]
+            return self._submit(_call_each, self._tag, work, given, *seats)
+
+        self._run(submit, range(len(batches)), took, len(batches))
+        return [results[place] for place in range(len(held))]
+
+    def rounds(
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        took: Callable[[int, Result], Item | None],
+    ) -> None:
+        """As `Workers.rounds`."""
+        work = self._function(function)
+        self._run(lambda item: self._begin(work, item), items, took, AHEAD * self.threads)
+
+    def stream(
+        self, function: Callable[[Item], Result], items: Iterable[Item], ahead: int
+    ) -> Iterator[Result]:
+        """As `Workers.stream`."""
+        work, begun, source = self._function(function), deque[Any](), iter(items)
+        try:
+            with self._watched():
+                for item in source:
+                    begun.append(self._begin(work, item))
+                    if len(begun) >= ahead:
+                        yield self._result(begun.popleft())
+                while begun:
+                    yield self._result(begun.popleft())
+        finally:
+            self._drop(begun)
+
+    def close(self) -> None:
+        """Leave the cluster; end it if it is this machine's own."""
+        _OPEN.pop(self.name, None)
+        with contextlib.suppress(Exception):
+            self.client.close(timeout=2)
+        if self._own is not None:
+            with contextlib.suppress(Exception):
+                self._own.close(timeout=5)
+
+    # -- how it is done --------------------------------------------------------------------------
+
+    def _run(
+        self,
+        submit: Callable[[Any], Any],
+        items: Iterable[Any],
+        took: Callable[[int, Any], Any],
+        ahead: int,
+    ) -> None:
+        """Submit items, so many ahead of what is done; an item may be followed by another."""
+        from distributed import as_completed
+
+        line, source, places = deque[tuple[int, Any]](), enumerate(items), dict[Any, int]()
+
+        def fill() -> None:
+            while len(places) < ahead:
+                chosen = line.popleft() if line else next(source, None)
+                if chosen is None:
+                    return
+                future = submit(chosen[1])
+                places[future] = chosen[0]
+                done.add(future)
+
+        try:
+            with self._watched():
+                done = as_completed(loop=self.client.loop)
+                fill()
+                for future in done:
+                    place, result = places.pop(future), self._result(future)
+                    again = took(place, result)
+                    if again is not None:
+                        line.append((place, again))
+                    fill()
+        finally:
+            self._drop(places)
+
+    def _begin(self, work: "bytes | Held", item: Any) -> Any:
+        blob, held = _packed_with_held(item)
+        self.sent += len(blob)
+        return self._submit(_call, self._tag, work, blob, *(one.future for one in held))
+
+    def _submit(self, function: Callable[..., Any], tag: Any, work: Any, *args: Any) -> Any:
+        self.tasks += 1
+        if isinstance(work, bytes):
+            self.sent += len(work)
+        else:
+            work = work.future
+        return self._send(function, tag, work, *args, key=_key("call"))
+
+    def _function(self, function: Callable[..., Any]) -> "bytes | Held":
+        blob = _packed(function)
+        if len(blob) <= SMALL:
+            return blob
+        held = self._held(blob, "")
+        self._functions[held.future.key] = held
+        self._functions.move_to_end(held.future.key)
+        while len(self._functions) > FUNCTIONS:
+            self._functions.popitem(last=False)
+        return held
+
+    def _held(self, blob: bytes, home: str) -> Held:
+        digest = hashlib.blake2b(blob, digest_size=16).hexdigest()
+        held = self._live.get(digest)
+        if held is None or held.future.cancelled():
+            self.sent += len(blob)
+            near = {"workers": [home], "allow_other_workers": True} if home else {}
+            held = Held(self._send(_take, blob, key=_key(digest), **near), home)
+            self._live[digest] = held
+        return held
+
+    def _send(self, function: Callable[..., Any], *args: Any, **how: Any) -> Any:
+        import dask
+
+        # The size of what is sent is known; a warning about it would help nobody.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return self.client.submit(function, *args, pure=False, **how)
+
+    def _result(self, future: Any) -> Any:
+        blob = future.result()
+        self.received += len(blob)
+        return pickle.loads(blob)
+
+    def _homes(self) -> dict[str, int]:
+        with self._watched():
+            found: dict[str, int] = self.client.nthreads()
+        return found
+
+    def _drop(self, futures: Iterable[Any]) -> None:
+        left = list(futures)
+        if left and self.client.status == "running":
+            with contextlib.suppress(Exception):
+                self.client.cancel(left)
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Say in one sentence that workers die of a task, or that the scheduler is gone."""
+        from concurrent.futures import CancelledError
+
+        from distributed import KilledWorker
+        from distributed.client import FuturesCancelledError
+        from distributed.comm import CommClosedError
+
+        try:
+            yield
+        except KilledWorker as error:
+            raise InputError(
+                f"{self.name}: one task ended several workers, the last of them {error.last_worker}"
+                ". Workers that run out of memory end so: use smaller images (min_side), or "
+                "workers with more memory or fewer threads."
+            ) from error
+        except (CancelledError, FuturesCancelledError, CommClosedError, TimeoutError) as error:
+            raise ClusterLost(
+                f"{self.name}: the cluster's scheduler does not answer any more."
+            ) from error
+
+
+# -- where work arrives --------------------------------------------------------------------------
+
+
+def _take(blob: bytes) -> Seat:
+    return Seat(pickle.loads(blob), len(blob))
+
+
+def _call(tag: "Tag", work: "bytes | Seat", blob: bytes, *seats: Seat) -> bytes:
+    _check_here(tag)
+    function = pickle.loads(work) if isinstance(work, bytes) else work.value
+    item = _Unpickler(io.BytesIO(blob), [seat.value for seat in seats]).load()
+    with one_thread():
+        return _packed(function(item))
+
+
+def _call_each(tag: "Tag", work: "bytes | Seat", given: bytes, *seats: Seat) -> bytes:
+    _check_here(tag)
+    function = pickle.loads(work) if isinstance(work, bytes) else work.value
+    args, found = pickle.loads(given), []
+    with one_thread():
+        for seat in seats:
+            with seat.lock:
+                found.append(function(seat, *args))
+    return _packed(found)
+
+
+def _packed(value: Any) -> bytes:
+    try:
+        return pickle.dumps(value, 5)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InputError(
+            f"n_jobs: this work cannot be sent to a cluster ({error}). What is given to it from "
+            "outside must be made of classes and functions that a module has; or use threads."
+        ) from error
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves held values out, and remembers them."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, 5)
+        self.held: list[Held] = []
+
+    def persistent_id(self, value: Any) -> int | None:
+        if not isinstance(value, Held):
+            return None
+        self.held.append(value)
+        return len(self.held) - 1
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, values: Sequence[Any]) -> None:
+        super().__init__(file)
+        self.values = values
+
+    def persistent_load(self, number: int) -> Any:
+        return self.values[number]
+
+
+def _packed_with_held(item: Any) -> tuple[bytes, list[Held]]:
+    file = io.BytesIO()
+    pickler = _Pickler(file)
+    try:
+        pickler.dump(item)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        _packed(item)  # says what is wrong
+        raise
+    return file.getvalue(), pickler.held
+
+
+def _key(what: str) -> str:
+    return f"cutlearn-{what}-{os.urandom(8).hex()}"
+
+
+# -- which cluster -------------------------------------------------------------------------------
+
+Tag = dict[str, str]
+_OPEN: dict[str, Cluster] = {}
+
+
+def versions() -> Tag:
+    """What must be the same everywhere, for the same bits."""
+    import cutlearn
+
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"cutlearn": cutlearn.__version__, "numpy": np.__version__, "Python": python}
+
+
+def _check_here(tag: Tag) -> None:
+    here = versions()
+    if here != tag:
+        raise InputError(_differs("a worker that came later", here, tag))
+
+
+def _differs(where: str, there: Tag, here: Tag) -> str:
+    told = " and ".join(f"{k} {there.get(k)} instead of {v}" for k, v in here.items()
+                        if there.get(k) != v)  # fmt: skip
+    return (
+        f"{where} has {told}, which may give other results. Install the same versions on all "
+        "workers."
+    )
+
+
+def _check_workers(client: Any, name: str, tag: Tag) -> None:
+    try:
+        client.wait_for_workers(1, timeout=FIRST_WORKER)
+    except TimeoutError:
+        raise InputError(
+            f"{name}: the cluster has no workers, though {FIRST_WORKER:.0f} seconds were waited. "
+            f"Start some with `dask worker {name}`."
+        ) from None
+    try:
+        found = client.run(versions)
+    except ImportError as error:
+        raise InputError(
+            f"{name}: its workers cannot import cutlearn ({error}). Install the same cutlearn for "
+            "the Python of all workers."
+        ) from None
+    for address, there in sorted(found.items()):
+        if there != tag:
+            raise InputError(_differs(f"{name}: the worker {address}", there, tag))
+
+
+def is_cluster(n_jobs: Any) -> bool:
+    """Whether `n_jobs` names a cluster or is one; nothing is connected to."""
+    if isinstance(n_jobs, str):
+        return bool(ADDRESS.fullmatch(n_jobs) or LOCAL.fullmatch(n_jobs))
+    return isinstance(n_jobs, Cluster) or _is_client(n_jobs)
+
+
+def _is_client(value: Any) -> bool:
+    return any(f"{c.__module__}.{c.__name__}" == "distributed.client.Client"
+               for c in type(value).__mro__)  # fmt: skip
+
+
+def cluster_of(given: Any) -> Cluster:
+    """Connect to a cluster, once for each address or client; this process leaves it at its end."""
+    if isinstance(given, Cluster):
+        return given
+    name = given if isinstance(given, str) else str(given.scheduler.address)
+    known = _OPEN.get(name)
+    if known is not None and known.client.status == "running":
+        return known
+    _OPEN[name] = made = _connected(name) if isinstance(given, str) else Cluster(given, name)
+    return made
+
+
+def _connected(name: str) -> Cluster:
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise InputError(
+            f"n_jobs={name!r}: the package distributed, which clusters need, is not installed. "
+            "Install it with `pip install cutlearn[cluster]`."
+        ) from None
+    local, own = LOCAL.fullmatch(name), None
+    if local is None and ADDRESS.fullmatch(name) is None:
+        raise InputError(
+            f"n_jobs={quoted(name)} is not a cluster. Give the address of a scheduler, such as "
+            "tcp://host:8786, or local:4 for four processes of this machine."
+        )
+    if local is not None:
+        own = LocalCluster(
+            n_workers=int(local[1]), threads_per_worker=1, processes=True, host="127.0.0.1",
+            dashboard_address=None, memory_limit=None, silence_logs=50,
+        )  # fmt: skip
+    try:
+        client = Client(own or name, timeout=CONNECT, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise InputError(
+            f"{name}: no scheduler of a cluster answers there. Check the address and that "
+            "`dask scheduler` runs."
+        ) from error
+    try:
+        return Cluster(client, name, own)
+    except BaseException:
+        client.close(timeout=2)
+        if own is not None:
+            own.close(timeout=5)
+        raise
+
+
+def leave_clusters() -> None:
+    """Leave all clusters that were connected to by name, and end those of this machine."""
+    for cluster in list(_OPEN.values()):
+        cluster.close()
+
+
+atexit.register(leave_clusters)
