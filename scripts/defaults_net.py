@@ -14,8 +14,8 @@ from cutlearn.features.guided import CHANNELS, MOST_ODDS, ODDS, SIDE, net_logits
 from cutlearn.features.mixtures import fit_mixture
 from cutlearn.features.net.body import LEAST, Pass, Shape, Weights, folded
 from cutlearn.features.net.optimise import Optimiser, loss_of
-from cutlearn.run.single import one_thread
 from cutlearn.model.defaults import Net, packed, unpacked
+from cutlearn.run.single import one_thread
 
 WIDTHS = (12, 24, 40, 48, 48)
 SHAPE = Shape(CHANNELS, 1, WIDTHS, True)

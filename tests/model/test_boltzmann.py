@@ -102,7 +102,7 @@ def test_interrupted_then_resumed_is_as_if_never_interrupted(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    "late", ["boltzmann.choose_strength", "boltzmann.calibrate_held_out", "base.card_of"]
+    "late", ["boltzmann.choose_strength", "boltzmann.calibrate", "base.card_of"]
 )
 def test_interrupted_at_the_end_nothing_is_half_fitted(tmp_path, monkeypatch, fitted, late):
     def stop(*_):

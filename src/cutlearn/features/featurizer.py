@@ -8,6 +8,7 @@ its settings, for files and for checkpoints, is `settings()`.
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 from cutlearn.checks import listed
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.auto import checked_budget, fit_auto
-from cutlearn.features.boosted import Recipe, default_recipe
+from cutlearn.features.boosted import Answers, Recipe, default_recipe
 from cutlearn.features.describe import Bank, Picture, is_grey
 from cutlearn.features.edges import edge_features, edge_names
 from cutlearn.features.filters import Float32
@@ -42,7 +43,7 @@ from cutlearn.features.windows import window_means
 from cutlearn.images.sample import Sample, as_sample
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import Shelf, each_kept
-from cutlearn.run.workers import thread_count
+from cutlearn.run.workers import Jobs, place_of
 
 FORMAT = 1
 
@@ -108,7 +109,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         connectivity: int = 8,
         per_direction: bool = False,
         random_state: int | None = None,
-        n_jobs: int | None = None,
+        n_jobs: Jobs = None,
         superpixels: Sequence[tuple[str, float]] = (("slic", SIZE),),
         memory: str | os.PathLike[str] | None = None,
         channels: Sequence[str] = (),
@@ -194,13 +195,13 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         shelf: Shelf,
     ) -> list[Float32]:
         """Fit on checked images; give their out-of-fold node features."""
-        threads = _threads(self.n_jobs)
+        place = place_of(-1 if self.n_jobs is None else self.n_jobs)
         pictures = [image for image, _ in pairs]
         bank = Bank.choose(pictures, self.kind, self.position)
         task = Task(
             pictures, labels, [extra for _, extra in pairs], groups, bank,
             self.recipe or default_recipe(bank, labels[0].shape[2]), self.net or NetRecipe(),
-            self._seed(), threads, progress, shelf,
+            self._seed(), place, progress, shelf,
         )  # fmt: skip
         mode, why = self._asked(), "asked for by name"
         if mode == "auto":
@@ -209,16 +210,14 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         else:
             source, maps = source_of(mode).fit(task)
         n_extra = 0 if pairs[0][1] is None else pairs[0][1].shape[2]
-
-        def described(i: int) -> tuple[Float32, list[str]]:
-            image, extra = pairs[i]
-            picture = Picture(image)
-            return columns(mode, self.channels, bank, maps[i], source.stages, picture, extra)
+        described = partial(_described, mode, self.channels, bank, source.stages)
 
         # Sources of logits have told of their own steps before.
         counter = Counter(None if source.stages else progress, len(pairs))
         every, what = range(len(pairs)), "describe images"
-        made = each_kept(described, every, threads, shelf, COLUMNS, counter, what)
+        made = each_kept(
+            described, lambda i: (*pairs[i], maps[i]), every, place, shelf, COLUMNS, counter, what
+        )
         rows, names = [m[0] for m in made], made[0][1]
         count, questions = len(source.stages), labels[0].shape[2]
         mean, scale = moments(rows, [label[..., 0] for label in labels], questions, count)
@@ -358,7 +357,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         cls,
         arrays: dict[str, npt.NDArray[Any]],
         described: dict[str, Any],
-        n_jobs: int | None = None,
+        n_jobs: Jobs = None,
     ) -> "Featurizer":
         """The inverse of `to_arrays`. Nothing is executed; damage is an `InputError`."""
         try:
@@ -400,5 +399,13 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         return self.fitted_
 
 
-def _threads(n_jobs: int | None) -> int:
-    return thread_count(-1 if n_jobs is None else n_jobs)
+def _described(
+    mode: str,
+    channels: Sequence[str],
+    bank: Bank,
+    stages: tuple[str, ...],
+    given: tuple[Any, Float32 | None, Answers],
+) -> tuple[Float32, list[str]]:
+    """The columns of an image, of its extra channels, and of its logits."""
+    image, extra, answers = given
+    return columns(mode, channels, bank, answers, stages, Picture(image), extra)

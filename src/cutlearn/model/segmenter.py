@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from cutlearn.energy.model import Model
 from cutlearn.energy.named import uses_edges, uses_regions
@@ -44,7 +46,7 @@ from cutlearn.model.prepare import training_features
 from cutlearn.model.probability.ranking import Described as Windows
 from cutlearn.model.probability.ranking import Ranked, describe, rank
 from cutlearn.run.progress import Progress
-from cutlearn.run.workers import Workers
+from cutlearn.run.workers import Jobs, Workers, width_of
 
 Mask = NDArray[np.uint8]
 
@@ -98,8 +100,10 @@ class Segmenter(Estimator):
     min_side : int, optional
         Images are worked at a size with so many pixels on their smaller side, in fit and ever
         after; masks, probabilities and areas come back at the size of the image. None: as they are.
-    n_jobs : int, optional
-        Threads; None: all usable cores. The results do not depend on it.
+    n_jobs : int, address or Client, optional
+        Threads; None: all usable cores. Or a dask.distributed cluster: the address of its
+        scheduler, "local:4" for four processes of this machine, or a `Client` (docs/cluster.md).
+        The results do not depend on it.
     random_state : int, RandomState or None
         None is 0: the same images always give the same model.
     verbose : bool
@@ -158,7 +162,7 @@ class Segmenter(Estimator):
         connectivity: int = 8,
         calibration: str | None = "temperature",
         min_side: int | None = None,
-        n_jobs: int | None = None,
+        n_jobs: Jobs = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -180,22 +184,21 @@ class Segmenter(Estimator):
     def _learn(self, data: TrainingSet) -> None:
         if isinstance(self.loss, Described):
             self.loss.refuse()
-        threads = self._threads()
+        place = self._place()
         top = max(int(mask[mask != VOID].max()) for mask in data.masks)
-        labels, featurizer = labels_for(self, max(2, 1 + top)), fresh_featurizer(self, threads)
+        labels, featurizer = labels_for(self, max(2, 1 + top)), fresh_featurizer(self, place)
         seen = [labels.questions(mask) for mask in data.masks]
         nodes = training_features(
             data.samples, seen, featurizer, data.groups, data.folder, data.progress
         )
         edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
-        with Workers(threads) as workers:
-            problems = workers.map(
-                lambda pair: featurizer.problem(*pair, edges, regions),
-                list(zip(data.samples, nodes)),
-            )
+        with Workers(place) as workers:
+            # What joins pixels needs nothing that was fitted.
+            pose = partial(_posed, clone(featurizer).set_params(n_jobs=1), edges, regions)
+            problems = workers.map(pose, zip(data.samples, nodes))
         model = model_for(self, featurizer, labels.count, len(problems[0].regions))
         plan = Plan(
-            self.loss, self.learner, self.C, float(self.tol), threads, data.folder,
+            self.loss, self.learner, self.C, float(self.tol), place, data.folder,
             data.callback, model, self.calibration,
             self._rivals,
         )  # fmt: skip
@@ -205,6 +208,8 @@ class Segmenter(Estimator):
     def _keep(self, featurizer: Featurizer, chosen: Chosen, model: Model, problem: Problem) -> None:
         """Put all that was learned in place."""
         result = chosen.result
+        # A cluster is where this fit ran; it is no part of the model.
+        featurizer.set_params(n_jobs=None)
         self.model_, self.featurizer_ = model, featurizer
         self.w_ = chosen.w
         self.w_names_ = model.names(problem, feature_names(featurizer))
@@ -250,10 +255,10 @@ class Segmenter(Estimator):
         """Give the seconds of the features and of all trainings, as reckoned beforehand."""
         from cutlearn.model.fitting.duration import phases_of
 
-        labels, threads = labels_for(self, n_labels), self._threads()
+        labels, place = labels_for(self, n_labels), self._place()
         return phases_of(
-            fresh_featurizer(self, threads), shapes, color, labels, self.trainings(len(shapes)),
-            threads,
+            fresh_featurizer(self, place), shapes, color, labels, self.trainings(len(shapes)),
+            width_of(place),
         )  # fmt: skip
 
     def shown_by(self, shown: Progress) -> Any:
@@ -281,16 +286,13 @@ class Segmenter(Estimator):
             The most telling image first: its place in the list, its score, its windows.
         """
         samples = self._read(images)
+        seen = self._each(samples, windows_of, progress)
+        return self.order(seen, [sample.shape for sample in samples])
 
-        def one(small: Sample, full: Sample) -> Windows:
-            problem, q = self._problem(small), None
-            if self.believes:
-                q = self.calibration_.probabilities(self.model_.min_marginals(problem, self.w_))
-            return describe(problem.node_features, small.shape, q)
-
-        seen = self._each(samples, one, progress)
+    def order(self, seen: Sequence[Windows], shapes: Sequence[Shape]) -> list[Ranked]:
+        """Give what `rank` gives, of the windows (`windows_of`) and shapes of all images."""
         return [
-            ranked.at(seen[ranked.image].shape, samples[ranked.image].shape)
+            ranked.at(seen[ranked.image].shape, shapes[ranked.image])
             for ranked in rank(seen, self.featurizer_.centers_)
         ]
 
@@ -339,3 +341,17 @@ class Segmenter(Estimator):
     def from_header(cls, header: dict[str, Any], arrays: segmenter_file.Arrays) -> Self:
         """Read what `to_header` gave."""
         return segmenter_file.unpack(cls, header, arrays)
+
+
+def windows_of(model: Any, small: Sample, full: Sample) -> Windows:
+    """Give the windows of a sample, as `rank` compares them."""
+    problem, q = model._problem(small), None
+    if model.believes:
+        q = model.calibration_.probabilities(model.model_.min_marginals(problem, model.w_))
+    return describe(problem.node_features, small.shape, q)
+
+
+def _posed(
+    featurizer: Featurizer, edges: bool, regions: bool, given: tuple[Sample, Any]
+) -> Problem:
+    return featurizer.problem(*given, edges, regions)

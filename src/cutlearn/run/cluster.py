@@ -8,25 +8,33 @@ What travels is pickled here, so that it must be plain data and functions of mod
 whenever it comes: it might give other bits.
 """
 
+import asyncio
 import atexit
 import contextlib
 import hashlib
-import io
+import logging
 import os
 import pickle
-import platform
 import re
-import threading
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
-
-import numpy as np
 
 from cutlearn.errors import InputError, quoted
 from cutlearn.run.checkpoint import Interrupted
-from cutlearn.run.single import one_thread
+from cutlearn.run.travel import (
+    Held,
+    Tag,
+    call,
+    call_each,
+    differs,
+    packed,
+    packed_with_held,
+    take,
+    versions,
+)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -48,36 +56,9 @@ CONNECT, FIRST_WORKER = 10.0, 60.0
 class ClusterLost(Interrupted):
     """The scheduler is gone; what was kept on disk is still there."""
 
-
-class Seat:
-    """A value where it is worked, beside what was made of it there, which does not travel."""
-
-    def __init__(self, value: Any, size: int = 0) -> None:
-        self.value, self.size = value, size
-        self.lock = threading.Lock()
-        self._made: dict[str, Any] = {}
-
-    def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """Give what was made under this name, made now if it was not."""
-        if name not in self._made:
-            self._made[name] = make()
-        return self._made[name]
-
-    def __sizeof__(self) -> int:  # by which the scheduler judges whether to move it
-        return self.size
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Seat, (self.value, self.size)
-
-
-class Held:
-    """The driver's handle of a value that stays on the cluster."""
-
-    def __init__(self, future: Any, home: str) -> None:
-        self.future, self.home = future, home
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a held value travels only as an item of Cluster.map")
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 class Cluster:
@@ -129,13 +110,22 @@ class Cluster:
         """Send values once; they stay as results of tasks, spread over the workers in order."""
         homes = [home for home, threads in sorted(self._homes().items()) for _ in range(threads)]
         return [
-            self._held(_packed(value), homes[i * len(homes) // len(values)] if homes else "")
+            self._held(packed(value), homes[i * len(homes) // len(values)] if homes else "")
             for i, value in enumerate(values)
         ]
 
-    def each(self, function: Callable[..., Result], held: Sequence[Held], *args: Any) -> list[Any]:
-        """Give function(seat, *args) of every held value, in order, a batch of them a task."""
-        work, given = self._function(function), _packed(args)
+    def each(
+        self,
+        function: Callable[..., Result],
+        held: Sequence[Held],
+        numbers: Sequence[int],
+        args: tuple[Any, ...],
+    ) -> list[Any]:
+        """Give function(seat, number, *args) of all held values, in order, a batch of them a task.
+
+        Every value has a number, which travels with the question and not with the value.
+        """
+        work = self._function(function)
         threads, homes = self._homes(), OrderedDict[str, list[int]]()
         for place, one in enumerate(held):
             homes.setdefault(one.home, []).append(place)
@@ -150,9 +140,10 @@ class Cluster:
             results.update(zip(batches[k], found))
 
         def submit(k: int) -> Any:
+            given = packed(([numbers[place] for place in batches[k]], args))
             self.sent += len(given)
             seats = [held[place].future for place in batches[k]]
-            return self._submit(_call_each, self._tag, work, given, *seats)
+            return self._submit(call_each, self._tag, work, given, *seats)
 
         self._run(submit, range(len(batches)), took, len(batches))
         return [results[place] for place in range(len(held))]
@@ -177,9 +168,9 @@ class Cluster:
                 for item in source:
                     begun.append(self._begin(work, item))
                     if len(begun) >= ahead:
-                        yield self._result(begun.popleft())
+                        yield self._read(begun.popleft().result())
                 while begun:
-                    yield self._result(begun.popleft())
+                    yield self._read(begun.popleft().result())
         finally:
             self._drop(begun)
 
@@ -217,10 +208,11 @@ class Cluster:
 
         try:
             with self._watched():
-                done = as_completed(loop=self.client.loop)
+                # Results are fetched as they come, beside each other.
+                done = as_completed(loop=self.client.loop, with_results=True)
                 fill()
-                for future in done:
-                    place, result = places.pop(future), self._result(future)
+                for future, blob in done:
+                    place, result = places.pop(future), self._read(blob)
                     again = took(place, result)
                     if again is not None:
                         line.append((place, again))
@@ -229,9 +221,9 @@ class Cluster:
             self._drop(places)
 
     def _begin(self, work: "bytes | Held", item: Any) -> Any:
-        blob, held = _packed_with_held(item)
+        blob, held = packed_with_held(item)
         self.sent += len(blob)
-        return self._submit(_call, self._tag, work, blob, *(one.future for one in held))
+        return self._submit(call, self._tag, work, blob, *(one.future for one in held))
 
     def _submit(self, function: Callable[..., Any], tag: Any, work: Any, *args: Any) -> Any:
         self.tasks += 1
@@ -242,7 +234,7 @@ class Cluster:
         return self._send(function, tag, work, *args, key=_key("call"))
 
     def _function(self, function: Callable[..., Any]) -> "bytes | Held":
-        blob = _packed(function)
+        blob = packed(function)
         if len(blob) <= SMALL:
             return blob
         held = self._held(blob, "")
@@ -258,7 +250,7 @@ class Cluster:
         if held is None or held.future.cancelled():
             self.sent += len(blob)
             near = {"workers": [home], "allow_other_workers": True} if home else {}
-            held = Held(self._send(_take, blob, key=_key(digest), **near), home)
+            held = Held(self._send(take, blob, key=_key(digest), **near), home)
             self._live[digest] = held
         return held
 
@@ -269,8 +261,9 @@ class Cluster:
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             return self.client.submit(function, *args, pure=False, **how)
 
-    def _result(self, future: Any) -> Any:
-        blob = future.result()
+    def _read(self, blob: "bytes | BaseException") -> Any:
+        if isinstance(blob, BaseException):
+            raise blob
         self.received += len(blob)
         return pickle.loads(blob)
 
@@ -288,11 +281,7 @@ class Cluster:
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
         """Say in one sentence that workers die of a task, or that the scheduler is gone."""
-        from concurrent.futures import CancelledError
-
         from distributed import KilledWorker
-        from distributed.client import FuturesCancelledError
-        from distributed.comm import CommClosedError
 
         try:
             yield
@@ -302,80 +291,16 @@ class Cluster:
                 ". Workers that run out of memory end so: use smaller images (min_side), or "
                 "workers with more memory or fewer threads."
             ) from error
-        except (CancelledError, FuturesCancelledError, CommClosedError, TimeoutError) as error:
-            raise ClusterLost(
-                f"{self.name}: the cluster's scheduler does not answer any more."
-            ) from error
-
-
-# -- where work arrives --------------------------------------------------------------------------
-
-
-def _take(blob: bytes) -> Seat:
-    return Seat(pickle.loads(blob), len(blob))
-
-
-def _call(tag: "Tag", work: "bytes | Seat", blob: bytes, *seats: Seat) -> bytes:
-    _check_here(tag)
-    function = pickle.loads(work) if isinstance(work, bytes) else work.value
-    item = _Unpickler(io.BytesIO(blob), [seat.value for seat in seats]).load()
-    with one_thread():
-        return _packed(function(item))
-
-
-def _call_each(tag: "Tag", work: "bytes | Seat", given: bytes, *seats: Seat) -> bytes:
-    _check_here(tag)
-    function = pickle.loads(work) if isinstance(work, bytes) else work.value
-    args, found = pickle.loads(given), []
-    with one_thread():
-        for seat in seats:
-            with seat.lock:
-                found.append(function(seat, *args))
-    return _packed(found)
-
-
-def _packed(value: Any) -> bytes:
-    try:
-        return pickle.dumps(value, 5)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise InputError(
-            f"n_jobs: this work cannot be sent to a cluster ({error}). What is given to it from "
-            "outside must be made of classes and functions that a module has; or use threads."
-        ) from error
-
-
-class _Pickler(pickle.Pickler):
-    """Leaves held values out, and remembers them."""
-
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, 5)
-        self.held: list[Held] = []
-
-    def persistent_id(self, value: Any) -> int | None:
-        if not isinstance(value, Held):
-            return None
-        self.held.append(value)
-        return len(self.held) - 1
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, values: Sequence[Any]) -> None:
-        super().__init__(file)
-        self.values = values
-
-    def persistent_load(self, number: int) -> Any:
-        return self.values[number]
-
-
-def _packed_with_held(item: Any) -> tuple[bytes, list[Held]]:
-    file = io.BytesIO()
-    pickler = _Pickler(file)
-    try:
-        pickler.dump(item)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        _packed(item)  # says what is wrong
-        raise
-    return file.getvalue(), pickler.held
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            # A client that has lost its scheduler cancels what it waits for.
+            cancelled = isinstance(error, CancelledError | asyncio.CancelledError)
+            if cancelled or (isinstance(error, Exception) and self.client.status != "running"):
+                raise ClusterLost(
+                    f"{self.name}: the cluster's scheduler does not answer any more."
+                ) from error
+            raise
 
 
 def _key(what: str) -> str:
@@ -384,31 +309,7 @@ def _key(what: str) -> str:
 
 # -- which cluster -------------------------------------------------------------------------------
 
-Tag = dict[str, str]
 _OPEN: dict[str, Cluster] = {}
-
-
-def versions() -> Tag:
-    """What must be the same everywhere, for the same bits."""
-    import cutlearn
-
-    python = ".".join(platform.python_version_tuple()[:2])
-    return {"cutlearn": cutlearn.__version__, "numpy": np.__version__, "Python": python}
-
-
-def _check_here(tag: Tag) -> None:
-    here = versions()
-    if here != tag:
-        raise InputError(_differs("a worker that came later", here, tag))
-
-
-def _differs(where: str, there: Tag, here: Tag) -> str:
-    told = " and ".join(f"{k} {there.get(k)} instead of {v}" for k, v in here.items()
-                        if there.get(k) != v)  # fmt: skip
-    return (
-        f"{where} has {told}, which may give other results. Install the same versions on all "
-        "workers."
-    )
 
 
 def _check_workers(client: Any, name: str, tag: Tag) -> None:
@@ -428,7 +329,7 @@ def _check_workers(client: Any, name: str, tag: Tag) -> None:
         ) from None
     for address, there in sorted(found.items()):
         if there != tag:
-            raise InputError(_differs(f"{name}: the worker {address}", there, tag))
+            raise InputError(differs(f"{name}: the worker {address}", there, tag))
 
 
 def is_cluster(n_jobs: Any) -> bool:
@@ -472,8 +373,10 @@ def _connected(name: str) -> Cluster:
     if local is not None:
         own = LocalCluster(
             n_workers=int(local[1]), threads_per_worker=1, processes=True, host="127.0.0.1",
-            dashboard_address=None, memory_limit=None, silence_logs=50,
+            dashboard_address=None, memory_limit=None, silence_logs=logging.CRITICAL,
         )  # fmt: skip
+    # What becomes of the scheduler is told by an error, in one sentence.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
         client = Client(own or name, timeout=CONNECT, set_as_default=False)
     except (OSError, TimeoutError) as error:

@@ -182,7 +182,7 @@ def test_images_are_prepared_on_the_threads_of_the_plan(monkeypatch):
     monkeypatch.setattr(pool, "WORTH_THREADS", 0)
     monkeypatch.setattr(pool, "Workers", Seen)
     problems, masks = rare(4)
-    choose(problems, masks, plan(threads=2))
+    choose(problems, masks, plan(n_jobs=2))
     assert seen == [2]
 
 
