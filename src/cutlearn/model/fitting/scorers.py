@@ -46,7 +46,7 @@ class Scorer:
     def scores(self, images: Sequence[int], w: Vector) -> list[Any]:
         """Give the scores of some images, by their numbers."""
         alone = copy.copy(self)  # what scores one image needs no others, and travels without them
-        alone.problems, alone.labels, alone.data = (), (), self.data.take([])
+        alone.problems, alone.labels, alone.data = (), (), Residents(1, ())
         return self.data.take(images).map(partial(_scored, alone), w)
 
     def score(self, image: int, problem: Problem, labels: Mask, w: Vector) -> Any:
