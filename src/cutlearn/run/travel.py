@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cutlearn.errors import InputError
-from cutlearn.run.single import one_thread
+from cutlearn.run.single import as_task
 
 # What must be the same everywhere, for the same bits.
 Tag = dict[str, str]
@@ -83,7 +83,7 @@ def call(tag: Tag, work: "bytes | Seat", blob: bytes, *seats: Seat) -> bytes:
     _check_here(tag)
     function = pickle.loads(work) if isinstance(work, bytes) else work.value
     item = _Unpickler(io.BytesIO(blob), [seat.value for seat in seats]).load()
-    with one_thread():
+    with as_task():
         return packed(function(item))
 
 
@@ -91,7 +91,7 @@ def call_each(tag: Tag, work: "bytes | Seat", given: bytes, *seats: Seat) -> byt
     _check_here(tag)
     function = pickle.loads(work) if isinstance(work, bytes) else work.value
     (numbers, args), found = pickle.loads(given), []
-    with one_thread():
+    with as_task():
         for seat, number in zip(seats, numbers):
             with seat.lock:
                 found.append(function(seat, number, *args))

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from cutlearn.errors import InputError, quoted
 from cutlearn.run.cluster import Cluster, cluster_of, is_cluster
-from cutlearn.run.single import one_thread
+from cutlearn.run.single import in_task, one_thread
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -48,6 +48,8 @@ def thread_count(n_jobs: int | None) -> int:
         )
     if n_jobs > 0:
         return n_jobs
+    if in_task.get():
+        return 1
     try:
         processors = len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
