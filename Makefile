@@ -13,7 +13,7 @@ setup: .venv/.built
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  'scikit-build-core>=0.11' 'nanobind>=2.4' 'cmake>=3.20' ninja
-	$(BIN)/python scripts/requirements.py dev app cluster > .venv/requirements.txt
+	$(BIN)/python scripts/requirements.py dev app cluster medical > .venv/requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r .venv/requirements.txt
 	@touch $@
 

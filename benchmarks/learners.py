@@ -2,7 +2,7 @@
 
     python benchmarks/learners.py --data DIR [--sets nuclei ...] [--train 20] [--side 100]
 
-DIR and the splits are those of benchmarks/segmentation.py. All learners see the same boosted
+DIR and the splits are those of benchmarks/splits.py. All learners see the same boosted
 features, computed once; each chooses its own C, and the likelihood whether it keeps its edges, but
 for the last row, which keeps them. CPU seconds are those of the trainings (the path of
 C and the calibration among them), features left out. Every row is told before and after the
@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 from probabilities import figures, smaller
-from segmentation import SETS, split
+from splits import USUAL as SETS
+from splits import split
 
 import cutlearn as cl
 from cutlearn.model.probability.calibrate import uncalibrated

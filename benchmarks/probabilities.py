@@ -2,7 +2,7 @@
 
     python benchmarks/probabilities.py --data DIR [--sets nuclei ...] [--seeds 1] [--active 8]
 
-DIR is that of benchmarks/segmentation.py, whose splits are taken with fewer images and smaller
+DIR is that of benchmarks/splits.py, whose splits are taken with fewer images and smaller
 sides (SMALLER), to fit into minutes. Rows: our default model with a temperature, with isotonic
 steps, and with plain softmaxed min-marginals; the votes of a forest of 100 trees on scikit-image's
 basic features. Active annotation: linear features, batches of 2 chosen by `rank`, by entropy alone
@@ -20,8 +20,10 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
-from segmentation import SETS, basic, drawn, split
+from rivals import basic, drawn
 from sklearn.ensemble import RandomForestClassifier
+from splits import USUAL as SETS
+from splits import split
 
 import cutlearn as cl
 from cutlearn.metrics import (

@@ -21,9 +21,10 @@ std::unique_ptr<Engine> make_live(const Input& input, const Survey& survey, doub
     case 4: return make_grid<4, R>(input, survey, narrow);
     case 8: return make_grid<8, R>(input, survey, narrow);
     case 6: return make_grid<6, R>(input, survey, narrow);
+    case 10: return make_grid<10, R>(input, survey, narrow);
     case 18: return make_grid<18, R>(input, survey, narrow);
     case 26: return make_grid<26, R>(input, survey, narrow);
-    default: throw std::invalid_argument("connectivity must be 0, 4, 8, 6, 18 or 26");
+    default: throw std::invalid_argument("connectivity must be 0, 4, 8, 6, 10, 18 or 26");
   }
 }
 

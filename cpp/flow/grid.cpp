@@ -9,6 +9,7 @@ namespace cutlearn {
 
 std::vector<Offset> forward_offsets(int connectivity) {
   int dimensions = 3, reach = 0;  // reach: largest squared length
+  const bool slices = connectivity == 10;  // those of an image within slices, one to each beside
   switch (connectivity) {
     case 4:
       dimensions = 2;
@@ -19,6 +20,7 @@ std::vector<Offset> forward_offsets(int connectivity) {
       reach = 2;
       break;
     case 6: reach = 1; break;
+    case 10:
     case 18: reach = 2; break;
     case 26: reach = 3; break;
     default: return {};
@@ -28,6 +30,7 @@ std::vector<Offset> forward_offsets(int connectivity) {
     for (int y = -1; y <= 1; ++y)
       for (int x = -1; x <= 1; ++x) {
         const int first = z ? z : y ? y : x;
+        if (slices && z && (y || x)) continue;
         if (first > 0 && z * z + y * y + x * x <= reach) offsets.push_back({z, y, x});
       }
   const auto key = [](const Offset& o) {

@@ -32,7 +32,7 @@ struct GridShape {
 };
 
 using Offset = std::array<int, 3>;
-// The forward directions of a connectivity (4, 8; 6, 18, 26), in the order of the public
+// The forward directions of a connectivity (4, 8; 6, 10, 18, 26), in the order of the public
 // `grid_edges`; empty for a connectivity that does not exist.
 std::vector<Offset> forward_offsets(int connectivity);
 // throws std::invalid_argument if there are too many

@@ -27,7 +27,7 @@ from cutlearn.grid import direction_features, grid_edges
 if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
     from cutlearn.features.regions import superpixels
-    from cutlearn.images import Sample
+    from cutlearn.images import Sample, Volume
     from cutlearn.learn.label_order import choose_order
     from cutlearn.learn.likelihood.value import likelihood
     from cutlearn.learn.losses import Absolute, Count, CountFunction, Hamming, LabelCount
@@ -71,6 +71,7 @@ __all__ = [
     "Solver",
     "Summands",
     "Unary",
+    "Volume",
     "__version__",
     "choose_order",
     "direction_features",
@@ -101,6 +102,7 @@ _LATER = {
     "Sample": "cutlearn.images",
     "Segmenter": "cutlearn.model.segmenter",
     "Session": "cutlearn.model.session",
+    "Volume": "cutlearn.images",
     "likelihood": "cutlearn.learn.likelihood.value",
     "load": "cutlearn.model.files",
     "refine": "cutlearn.model.refine",

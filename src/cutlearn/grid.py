@@ -13,7 +13,8 @@ from cutlearn import _core
 from cutlearn.checks import MOST_NODES, is_one_of, listed, whole_number
 from cutlearn.errors import InputError, quoted
 
-CONNECTIVITY = {2: (4, 8), 3: (6, 18, 26)}
+# 10: within a slice as 8 in an image, and one neighbour in each of the slices beside it.
+CONNECTIVITY = {2: (4, 8), 3: (6, 10, 18, 26)}
 
 
 def grid_offsets(ndim: int, connectivity: int) -> list[tuple[int, ...]]:

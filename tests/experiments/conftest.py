@@ -22,7 +22,7 @@ def quick(made, tmp_path_factory):
 
     def run(name):
         if name not in known:
-            course = Course(name, Path(folder), made, quick=True, tell=lambda _: None)
+            course = Course(name, Path(folder), made, "quick", tell=lambda _: None)
             known[name] = PAPERS[name].run(course)
         return known[name]
 

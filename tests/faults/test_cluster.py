@@ -5,6 +5,7 @@ import json
 import math
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,12 +15,13 @@ import cutlearn as cl
 from clusters import Processes
 from cutlearn.app.answers import answers
 from cutlearn.app.cli import main
+from cutlearn.experiments.course import Course
+from cutlearn.experiments.gould2011 import board
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images import cells, read_folder
 from cutlearn.learn.likelihood import run as likelihood_run
-from cutlearn.run import cluster as clusters
-from cutlearn.run import travel
+from cutlearn.run import connect, travel
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.run.workers import Workers, hold, place_of
 from small_folders import content, make_folders
@@ -37,7 +39,7 @@ SHAPE = {"shape": (16, 16), "hidden": (4, 4), "epochs": (2, 2), "cycles": 1, "wo
 def processes(tmp_path_factory):
     made = Processes(tmp_path_factory.mktemp("cluster"))
     yield made
-    clusters.leave_clusters()
+    connect.leave_clusters()
     made.end()
 
 
@@ -177,7 +179,7 @@ def test_other_versions_are_refused(cluster, monkeypatch):
     ):
         workers.map(abs, [1])
     with pytest.raises(cl.InputError, match=r"the worker tcp://127.* instead of 1\.0"):
-        clusters._check_workers(cluster.client, cluster.name, other)
+        connect._check_workers(cluster.client, cluster.name, other)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +191,7 @@ def test_other_versions_are_refused(cluster, monkeypatch):
     ],
 )
 def test_what_is_no_cluster_is_refused(monkeypatch, given, words):
-    monkeypatch.setattr(clusters, "CONNECT", 0.5)
+    monkeypatch.setattr(connect, "CONNECT", 0.5)
     with pytest.raises(cl.InputError, match=words):
         place_of(given)
 
@@ -249,3 +251,17 @@ def test_on_the_command_line(tmp_path, cluster):
         assert found[0] | {"seconds": 0} == found[1] | {"seconds": 0}
     both = said("predict", a, images, *here, *away, code=2)
     assert "--jobs and --cluster are both given" in both
+
+
+def test_parts_of_a_paper_travel_by_their_names(tmp_path, cluster):
+    found = {}
+    for name, place in (("here", 1), ("away", cluster)):
+        course = Course("gould2011", tmp_path / name, None, "quick", lambda _: None, place=place)
+        works = {"strong black, board 1": partial(board, "strong black", 1)}
+        (found[name],) = course.parts("checkerboard", works).values()
+    here, away = (
+        {key: value for key, value in part.items() if "seconds" not in key}
+        for part in found.values()
+    )
+    assert here == away
+    assert len(here) > 3

@@ -76,7 +76,7 @@ def test_masks_and_scalars_as_changes():
 
 def test_grid_edges_number_the_weights():
     shape = (3, 4, 2)
-    for connectivity in (6, 18, 26):
+    for connectivity in (6, 10, 18, 26):
         edges = np.concatenate(cl.grid_edges(shape, connectivity))
         for e in range(0, len(edges), 7):
             u = np.zeros(24)

@@ -41,6 +41,24 @@ class Answer:
         return image
 
 
+def in_slices(
+    name: str, one: Answer, truth: "NDArray[np.uint8]"
+) -> "Iterator[tuple[str, Answer, NDArray[np.uint8]]]":
+    """Give the slices of a volume with their names, answers and true masks; an image as it is."""
+    if one.mask.ndim == 2:
+        yield name, one, truth
+        return
+    for z in range(len(one.mask)):
+        belief = None if one.belief is None else one.belief[z]
+        slice_z = Answer(partial(_slice, one.read, z), one.mask[z], belief)
+        yield f"{name}, slice {z + 1}", slice_z, truth[z]
+
+
+def _slice(read: "Callable[[], Any]", z: int) -> "FloatImage":
+    image: FloatImage = read().image[z]
+    return image
+
+
 def answers(
     estimator: Any,
     folder: "Folder",
@@ -62,12 +80,13 @@ def asked_of_all(
     estimator: Any, folder: "Folder", one: Question, place: "Place" = 1
 ) -> Iterator[Any]:
     """Ask the model one question of every image, in order; a folder can be of any length."""
+    from cutlearn.features.given import GivenFolder
     from cutlearn.run.cluster import Cluster
     from cutlearn.run.workers import Workers
 
     away = isinstance(place, Cluster)
     work = partial(_answered, estimator.alone(), folder, one, away)
-    unseen = False
+    unseen = away and isinstance(folder, GivenFolder)  # logits have no fingerprint
 
     def items() -> "Iterator[tuple[int, Any]]":
         for i in range(len(folder)):
@@ -100,11 +119,9 @@ def _answered(
 
 def _same(folder: "Folder", i: int) -> Any:
     """The image of a file that this machine sees, if it is the one that the driver saw."""
-    from cutlearn.images.facts import facts_of
-
     try:
         image = folder.image(i)
     except (InputError, OSError):
         return None
-    seen = facts_of(getattr(image, "image", image))
-    return image if seen.digest == folder.facts[i].digest else None
+    same = folder.reader.facts(image).digest == folder.facts[i].digest
+    return image if same else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cutlearn.app.answers import answers
+from cutlearn.app.answers import answers, in_slices
 from cutlearn.app.exits import say
 from cutlearn.app.inputs import (
     fit_memory,
@@ -29,6 +29,7 @@ from cutlearn.app.options import (
     output_options,
     place_options,
     shown_progress,
+    spacing_option,
     strict_reading,
 )
 from cutlearn.app.registry import register
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 @logits_option
 @place_options
 @mask_options
+@spacing_option
 @strict_reading
 @min_side_option
 @click.option(
@@ -94,7 +96,7 @@ def evaluate(
     estimator = load_model(model, jobs, min_side)
     n_labels = len(estimator.classes_)
     label = _label_of(judged, estimator)
-    folder = open_folder(images, masks, logits, n_labels=n_labels,
+    folder = open_folder(images, masks, logits, n_labels=n_labels, volume=estimator.of_volumes,
                          values=known_values(estimator), **reading)  # fmt: skip
     seen = _tell_seen(tell_differences(estimator, folder), len(folder))
     place = fit_memory(estimator, folder)
@@ -108,9 +110,11 @@ def evaluate(
             if one.belief is not None:
                 believed.append(beliefs(truth, one.belief, label))
             if report is not None:
-                drawn = folder.names[i], one.image, truth, one.mask, one.belief, label, n_labels
-                iou = tables[-1].iou(label) if tables[-1].n_pixels else math.nan
-                gallery.add(iou, partial(shown_of, *drawn))
+                for name, part, true in in_slices(folder.names[i], one, truth):
+                    table = confusion(true, part.mask, n_labels)
+                    drawn = name, part.image, true, part.mask, part.belief, label, n_labels
+                    iou = table.iou(label) if table.n_pixels else math.nan
+                    gallery.add(iou, partial(shown_of, *drawn))
     figures = evaluation_of(folder.names, tables, label, believed)
     labels = figures_of_labels(total(tables), label_names(estimator))
     if report is not None:

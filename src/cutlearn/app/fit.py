@@ -28,6 +28,7 @@ from cutlearn.app.options import (
     output_options,
     place_options,
     shown_progress,
+    volume_options,
 )
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent
@@ -144,6 +145,7 @@ def _features() -> tuple[str, ...]:
 @click.option(
     "--restart", is_flag=True, help="Begin anew instead of going on with an interrupted run."
 )
+@volume_options
 @budget_option
 @logits_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random choices.")
@@ -184,7 +186,8 @@ def fit(
     """Learn a model from IMAGES and the MASKS of the same names.
 
     IMAGES and MASKS are folders, or single files. A file of several pages is a stack of slices,
-    which are held out together.
+    which are held out together; with --volume it is one volume, of which a few annotated slices
+    are enough.
 
     A run that is interrupted (Ctrl-C, SIGTERM) or killed leaves what it has finished in MODEL.part,
     during features as well as training; the same command continues from there, to the same model.
@@ -256,8 +259,9 @@ def _line(said: dict[str, Any], estimator: Any) -> str:
     """What a fit has found, for a person."""
     summary = estimator.summary()
     features = f"features {said['features']}, " if "features" in said else ""
+    things = "volumes" if estimator.of_volumes else "images"
     return (
-        f"{said['model']}: learned from {said['images']} images, {features}"
+        f"{said['model']}: learned from {said['images']} {things}, {features}"
         f"{summary.n_weights} weights, "
         f"{summary.ending}{_held_out(estimator)}, {clock(said['seconds'])}"
     )
@@ -298,7 +302,11 @@ def _expected(folder: Any, estimator: Any) -> tuple[dict[str, float], float | No
     """The phases of a fit and how long all of it takes, which is told; None: nobody knows."""
     from cutlearn.model.fitting.size import worked_shape
 
-    shapes = [worked_shape((one.height, one.width), estimator.min_side) for one in folder.facts]
+    slices = _annotated(folder)
+    shapes = [
+        worked_shape((one.height, one.width), estimator.min_side)
+        for one, count in zip(folder.facts, slices) for _ in range(count)
+    ]  # fmt: skip
     color = any(one.color for one in folder.facts)
     phases = estimator.phases(shapes, color, folder.coding.n_labels)
     pixels = sum(rows * columns for rows, columns in shapes)
@@ -312,6 +320,16 @@ def _expected(folder: Any, estimator: Any) -> tuple[dict[str, float], float | No
             f"{clock(whole)}"
         )
     return {"reading": reading} | phases, reading + whole
+
+
+def _annotated(folder: Any) -> list[int]:
+    """How many slices of every volume are annotated; 1 of an image."""
+    from cutlearn.metrics import VOID
+
+    return [
+        1 if one.depth == 1 else int((folder.labels(i) != VOID).any(axis=(1, 2)).sum())
+        for i, one in enumerate(folder.facts)
+    ]
 
 
 def _together(folder: Any) -> list[Any] | None:

@@ -47,8 +47,15 @@ def open_folder(
     -------
     Folder, or GivenFolder with logits
     """
+    from cutlearn.errors import InputError
     from cutlearn.features.given import with_logits
     from cutlearn.images.folder import read_folder
+
+    if logits is not None and reading.get("volume"):
+        raise InputError(
+            "--logits: logits of images are read, but not of volumes. Give them in Python: "
+            "Volume(image, extra=logits)."
+        )
 
     begin = time.monotonic()
     with shown_progress({"looking": 1.0}) as shown:
@@ -104,6 +111,7 @@ def fit_memory(estimator: Any, folder: Any, keeps: bool = False) -> Any:
     from cutlearn.run.workers import place_of
 
     shapes = [(one.height, one.width) for one in folder.facts]
+    depths = [one.depth for one in folder.facts]
     side = estimator.min_side
     large = [i for i, shape in enumerate(shapes) if worked_shape(shape, None) != shape]
     if side is None and large:
@@ -117,8 +125,8 @@ def fit_memory(estimator: Any, folder: Any, keeps: bool = False) -> Any:
         )
     place = place_of(-1 if estimator.n_jobs is None else estimator.n_jobs)
     if isinstance(place, int):
-        return images_at_once(shapes, side, place, keeps)
-    images_at_once(shapes, side, 1, keeps)  # what is kept is kept here
+        return images_at_once(shapes, side, place, keeps, depths=depths)
+    images_at_once(shapes, side, 1, keeps, depths=depths)  # what is kept is kept here
     return place
 
 

@@ -188,6 +188,38 @@ image_options = together(
         help="Read images as they are stored, without regard to a camera's rotation tag.",
     ),
 )
+
+
+def _spacing(_: click.Context, param: click.Parameter, value: str | None) -> list[float] | None:
+    """Read three distances."""
+    try:
+        found = None if value is None else [float(word) for word in value.split(",")]
+        if found is None or len(found) == 3:
+            return found
+    except ValueError:
+        pass
+    raise click.BadParameter(
+        f"{value!r} is not three numbers. Write the distances of slices, rows and columns as in "
+        "50,5,5.",
+        param=param,
+    )
+
+
+spacing_option = click.option(
+    "--spacing",
+    callback=_spacing,
+    metavar="Z,Y,X",
+    help="Distances of the slices, rows and columns of volumes. [default: as the files say]",
+)
+volume_options = together(
+    click.option(
+        "--volume",
+        is_flag=True,
+        help="Take every file as one volume, not as a stack of images: TIFF of several pages, "
+        "OME-TIFF, numpy arrays, NIfTI. Slices that are not annotated are void.",
+    ),
+    spacing_option,
+)
 strict_reading = click.option(
     "--strict", is_flag=True, help="Stop at a file that cannot be used instead of leaving it out."
 )

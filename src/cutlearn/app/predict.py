@@ -29,11 +29,13 @@ from cutlearn.app.options import (
     output_options,
     place_options,
     shown_progress,
+    spacing_option,
     strict_reading,
 )
 from cutlearn.app.products import Areas, Masks, Objects, Overlays, Probabilities, Product
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent
+from cutlearn.app.volumes import VolumeMasks, VolumeProbabilities, refuse_for_volumes
 from cutlearn.errors import InputError
 from cutlearn.model.probability.decisions import DECISIONS
 from cutlearn.run.progress import clock
@@ -105,6 +107,7 @@ AREA_LEVEL = 0.95
     + ".",
 )
 @image_options
+@spacing_option
 @strict_reading
 @logits_option
 @place_options
@@ -129,23 +132,29 @@ def predict(
     as_json: bool,
     **reading: Any,
 ) -> int:
-    """Write a mask for every image of IMAGES, a folder or a file: DIR/name.png."""
+    """Write a mask for every image of IMAGES, a folder or a file: DIR/name.png.
+
+    A model that was fitted on volumes takes every file as a volume; its masks are TIFF of several
+    pages, or NIfTI.
+    """
     begin = time.monotonic()
     estimator = load_model(model, jobs, min_side)
     given = Path(images)
     out = given.with_name(f"{given.stem}_masks") if output is None else Path(output)
     _check_output(out, images)
     _check_areas(areas, estimator, model)
+    if estimator.of_volumes:
+        asked = {"--objects": objects, "--outlines": outlines is not None, "--overlay": overlay}
+        refuse_for_volumes(asked)
+    folder = open_folder(images, logits=logits, leave=out, volume=estimator.of_volumes, **reading)
     values = written_values(estimator)
-    products: list[Product] = [Masks(out, object_value, values)]
-    products += [Probabilities(out)] if probability else []
+    products = _pictures(estimator, folder, out, object_value, probability)
     products += [Areas(areas)] if areas is not None else []
     numbered = None
     if objects or outlines:
         numbered = Objects(out, label_names(estimator), not no_split, min_area, outlines)
         products.append(numbered)
     products += [Overlays(out)] if overlay else []
-    folder = open_folder(images, logits=logits, leave=out, **reading)
     tell_differences(estimator, folder)
     place = fit_memory(estimator, folder)
     out.mkdir(parents=True, exist_ok=True)
@@ -169,6 +178,18 @@ def predict(
     else:
         say(_summary(said, shares, values, made))
     return 0
+
+
+def _pictures(
+    estimator: Any, folder: Any, out: Path, object_value: int, probability: bool
+) -> list[Product]:
+    """Masks and, if asked for, probabilities: of images as PNG, of volumes in their own format."""
+    values = written_values(estimator)
+    if not estimator.of_volumes:
+        return [Masks(out, object_value, values), *([Probabilities(out)] if probability else [])]
+    sources = dict(zip(folder.names, folder.images))
+    masks = VolumeMasks(out, object_value, values, sources)
+    return [masks, *([VolumeProbabilities(out, sources)] if probability else [])]
 
 
 def _check_output(out: Path, images: str) -> None:

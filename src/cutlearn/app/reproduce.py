@@ -27,14 +27,21 @@ ABOUT = "\n\n".join(f"{name}: {paper.about}" for name, paper in PAPERS.items())
 @click.argument("paper", type=click.Choice([*PAPERS, "all"]))
 @click.option("--data", type=FOLDER, help="Folder of the data sets, for papers that need any.")
 @click.option("-o", "--output", type=FOLDER, required=True, help="Folder for tables and pictures.")
+@click.option(
+    "--scale",
+    type=click.Choice(["full", "brief"]),
+    default="full",
+    help="Brief: fewer splits or folds, as the pages tell; a full run goes on from it.",
+)
 @click.option("--quick", is_flag=True, help="A minute on small images that are made on the spot: "
               "shows that everything runs, and no more.")  # fmt: skip
 @click.option("--restart", is_flag=True, help="Forget what an earlier run has finished.")
 @cluster_option
 @output_options
 def reproduce(
-    paper: str, data: str | None, output: str, quick: bool, restart: bool, as_json: bool
-) -> int:
+    paper: str, data: str | None, output: str, scale: str, quick: bool, restart: bool,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Run one paper, or all whose data are there."""
     if data is not None and not Path(data).is_dir():
         raise InputError(
@@ -45,8 +52,8 @@ def reproduce(
         if quick:
             from cutlearn.experiments.made import make_data
 
-            data = str(make_data(Path(made)))
-        figures = _run_all(paper, data, Path(output), quick, restart, as_json)
+            data, scale = str(make_data(Path(made))), "quick"
+        figures = _run_all(paper, data, Path(output), scale, restart, as_json)
     seconds = time.monotonic() - begin
     if as_json:
         click.echo(json.dumps({"seconds": round(seconds, 2), **figures}))
@@ -56,7 +63,7 @@ def reproduce(
 
 
 def _run_all(
-    paper: str, data: str | None, output: Path, quick: bool, restart: bool, as_json: bool
+    paper: str, data: str | None, output: Path, scale: str, restart: bool, as_json: bool
 ) -> dict[str, object]:
     """Run the papers that are asked for; of all papers, leave out those whose data are missing."""
     from cutlearn.experiments.course import Course
@@ -67,7 +74,7 @@ def _run_all(
     figures: dict[str, object] = {}
     for name in PAPERS if paper == "all" else (paper,):
         course = Course(
-            name, output, None if data is None else Path(data), quick,
+            name, output, None if data is None else Path(data), scale,
             lambda line: click.echo(line, err=True), restart, place,
         )  # fmt: skip
         try:
@@ -80,8 +87,7 @@ def _run_all(
         if not as_json:
             text = (output / f"{name}.md").read_text()
             click.echo(f"{text}\n{name}: wrote {', '.join(str(file) for file in course.files)}")
-    if paper == "all":
-        path = claims_page(output)
-        if not as_json:
-            click.echo(f"every claim in one table: {path}")
+    path = claims_page(output)
+    if not as_json:
+        click.echo(f"every claim in one table: {path}")
     return figures

@@ -117,7 +117,7 @@ class Energy:
         weights : scalar, or one array for each direction of `grid_edges`
             Each in the image's shape cropped to the edges' first ends, with a last axis of 2 for
             p and q; or a scalar.
-        connectivity : 4 or 8 in two dimensions, 6, 18 or 26 in three
+        connectivity : 4 or 8 in two dimensions, 6, 10, 18 or 26 in three
 
         Examples
         --------

@@ -97,7 +97,7 @@ class OrderedEnergy:
         tables : (L, L) array, or one array for each direction of `grid_edges`
             Each is (L, L), or one table for each edge: the image's shape, cropped to the first ends
             of the edges, then (L, L).
-        connectivity : 4 or 8 in two dimensions, 6, 18 or 26 in three
+        connectivity : 4 or 8 in two dimensions, 6, 10, 18 or 26 in three
 
         Examples
         --------

@@ -5,12 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from cutlearn.experiments.antoniuk2012_tables import LAMBDAS, Split
+from cutlearn.experiments.antoniuk2012_tables import LAMBDAS, LEARNERS, RULES, WAYS, Split
 from cutlearn.experiments.course import Figures
 from cutlearn.experiments.pictures import VOID, Pictures
 
 COLORS = np.array([[0.55, 0.3, 0.15], [0.35, 0.65, 0.25], [0.55, 0.75, 0.95]])
-LEARNERS = (("accpm", "ACCPM", "#d55e00"), ("bundle", "BMRM", "#0072b2"))
+# The lambda whose gaps are drawn.
+DRAWN = 1.0
+STYLES = {"letter": ":", "paper": "--", "train": "-"}
+HUES = {"accpm": "#d55e00", "bundle": "#0072b2"}
 
 
 def draw_races(races: Sequence[Figures], splits: Sequence[Split]) -> Any:
@@ -19,18 +22,18 @@ def draw_races(races: Sequence[Figures], splits: Sequence[Split]) -> Any:
 
     figure = Figure(figsize=(15, 3.6), layout="constrained")
     axes: Any = figure.subplots(1, 4)
-    for learner, title, color in LEARNERS:
-        for rules, style in (("paper", "--"), ("train", "-")):
-            mine = [r for r in races if (r["learner"], r["rules"]) == (learner, rules)]
-            at = [LAMBDAS.index(r["lambda"]) for r in mine]
-            look = {"color": color, "linestyle": style}
-            name = f"{title}, rules of {rules}"
-            axes[0].semilogy(at, [r["rounds"] for r in mine], marker="o", label=name, **look)
-            axes[1].semilogy(at, [r["seconds"] for r in mine], marker="o", **look)
-            for r in mine:
-                if r["lambda"] == LAMBDAS[-2]:
-                    rounds, _, best, bound = r["path"]
-                    axes[3].loglog(rounds, 1 - np.maximum(bound, 0) / best, **look)
+    for rules, learner in WAYS:
+        mine = [r for r in races if (r["rules"], r["learner"]) == (rules, learner)]
+        mine.sort(key=lambda r: LAMBDAS.index(r["lambda"]))
+        at = [LAMBDAS.index(r["lambda"]) for r in mine]
+        look = {"color": HUES[learner], "linestyle": STYLES[rules]}
+        name = f"{LEARNERS[learner]}, {RULES[rules]}"
+        axes[0].semilogy(at, [r["rounds"] for r in mine], marker="o", label=name, **look)
+        axes[1].semilogy(at, [r["seconds"] for r in mine], marker="o", **look)
+        for r in mine:
+            if r["lambda"] == DRAWN:
+                rounds, _, best, bound = r["path"]
+                axes[3].loglog(rounds, 1 - np.maximum(bound, 0) / best, **look)
     for name, marker in (("training", "v"), ("validation", "o"), ("test", "^")):
         means = [np.mean([s.at(name, lam) for s in splits]) for lam in LAMBDAS]
         axes[2].plot(range(len(LAMBDAS)), means, marker=marker, label=name)
@@ -39,7 +42,7 @@ def draw_races(races: Sequence[Figures], splits: Sequence[Split]) -> Any:
         ax.set_xticklabels([f"{lam:g}" for lam in LAMBDAS])
     axes[2].set_ylim(bottom=0)
     axes[3].axhline(0.01, color="0.7", zorder=0)
-    axes[3].set(title=f"relative gap, lambda = {LAMBDAS[-2]:g}", xlabel="rounds")
+    axes[3].set(title=f"relative gap, lambda = {DRAWN:g}", xlabel="rounds")
     axes[0].legend()
     axes[2].legend()
     return figure

@@ -33,6 +33,8 @@ Tell = Callable[[str], None]
 Figures = dict[str, Any]
 KIND = "cutlearn.part"
 VERDICTS = ("confirmed", "not confirmed", "not testable here")
+# How much is run: all that is planned, less of it, or a minute on images that are made on the spot.
+SCALES = ("full", "brief", "quick")
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,9 @@ class Course:
         The folder for everything that is left; made when missing.
     data : Path, optional
         The folder that holds the data sets.
-    quick : bool
-        A minute on small images instead of hours: shows that everything runs, and no more.
+    scale : one of SCALES
+        "brief" has fewer splits or smaller images, as its page tells; its parts are kept for "full"
+        where they are the same. "quick" shows that everything runs, and no more.
     tell : callable (line)
     restart : bool
         Forget the parts that earlier runs have finished.
@@ -99,7 +102,7 @@ class Course:
     paper: str
     output: Path
     data: Path | None = None
-    quick: bool = False
+    scale: str = "full"
     tell: Tell = print
     restart: bool = False
     place: Place = 1
@@ -112,6 +115,11 @@ class Course:
         self.output.mkdir(parents=True, exist_ok=True)
         if self.restart and self.kept.exists():
             shutil.rmtree(self.kept)
+
+    @property
+    def quick(self) -> bool:
+        """Whether this only shows that everything runs."""
+        return self.scale == "quick"
 
     @property
     def kept(self) -> Path:
@@ -178,7 +186,7 @@ class Course:
         if not left:
             return
         data = None if self.data is None else str(self.data)
-        asked = Asked(self.paper, data, self.quick, self._tables)
+        asked = Asked(self.paper, data, self.scale, self._tables)
 
         def finished(place: int, made: Made) -> None:
             part, pictures = made
@@ -217,7 +225,7 @@ class Course:
         from cutlearn.experiments.page import markdown_of, page_of
 
         about = {
-            "paper": self.paper, "quick": self.quick, "version": cutlearn.__version__,
+            "paper": self.paper, "scale": self.scale, "version": cutlearn.__version__,
             "cpu_seconds": round(self.cpu_seconds, 1),
         }  # fmt: skip
         told = about | {"claims": [asdict(claim) for claim in claims], "figures": figures}

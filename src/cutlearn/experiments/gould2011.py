@@ -196,7 +196,7 @@ def words_of(boards: int) -> str:
         f"Median [least .. most] over {boards} boards, one board to learn from, C = 1000, K = 10. "
         f"Algorithm 1 ends when no labelling is violated by more than {EPSILON:g} (the paper does "
         "not give its tolerance); `train` counts up to a certified gap of 1 % of the optimum. The "
-        "pairwise baseline has its strength chosen with the truth in hand; the paper learned it. "
+        "pairwise baseline has the strength with the fewest wrong pixels, as in the paper. "
         "Envelopes are symmetric where the rows of their shape are 0.5 and 0."
     )
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,14 @@ from cutlearn.run.progress import clock
 from cutlearn.store import atomic_write
 
 TITLES = ("claim", "paper", "here", "verdict")
+# For each scale: the options of the command, and what they mean for the figures.
+SAID = {
+    "full": (" --data DIR -o DIR", ""),
+    "brief": (" --scale brief --data DIR -o DIR", " **Reduced: less was run than the command can, "
+              "as the words below each table tell.**"),
+    "quick": (" --quick -o DIR", " The images are small and made by a program: it shows that "
+              "everything runs, and no more."),
+}  # fmt: skip
 
 
 def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -66,13 +75,9 @@ def page_of(
 
 def made(about: dict[str, Any]) -> str:
     """Say how it was made."""
-    brief = " --quick" if about["quick"] else ""
-    note = (
-        " The images are small and made by a program: it shows that everything runs, and no more."
-        if about["quick"] else ""
-    )  # fmt: skip
+    options, note = SAID[about["scale"]]
     return (
-        f"Made by `cutlearn reproduce {about['paper']}{brief}`, version {about['version']}, in "
+        f"Made by `cutlearn reproduce {about['paper']}{options}`, version {about['version']}, in "
         f"{about['cpu_seconds']:.0f} seconds of processor time.{note}"
     )
 
@@ -88,23 +93,58 @@ def _source(path: Path) -> str:
 
 def claims_page(folder: Path) -> Path:
     """Write README.md: one line for every claim of the papers whose figures are in a folder."""
+    told = {
+        name: json.loads(file.read_text())
+        for name in PAPERS
+        if (file := folder / f"{name}.json").exists()
+    }
     texts = [
         "# Five papers, claim by claim",
-        "Written by `cutlearn reproduce all --data DIR -o DIR`. Every paper has its own page of "
-        "tables, pictures, and departures from the paper's protocol.",
+        "Written by `cutlearn reproduce`, which computes every verdict from the figures. A verdict "
+        "leads to its table; every paper has its own page of tables, pictures, and departures from "
+        "the paper's protocol. Intervals are of 95 %. *Brief* rows are from a reduced run "
+        "(`--scale brief`).",
+        markdown_table(
+            ["", "run", *VERDICTS, "processor time"],
+            [_count_row(name, told.get(name)) for name in PAPERS],
+        ),
     ]
-    for name, paper in PAPERS.items():
-        file = folder / f"{name}.json"
-        if not file.exists():
-            texts += [f"## {name}: {paper.title}", "Not run."]
-            continue
-        told = json.loads(file.read_text())
-        claims = [Claim(**claim) for claim in told["claims"]]
+    for name, found in told.items():
         texts += [
-            f"## [{name}: {paper.title}]({name}.md)",
-            made(told),
-            markdown_table(TITLES, claim_rows(claims)),
+            f"## [{name}: {PAPERS[name].title}]({name}.md)",
+            markdown_table(TITLES, [_linked(name, found["scale"], c) for c in found["claims"]]),
         ]
     path = folder / "README.md"
     atomic_write(path, ("\n\n".join(texts) + "\n").encode())
     return path
+
+
+def _count_row(name: str, told: dict[str, Any] | None) -> list[str]:
+    """How many claims of a paper have each verdict, and what was run."""
+    title = f"{name}: {PAPERS[name].title}"
+    if told is None:
+        return [title, "not run", *[""] * (len(VERDICTS) + 1)]
+    verdicts = [claim["verdict"] for claim in told["claims"]]
+    counts = [str(verdicts.count(verdict)) for verdict in VERDICTS]
+    return [f"[{title}]({name}.md)", told["scale"], *counts, clock(told["cpu_seconds"])]
+
+
+def _linked(name: str, scale: str, claim: dict[str, str]) -> list[str]:
+    """Give the row of a claim whose verdict leads to its table."""
+    verdict = claim["verdict"]
+    if claim["table"] != "none":
+        verdict = f"[{verdict}]({name}.md#{anchor(claim['table'])})"
+    reduced = "" if scale == "full" else f" *({scale})*"
+    return [claim["text"], claim["paper"], claim["ours"] + reduced, verdict]
+
+
+def anchor(heading: str) -> str:
+    """Give the name under which a heading of a Markdown page is found.
+
+    Examples
+    --------
+    >>> anchor("Table 1, horses: errors")
+    'table-1-horses-errors'
+    """
+    kept = re.sub(r"[^\w\- ]", "", heading.lower())
+    return kept.replace(" ", "-")

@@ -33,8 +33,9 @@ STRUCTURES = {"4/S": (4, False), "4/D": (4, True), "8/S": (8, False), "8/D": (8,
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Images ready for any structure: node features (h, w, F), images and masks."""
+    """Images ready for any structure: names, node features (h, w, F), images and masks."""
 
+    names: list[str]
     features: list[NDArray[np.float32]]
     images: list[Image]
     masks: list[Mask]
@@ -51,6 +52,7 @@ class Nodes:
     def take(self, index: Sequence[int]) -> "Nodes":
         """Give some of the images."""
         return Nodes(
+            [self.names[i] for i in index],
             [self.features[i] for i in index],
             [self.images[i] for i in index],
             [self.masks[i] for i in index],
@@ -92,7 +94,7 @@ def photographs(folder: Path, side: int) -> Nodes:
         found = stroke_features(image, strokes)
         shape: Shape = (to.shape[0], to.shape[1])
         features.append(resize_channels(found, shape) if shape != image.shape[:2] else found)
-    return Nodes(features, small.images, small.masks)
+    return Nodes(small.names, features, small.images, small.masks)
 
 
 def stroke_features(image: Image, strokes: Mask) -> NDArray[np.float32]:
@@ -134,7 +136,7 @@ def mitochondria(pictures: Pictures, split: dict[str, list[int]], recipe: Recipe
         logits[name] = [_logit(maker, image, f) for image, f in zip(part.images, found)]
     return {
         name: Nodes(
-            [_columns(image, logit) for image, logit in zip(part.images, logits[name])],
+            part.names, [_columns(image, logit) for image, logit in zip(part.images, logits[name])],
             part.images, part.masks,
         )
         for name, part in ((n, pictures.take(split[n])) for n in logits)

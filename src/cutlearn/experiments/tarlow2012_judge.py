@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.experiments.course import Claim, Figures, Section
+from cutlearn.experiments.intervals import Interval
 from cutlearn.features.problem import Problem
 from cutlearn.metrics import beliefs, confusion
 from cutlearn.model.probability.decisions import best_for_iou
@@ -211,11 +212,13 @@ def _decisions(summaries: dict[str, Summary]) -> Section:
 
 
 def versus_section(summaries: dict[str, Summary], pairs: Sequence[tuple[str, str]]) -> Section:
-    """Paired differences on the test images, with 95 % intervals and the splits won."""
+    """Paired differences of the methods that were run, with 95 % intervals and the splits won."""
     titles = ["class", "pair", "log-likelihood", "splits won", "AUC", "IoU % after"]
     cells = []
     for name, summary in summaries.items():
         for ours, other in pairs:
+            if not {ours, other} <= set(summary.test):
+                continue
             gap, ends, won = summary.versus(ours, other)
             texts = []
             for k, digits in ((0, 3), (2, 3), (5, 1)):
@@ -226,14 +229,39 @@ def versus_section(summaries: dict[str, Summary], pairs: Sequence[tuple[str, str
     return Section("Methods against each other, paired by image", titles, cells)
 
 
-def comparison(summaries: dict[str, Summary], other: str, paper: str) -> Claim:
-    """Judge the claim that likelihood training is ahead of another method on test images."""
+# Where a measure is shown, and with how many digits.
+SHOWN = {"log-likelihood": ("Log-likelihood (figure 3)", 3), "AUC": ("AUC (figure 3)", 3),
+         "accuracy": ("Accuracy, % (figure 3)", 1),
+         "IoU after": ("IoU before and after the decision (figure 5)", 1)}  # fmt: skip
+
+
+def comparison(summaries: dict[str, Summary], other: str, measure: str, paper: str) -> Claim:
+    """Judge the claim that likelihood training is ahead of another method on test images.
+
+    In accuracy the paper only says that it is competitive: no class may be clearly worse.
+    """
+    k, (table, digits) = MEASURES.index(measure), SHOWN[measure]
     gaps = {name: summary.versus("likelihood", other) for name, summary in summaries.items()}
-    told = ", ".join(f"{name} {gap[0]:+.3f} ({ends[0, 0]:+.3f} to {ends[1, 0]:+.3f})"
-                     for name, (gap, ends, _) in gaps.items())  # fmt: skip
-    return Claim.of(f"Likelihood training is likelier on test images than {other}", paper, told,
-                    all(ends[0, 0] > 0 for _, ends, _ in gaps.values()),
-                    "Log-likelihood (figure 3)")  # fmt: skip
+    told = ", ".join(
+        f"{name} {Interval(gap[k], ends[0, k], ends[1, k]).text(digits)}"
+        for name, (gap, ends, _) in gaps.items()
+    )
+    if measure == "accuracy":
+        text = f"In accuracy on test images it competes with {other}"
+        return Claim.of(text, paper, told, all(e[1, k] >= 0 for _, e, _ in gaps.values()), table)
+    text = f"In {measure} on test images it is ahead of {other}"
+    return Claim.of(text, paper, told, all(e[0, k] > 0 for _, e, _ in gaps.values()), table)
+
+
+def overconfidence_claim(summaries: dict[str, Summary]) -> Claim:
+    """Judge the claim that Kohli-Torr's last point is too sure of itself."""
+    k = MEASURES.index("calibration error")
+    gaps = {name: s.versus("kohli-torr, last", "likelihood") for name, s in summaries.items()}
+    told = ", ".join(f"{name} {Interval(g[k], e[0, k], e[1, k]).text(3)}"
+                     for name, (g, e, _) in gaps.items())  # fmt: skip
+    return Claim.of("Kohli-Torr's last point is too sure: its calibration error is larger",
+                    "figure 4, by eye", told, all(e[0, k] > 0 for _, e, _ in gaps.values()),
+                    "Calibration error (figure 3)")  # fmt: skip
 
 
 def decision_claim(summaries: dict[str, Summary]) -> Claim:

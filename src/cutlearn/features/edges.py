@@ -4,6 +4,8 @@ Of every edge (i, j): bias 1; contrast exp(-|x_i - x_j|^2 / (2 beta)) / distance
 squared difference over the image's edges; the difference d = |x_i - x_j| / sqrt(channels) as the
 pair d, 1 - d. All lie in [0, 1] and are never centred, so weights >= 0 keep every edge submodular.
 Edges come direction by direction, in each row-major by their first end; second = first + offset.
+In a volume, slices are often further apart than pixels: edges between them have a beta of their
+own, and columns of their own (`own`), or the same columns times how near slices are.
 """
 
 from math import sqrt
@@ -28,6 +30,12 @@ def edge_names(ndim: int, connectivity: int, per_direction: bool = False) -> lis
     return [f"{name} {move}" for move in moves for name in base]
 
 
+def volume_edge_names(own: bool) -> list[str]:
+    """Names of the columns of `volume_edge_features`."""
+    base = edge_names(3, 6)
+    return base + [f"{name} between slices" for name in base] if own else base
+
+
 def edge_features(
     values: npt.NDArray[Any],
     connectivity: int,
@@ -41,7 +49,7 @@ def edge_features(
     values : grid shape, or grid shape + (channels,), float in [0, 1]
         An image, a volume.
     connectivity : int
-        4 or 8 in two dimensions, 6, 18 or 26 in three.
+        4 or 8 in two dimensions, 6, 10, 18 or 26 in three.
     per_direction : bool
         One set of columns for each direction (zero on the others' edges), or one set for all.
     ndim : int
@@ -58,20 +66,65 @@ def edge_features(
     scale, one = _scale(squares), np.empty((sum(map(len, squares)), 4), np.float32)
     begin = 0
     for square, move in zip(squares, moves):
-        for first in range(0, len(square), BLOCK):
-            part = square[first : first + BLOCK]
-            made = one[begin : begin + len(part)]
-            made[:, 0] = 1
-            made[:, 1] = _contrast(part, scale, move)
-            made[:, 2] = np.clip(np.sqrt(part / np.float32(stack.shape[-1])), 0, 1)
-            made[:, 3] = 1 - made[:, 2]
-            begin += len(part)
+        _fill(one[begin : begin + len(square)], square, scale, move, stack.shape[-1])
+        begin += len(square)
     if not per_direction:
         return one
     wide = np.zeros((len(one), len(moves), one.shape[1]), np.float32)
     kind = np.repeat(np.arange(len(moves)), [len(s) for s in squares])
     wide[np.arange(len(one)), kind] = one
     return wide.reshape(len(one), -1)
+
+
+def volume_edge_features(
+    values: npt.NDArray[Any], connectivity: int, own: bool, near: float
+) -> Float32:
+    """Features of all edges of a volume.
+
+    Parameters
+    ----------
+    values : (d, h, w) or (d, h, w, channels), float in [0, 1]
+    connectivity : 6, 10, 18 or 26
+    own : bool
+        Whether edges between slices have columns of their own, so that their weights are learned.
+    near : float in (0, 1]
+        Without columns of their own: what those edges weigh, the distance of pixels over that of
+        slices, as the area of a border would have it.
+
+    Returns
+    -------
+    (m, 8) or (m, 4) float32 in [0, 1]
+    """
+    moves = grid_offsets(3, connectivity)
+    grid = values.shape[:3]
+    stack = np.asarray(values, np.float32).reshape(*grid, -1)
+    squares = [_squares(stack, *ends) for ends in grid_slices(grid, connectivity)]
+    scales = [_scale([s for s, move in zip(squares, moves) if bool(move[0]) == across])
+              for across in (False, True)]  # fmt: skip
+    made = np.zeros((sum(map(len, squares)), 8 if own else 4), np.float32)
+    begin = 0
+    for square, move in zip(squares, moves):
+        across = bool(move[0])
+        part = made[begin : begin + len(square)]
+        here = part[:, 4:] if own and across else part[:, :4]
+        _fill(here, square, scales[across], move, stack.shape[-1])
+        if across and not own:
+            here *= np.float32(near)
+        begin += len(square)
+    return made
+
+
+def _fill(
+    made: Float32, squares: Float32, scale: np.float32, move: tuple[int, ...], channels: int
+) -> None:
+    """The four columns of the edges of one direction, some at a time."""
+    for first in range(0, len(squares), BLOCK):
+        part = squares[first : first + BLOCK]
+        rows = made[first : first + BLOCK]
+        rows[:, 0] = 1
+        rows[:, 1] = _contrast(part, scale, move)
+        rows[:, 2] = np.clip(np.sqrt(part / np.float32(channels)), 0, 1)
+        rows[:, 3] = 1 - rows[:, 2]
 
 
 def edge_contrast(values: npt.NDArray[Any], connectivity: int, ndim: int = 2) -> Float32:

@@ -18,34 +18,38 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.checks import listed
-from cutlearn.errors import InputError, quoted
 from cutlearn.features.auto import checked_budget, fit_auto
 from cutlearn.features.boosted import Answers, Recipe, default_recipe
 from cutlearn.features.describe import Bank, Picture, is_grey
-from cutlearn.features.edges import edge_features, edge_names
+from cutlearn.features.edges import edge_features
 from cutlearn.features.filters import Float32
 from cutlearn.features.folds import find_groups
 from cutlearn.features.inputs import Pair, read_image, read_training
 from cutlearn.features.kept import COLUMNS, kept_or_made, mark_of, memory_file
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.nodes import (
-    Fitted,
-    bank_from_plain,
-    columns,
-    moments,
-    standardise,
-)
+from cutlearn.features.nodes import Fitted, columns, moments, standardise
 from cutlearn.features.problem import Problem
 from cutlearn.features.regions import SIZE, checked_families, superpixels
-from cutlearn.features.settings import CHECKS, FREE, OLDER_NAMES, checked_seed
+from cutlearn.features.settings import CHECKS, FREE, checked_seed
 from cutlearn.features.sources import Progress, Task, source_of
+from cutlearn.features.stored import FORMAT, read_featurizer
+from cutlearn.features.volumes import (
+    Third,
+    are_volumes,
+    beside_names,
+    fit_volumes,
+    names_of_edges,
+    neighbours_of,
+    volume_edges,
+    volume_nodes,
+    volume_regions,
+)
 from cutlearn.features.windows import window_means
 from cutlearn.images.sample import Sample, as_sample
+from cutlearn.images.volume import Volume
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import Shelf, each_kept
 from cutlearn.run.workers import Jobs, place_of
-
-FORMAT = 1
 
 
 class Featurizer(BaseEstimator):  # type: ignore[misc]
@@ -71,6 +75,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         What "auto" may cost: "normal" is about two minutes of one core for up to twenty images of
         300 x 400 pixels, less for fewer than five, more for more. Or seconds.
     connectivity : {4, 8}
+        Of pixels; voxels have one more neighbour in each of the slices beside theirs.
     per_direction : bool
         One set of edge features for each direction, or one for all.
     random_state : int, optional
@@ -96,7 +101,11 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         The features that "auto" chose, and why; or those that were asked for.
     node_names_, edge_names_, region_names_ : list of str
     centers_ : (k, F) array, the mean node features of all windows of the training images
+    third_ : Third or None
+        What was learned of the third axis, if there was one.
     """
+
+    third_: Third | None = None
 
     def __init__(
         self,
@@ -155,12 +164,13 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        images : n images, (h, w) or (h, w, 3) float32 in [0, 1], or samples
+        images : n images, (h, w) or (h, w, 3) float32 in [0, 1], or samples, or volumes
             A sample's `extra`, (h, w, e), are further node features, such as a network's logits. A
             network trained on these very masks must bring out-of-fold logits, or its features look
             better than they are.
         masks : n arrays (h, w) of 0, 1 and 255 (void)
             Or (h, w, T): T questions with such an answer at each pixel, and trees for each of them.
+            Of volumes (d, h, w), or (d, h, w, T).
         groups : n hashables, optional
             Images of one group (slices of a stack, frames of a film) are kept in one fold. None:
             pictures that are nearly the same are found and grouped.
@@ -175,6 +185,22 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             The logits come from trees that never saw the image or its group: what a model may be
             trained on. `transform` gives other ones, of trees that saw all training images.
         """
+        if are_volumes(listed("images", images)):
+            return fit_volumes(
+                self, images, masks, groups,
+                lambda x, y, names: self._fit_images(x, y, names, checkpoint, progress),
+            )  # fmt: skip
+        self.third_ = None
+        return self._fit_images(images, masks, groups, checkpoint, progress)
+
+    def _fit_images(
+        self,
+        images: Sequence[Any],
+        masks: Sequence[npt.NDArray[Any]],
+        groups: Sequence[Any] | None,
+        checkpoint: Path | None,
+        progress: Progress | None,
+    ) -> list[Float32]:
         settings = self.settings()
         pairs, labels = read_training(images, masks)
         together = find_groups([image for image, _ in pairs], groups)
@@ -229,12 +255,14 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     # -- using -----------------------------------------------------------------------------
 
     def transform(self, images: Sequence[Any]) -> list[Float32]:
-        """Node features of new images or samples, a list of (h * w, F) float32, row-major."""
+        """Node features of new images or volumes, a list of (h * w, F) float32, row-major."""
         return [self.node_features(image) for image in listed("images", images)]
 
     def node_features(self, image: Any, extra: npt.NDArray[Any] | None = None) -> Float32:
         """Node features of a new image, (h * w, F) float32."""
         fitted = self._need()
+        if isinstance(image, Volume):
+            return volume_nodes(self, image)
         picture, given = read_image(image, extra, "image")
         return fitted.node_features(self.channels, picture, given)
 
@@ -268,17 +296,21 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             regions=self.regions(given) if regions else (),
             fixed=fixed,
             shape=given.shape,
-            connectivity=self.connectivity,
+            connectivity=neighbours_of(self, given),
         )
 
     def edge_features(self, image: Any) -> Float32:
-        """Edge features of an image, (m, G) float32 in [0, 1]; they need no fit."""
+        """Edge features of an image, (m, G) float32 in [0, 1]; those of a volume need a fit."""
+        if isinstance(image, Volume):
+            return volume_edges(self, image)
         picture, _ = read_image(image, None, "image")
         values = picture[..., :1] if picture.ndim == 3 and is_grey(picture) else picture
         return edge_features(values, self.connectivity, self.per_direction)
 
     def regions(self, image: Any) -> list[npt.NDArray[np.int32]]:
         """Superpixels of an image, a label map (h, w) for each family; they need no fit."""
+        if isinstance(image, Volume):
+            return volume_regions(self, image)
         picture, _ = read_image(image, None, "image")
         return [
             superpixels(picture, kind, size) for kind, size in checked_families(self.superpixels)
@@ -289,7 +321,10 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         fitted = self._need()
         count = len(fitted.source.stages)
         questions = fitted.questions if count else 0
-        return tuple(tuple(range(1 + t * count, 1 + (t + 1) * count)) for t in range(questions))
+        own = [tuple(range(1 + t * count, 1 + (t + 1) * count)) for t in range(questions)]
+        if self.third_ is None:
+            return tuple(own)
+        return tuple((*columns, len(fitted.names) + t) for t, columns in enumerate(own))
 
     def logit(self, node_features: Float32) -> Float32 | None:
         """The source's last logit (n,), taken back out of standardised node features, or None.
@@ -316,7 +351,8 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
 
     @property
     def node_names_(self) -> list[str]:
-        return list(self._need().names)
+        names = list(self._need().names)
+        return names if self.third_ is None else names + beside_names(self)
 
     @property
     def centers_(self) -> npt.NDArray[np.float64]:
@@ -324,7 +360,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
 
     @property
     def edge_names_(self) -> list[str]:
-        return edge_names(2, self.connectivity, self.per_direction)
+        return names_of_edges(self)
 
     @property
     def region_names_(self) -> list[str]:
@@ -350,7 +386,8 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             "net": asdict(self.net or NetRecipe()),
             "random_state": self._seed(),
         }
-        return arrays, {"format": FORMAT} | self.settings() | came_to | described
+        third = {} if self.third_ is None else {"volumes": asdict(self.third_)}
+        return arrays, {"format": FORMAT} | self.settings() | came_to | described | third
 
     @classmethod
     def from_arrays(
@@ -360,31 +397,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         n_jobs: Jobs = None,
     ) -> "Featurizer":
         """The inverse of `to_arrays`. Nothing is executed; damage is an `InputError`."""
-        try:
-            if described["format"] != FORMAT:
-                raise InputError(
-                    f"features have format {quoted(described['format'])}, but this version reads "
-                    f"format {FORMAT}. Read the file with the version of cutlearn that wrote it."
-                )
-            bank = bank_from_plain(described["bank"])
-            recipe = Recipe(**described["recipe"])
-            # Older files tell kind and position with the bank only, no regions and no channels.
-            older = {"kind": bank.kind, "position": bank.position, "superpixels": [("slic", SIZE)]}
-            told: dict[str, Any] = {"channels": []} | older | described | {"recipe": recipe}
-            told["net"] = NetRecipe(**described.get("net", {}))
-            told["budget"] = described.get("budget", "normal")
-            told["features"] = OLDER_NAMES.get(described["features"], described["features"])
-            made = cls(**{name: told[name] for name in CHECKS}, n_jobs=n_jobs)
-            made.settings()
-            made.fitted_ = Fitted.of_arrays(made._asked(), arrays, described, bank, recipe.step)
-            made.fitted_.probe(made.channels)
-        except InputError:
-            raise
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise InputError(
-                f"features: their description is damaged ({error}). Refit the model."
-            ) from error
-        return made
+        return read_featurizer(cls, arrays, described, n_jobs)
 
     def _asked(self) -> str:
         mode: str = CHECKS["features"](self.features)

@@ -33,7 +33,7 @@ class GivenFolder(Folder):
 
     given: tuple[Path, ...] = ()
 
-    def image(self, index: int) -> Sample:  # type: ignore[override]
+    def image(self, index: int) -> Sample:
         """The image at an index with its logits."""
         image = super().image(index)
         return Sample(image, extra=read_logits(self.given[index], (image.shape[0], image.shape[1])))

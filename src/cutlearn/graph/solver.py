@@ -43,7 +43,7 @@ class Terms:
     ----------
     unary : (n,) float64
     shape : shape of the labels; n is its product
-    connectivity : 0 for a list of edges, else 4, 8, 6, 18 or 26
+    connectivity : 0 for a list of edges, else 4, 8, 6, 10, 18 or 26
     edges : (2m,) int32, tails and heads of the list
     weights : one flat float64 array for each direction of the grid, or one for the list
     kinds : SCALAR, SYMMETRIC (p = q) or PAIR (p, q interleaved) for each of them

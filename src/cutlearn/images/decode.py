@@ -135,6 +135,19 @@ def pages_of(data: bytes, name: str, max_pixels: int) -> int:
         return int(getattr(picture, "n_frames", 1))
 
 
+def voxels_of_array(data: bytes, name: str, max_pixels: int) -> Array | None:
+    """Give a whole array (d, h, w) or (d, h, w, 3) of a numpy file; None for other files."""
+    if data[: len(NPY)] != NPY and data[: len(NPZ)] != NPZ:
+        return None
+    array = _array(data, name, max_pixels)
+    if array.ndim == 2:
+        raise InputError(
+            f"{name}: the array has shape {array.shape}, but a volume has slices, rows and "
+            "columns. Save all slices in one array."
+        )
+    return array
+
+
 def orientation_of(data: bytes, name: str, max_pixels: int) -> int:
     """Give the tag that says how to turn an image, 1 to 8; 1: it is upright as it is stored."""
     if data[: len(NPY)] == NPY or data[: len(NPZ)] == NPZ:

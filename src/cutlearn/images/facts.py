@@ -29,6 +29,8 @@ class Facts(NamedTuple):
         The brightness below which 99 % of its pixels lie, in [0, 1].
     digest : str
         A fingerprint of its pixels at 8 bits, the same for every lossless file of them.
+    depth : int
+        Slices of a volume; 1 for an image.
     """
 
     height: int
@@ -36,6 +38,7 @@ class Facts(NamedTuple):
     color: bool
     bright: float
     digest: str
+    depth: int = 1
 
 
 def facts_of(image: npt.NDArray[np.float32], digest: bool = True) -> Facts:

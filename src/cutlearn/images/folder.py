@@ -3,7 +3,8 @@
 A mask belongs to the image of its name (`pairing`), and what the values of the masks mean is
 decided over the whole folder (`coding`). Every file is looked at before any work. What cannot be
 used alone (a damaged file, an image without a mask) is left out and told; what puts the whole
-folder in doubt is refused. A file of several pages is a stack: its slices are images of one group.
+folder in doubt is refused. A file of several pages is a stack: its slices are images of one group,
+or, if the user says so, one volume.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from typing import Any, Literal
 from cutlearn.checks import is_number, is_one_of, path_of, whole_number
 from cutlearn.errors import InputError, quoted, shown
 from cutlearn.images.coding import Coding, LabelMap, Stated
-from cutlearn.images.decode import content
 from cutlearn.images.facts import Facts
 from cutlearn.images.listing import listed
 from cutlearn.images.pairing import Pairs, is_mask_name, pair
-from cutlearn.images.read import MAX_BYTES, MAX_PIXELS, FloatImage, open_image, open_values
-from cutlearn.images.survey import Limits, Survey, look
+from cutlearn.images.read import MAX_BYTES, MAX_PIXELS, FloatImage
+from cutlearn.images.reader import Limits, Pages, Volumes
+from cutlearn.images.survey import Survey, look
+from cutlearn.images.volume import checked_spacing
 
-LIMITS = Limits(MAX_BYTES, MAX_PIXELS)
+IMAGES = Pages(Limits(), True)
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class Folder:
         What the values of the masks mean.
     notes : tuple of str
         What was passed over, left out, matched or read in a way that a person should know of.
-    turned : bool
-        Whether images are turned as their rotation tag says.
+    reader : Pages
+        How files are read: as images, or as volumes.
     """
 
     names: tuple[str, ...]
@@ -57,8 +59,7 @@ class Folder:
     facts: tuple[Facts, ...] = ()
     coding: Coding | None = None
     notes: tuple[str, ...] = ()
-    turned: bool = True
-    limits: Limits = LIMITS
+    reader: Pages = IMAGES
 
     def __len__(self) -> int:
         return len(self.names)
@@ -69,20 +70,17 @@ class Folder:
         stacked = any(page is not None for page in self.pages)
         return [str(path) for path in self.images] if stacked else None
 
-    def image(self, index: int) -> FloatImage:
-        """The image at an index, (h, w) or (h, w, 3) float32 in [0, 1]."""
-        data, name = content(self.images[index], None, self.limits.bytes)
-        return open_image(data, name, self.limits.pixels, self.pages[index], self.turned).image
+    def image(self, index: int) -> Any:
+        """The image at an index, (h, w) or (h, w, 3) float32 in [0, 1]; or the `Volume`."""
+        return self.reader.image(self.images[index], self.pages[index])
 
     def labels(self, index: int) -> LabelMap:
-        """The labels at an index, (h, w) uint8 with 255 for void."""
+        """The labels at an index, (h, w) uint8 with 255 for void; of a volume (d, h, w)."""
         if self.coding is None:
             raise InputError(
                 "folder: it was read without masks, so there are no labels. Name a folder of masks."
             )
-        data, name = content(self.masks[index], None, self.limits.bytes)
-        page = self.pages[index]
-        return self.coding.labels(open_values(data, name, self.limits.pixels, page, self.turned))
+        return self.reader.labels(self.masks[index], self.pages[index], self.coding)
 
     def __iter__(self) -> Iterator[tuple[FloatImage, LabelMap | None]]:
         """Images with their labels (None without masks), one at a time."""
@@ -108,6 +106,8 @@ def read_folder(
     mask_suffix: str | None = None,
     pattern: str | None = None,
     turned: bool = True,
+    volume: bool = False,
+    spacing: Sequence[float] | None = None,
     strict: bool = False,
     leave: str | os.PathLike[str] | None = None,
     max_bytes: int = MAX_BYTES,
@@ -145,6 +145,11 @@ def read_folder(
         Only images whose file name matches count, such as "*_raw.tif".
     turned : bool, default True
         Turn images and masks as the rotation tag of a camera says.
+    volume : bool, default False
+        Take every file as one volume: TIFF of several pages, OME-TIFF, numpy arrays (d, h, w), and
+        NIfTI (.nii, .nii.gz; with the extra `medical`). By default pages are images of their own.
+    spacing : (float, float, float), optional
+        Distances of slices, rows and columns of volumes; by default what the files tell, else 1.
     strict : bool, default False
         Refuse the folder if any file would have to be left out.
     leave : path, optional
@@ -188,14 +193,20 @@ def read_folder(
     for name, word in (("mask_suffix", mask_suffix), ("pattern", pattern)):
         if word is not None and not isinstance(word, str):
             raise InputError(f"{name} is {quoted(word)}, but must be text. Give a string.")
-    found, notes, pairs = _paired(pictures, truths, mask_suffix, pattern, leave)
-    limits = Limits(max_bytes, max_pixels)
-    survey = look(found, pairs, stated, limits, turned, shown(truths or pictures), progress)
+    reader = _reader(Limits(max_bytes, max_pixels), turned, volume, spacing)
+    found, notes, pairs = _paired(pictures, truths, mask_suffix, pattern, leave, reader.endings)
+    survey = look(found, pairs, stated, reader, shown(truths or pictures), progress)
     left = [*notes.refused, *survey.left_out]
     if strict and left:
         raise InputError("\n".join([f"{shown(pictures)}: {left[0]}", *left[1:]]))
     survey.refuse(shown(pictures))
-    return _folder(survey, (*notes.told, *left, *survey.notes), turned, limits)
+    return _folder(survey, (*notes.told, *left, *survey.notes), reader)
+
+
+def _reader(limits: Limits, turned: bool, volume: bool, spacing: Sequence[float] | None) -> Pages:
+    if not volume:
+        return Pages(limits, turned)
+    return Volumes(limits, turned, None if spacing is None else checked_spacing(spacing))
 
 
 @dataclass(frozen=True)
@@ -210,20 +221,22 @@ def _paired(
     suffix: str | None,
     pattern: str | None,
     leave: str | os.PathLike[str] | None,
+    endings: Sequence[str],
 ) -> tuple[dict[str, Path], _Notes, dict[str, Path] | None]:
     """Images by name, what there is to say, and the masks of the same names."""
     from cutlearn.images.listing import counted, some
 
     inside = path_of("leave", leave) if leave is not None else masks
     same = masks is not None and images.is_dir() and images.resolve() == masks.resolve()
-    files, told = listed(images, pattern, None if same else inside)
+    files, told = listed(images, pattern, None if same else inside, endings)
     if masks is None:
         return files, _Notes(told, []), None
     if same:
-        truths = {n: p for n, p in listed(masks).files.items() if is_mask_name(n, suffix)}
+        every = listed(masks, endings=endings).files
+        truths = {n: p for n, p in every.items() if is_mask_name(n, suffix)}
         files = {n: p for n, p in files.items() if n not in truths}
     else:
-        truths, more = listed(masks)
+        truths, more = listed(masks, endings=endings)
         told += more
     if images.is_file() and masks.is_file():
         return files, _Notes(told, []), dict(zip(files, truths.values()))
@@ -248,13 +261,13 @@ def _paired(
     return kept, _Notes(told, left), {n: truths[pairs.names[n]] for n in kept}
 
 
-def _folder(survey: Survey, notes: tuple[str, ...], turned: bool, limits: Limits) -> Folder:
+def _folder(survey: Survey, notes: tuple[str, ...], reader: Pages) -> Folder:
     seen = survey.seen
     return Folder(
         tuple(one.name for one in seen), tuple(one.image for one in seen),
         tuple(one.mask for one in seen if one.mask is not None),
         tuple(one.page for one in seen), tuple(one.facts for one in seen),
-        survey.coding, notes, turned, limits,
+        survey.coding, notes, reader,
     )  # fmt: skip
 
 

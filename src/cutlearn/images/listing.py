@@ -1,7 +1,7 @@
 """The files of a folder, by name: what can be an image, what is passed over, which pages it has."""
 
 import fnmatch
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +19,12 @@ class Listed(NamedTuple):
     notes: list[str]
 
 
-def listed(folder: Path, pattern: str | None = None, leave: Path | None = None) -> Listed:
+def listed(
+    folder: Path,
+    pattern: str | None = None,
+    leave: Path | None = None,
+    endings: Sequence[str] = ENDINGS,
+) -> Listed:
     """List the image files of a folder, or give the only one if a file is named.
 
     Where the folder itself has no image, those of the folders inside count.
@@ -32,6 +37,8 @@ def listed(folder: Path, pattern: str | None = None, leave: Path | None = None) 
         Only names that match it count, such as "*_raw.tif".
     leave : path, optional
         A folder that does not count, with all in it.
+    endings : sequence of str
+        Of the files that can be read.
 
     Raises
     ------
@@ -44,18 +51,18 @@ def listed(folder: Path, pattern: str | None = None, leave: Path | None = None) 
         raise InputError(
             f"{shown(folder)}: there is no such folder or file to read images from. Check the name."
         )
-    files, strangers = _images(sorted(folder.iterdir()), pattern)
+    files, strangers = _images(sorted(folder.iterdir()), pattern, endings)
     deep = not files
     if deep:
         inside = (p for p in sorted(folder.rglob("*")) if p.is_file())
-        files, strangers = _images(inside, pattern)
+        files, strangers = _images(inside, pattern, endings)
     if leave is not None:
         files = [p for p in files if leave.resolve() not in p.resolve().parents]
     if not files:
         which = "" if pattern is None else f" whose name matches {pattern!r}"
         raise InputError(
             f"{shown(folder)}: no image file{which} in this folder. Images end in "
-            f"{', '.join(ENDINGS)}. Check the path."
+            f"{', '.join(endings)}. Check the path."
         )
     notes = []
     if strangers:
@@ -64,13 +71,15 @@ def listed(folder: Path, pattern: str | None = None, leave: Path | None = None) 
     return Listed(_named(folder, files), notes)
 
 
-def _images(paths: Iterable[Path], pattern: str | None) -> tuple[list[Path], list[Path]]:
+def _images(
+    paths: Iterable[Path], pattern: str | None, endings: Sequence[str]
+) -> tuple[list[Path], list[Path]]:
     """The files that can be images, and all others."""
     found: list[Path] = []
     others: list[Path] = []
     for path in paths:
         hidden = path.name.startswith(".")
-        fits = not hidden and path.suffix.lower() in ENDINGS and path.is_file()
+        fits = not hidden and path.name.lower().endswith(tuple(endings)) and path.is_file()
         if fits and (pattern is None or fnmatch.fnmatchcase(path.name, pattern)):
             found.append(path)
         elif not fits:

@@ -77,10 +77,10 @@ class Sample:
         shape = (pixels.shape[0], pixels.shape[1])
         # The class is frozen for everybody else; what is kept is checked and cannot change.
         keep = functools.partial(object.__setattr__, self)
-        keep("image", _own(pixels, image))
+        keep("image", owned(pixels, image))
         keep("box", None if box is None else _box(box, shape))
-        keep("seeds", None if seeds is None else _own(_seeds(seeds, shape), seeds))
-        keep("extra", None if extra is None else _own(_extra(extra, shape), extra))
+        keep("seeds", None if seeds is None else owned(checked_seeds(seeds, shape), seeds))
+        keep("extra", None if extra is None else owned(_extra(extra, shape), extra))
         if self.box is not None and self.seeds is not None:
             outside = np.ones(shape, bool)
             outside[self.box[0] : self.box[2], self.box[1] : self.box[3]] = False
@@ -130,7 +130,7 @@ def as_sample(image: Sample | Image.Image | npt.ArrayLike) -> Sample:
     return image if isinstance(image, Sample) else Sample(image)
 
 
-def _own(array: npt.NDArray[Any], given: object) -> npt.NDArray[Any]:
+def owned(array: npt.NDArray[Any], given: object) -> npt.NDArray[Any]:
     """A read-only array; copied if it shares memory that its giver could still change."""
     if isinstance(given, np.ndarray) and given.flags.writeable:
         array = array.copy() if np.may_share_memory(array, given) else array
@@ -153,7 +153,8 @@ def _box(box: Any, shape: tuple[int, int]) -> tuple[int, int, int, int]:
     )
 
 
-def _seeds(seeds: Any, shape: tuple[int, int]) -> npt.NDArray[np.int16]:
+def checked_seeds(seeds: Any, shape: tuple[int, ...]) -> npt.NDArray[np.int16]:
+    """Check a person's marks; give them as int16 in the image's shape."""
     array = as_array("seeds", seeds)
     if array.shape != shape or array.dtype.kind != "i":
         raise InputError(

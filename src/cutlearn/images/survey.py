@@ -16,21 +16,14 @@ import numpy.typing as npt
 
 from cutlearn.errors import InputError, shown
 from cutlearn.images.coding import Coding, Stated, decide, gray, packed
-from cutlearn.images.decode import JPEG, content
-from cutlearn.images.facts import Facts, facts_of
+from cutlearn.images.facts import Facts
 from cutlearn.images.listing import EXAMPLES, counted, some
-from cutlearn.images.read import Opened, count_pages, open_image, open_values
+from cutlearn.images.read import Opened
+from cutlearn.images.reader import Pages
 
 # Values of one mask that are kept: more are no labels anyway.
 MOST_VALUES = 4096
 SIDEWAYS = (5, 6, 7, 8)
-
-
-class Limits(NamedTuple):
-    """The most that a file may have."""
-
-    bytes: int
-    pixels: int
 
 
 class Seen(NamedTuple):
@@ -101,8 +94,7 @@ def look(
     images: Mapping[str, Path],
     masks: Mapping[str, Path] | None,
     stated: Stated,
-    limits: Limits,
-    turned: bool,
+    reader: Pages,
     where: str,
     progress: Callable[[int, int], None] | None = None,
 ) -> Survey:
@@ -112,9 +104,8 @@ def look(
     ----------
     images, masks : files by name, the same names in both
     stated : Stated
-    limits : Limits
-    turned : bool
-        Whether images and masks are turned as their tags say.
+    reader : Pages
+        Reads files as images, or as volumes.
     where : str
         How to call the masks.
     progress : callable (done, total), optional
@@ -126,12 +117,12 @@ def look(
     turns: list[str] = []
     for done, (name, path) in enumerate(images.items(), 1):
         try:
-            for page, opened in _pages(path, limits, turned):
+            for page, opened in reader.images(path):
                 part = name if page is None else f"{name}_{page + 1:03d}"
                 mask = None if masks is None else masks[name]
                 if mask is not None:
-                    _look_at_mask(survey, values, mask, page, opened, stated, limits, turned)
-                survey.seen.append(Seen(part, path, mask, page, facts_of(opened.image)))
+                    _look_at_mask(survey, values, mask, page, opened, stated, reader)
+                survey.seen.append(Seen(part, path, mask, page, reader.facts(opened.image)))
                 clear += [path.name] if opened.transparent else []
                 turns += [path.name] if opened.orientation != 1 and mask is not None else []
         except InputError as error:
@@ -143,7 +134,7 @@ def look(
             f"{counted(len(unread), 'file')} of {len(images)} that cannot be read left out: "
             + " | ".join(unread[:EXAMPLES]) + (" | ..." if len(unread) > EXAMPLES else "")
         )  # fmt: skip
-    _notes(survey, clear, turns, turned)
+    _notes(survey, clear, turns, reader.turned)
     if masks is not None and values.arrays:
         try:
             survey.coding = values.decide(stated, where)
@@ -153,15 +144,6 @@ def look(
     return survey
 
 
-def _pages(path: Path, limits: Limits, turned: bool) -> list[tuple[int | None, Opened]]:
-    """The images of a file, each with its page; None for a file of one image."""
-    data, name = content(path, None, limits.bytes)
-    pages = count_pages(data, name, limits.pixels)
-    if pages == 1:
-        return [(None, open_image(data, name, limits.pixels, None, turned))]
-    return [(k, open_image(data, name, limits.pixels, k, turned)) for k in range(pages)]
-
-
 def _look_at_mask(
     survey: Survey,
     values: _Values,
@@ -169,15 +151,14 @@ def _look_at_mask(
     page: int | None,
     image: Opened,
     stated: Stated,
-    limits: Limits,
-    turned: bool,
+    reader: Pages,
 ) -> None:
     """Compare a mask with its image, and collect its values."""
-    data, name = content(path, None, limits.bytes)
-    found = open_values(data, name, limits.pixels, page, turned)
+    name = shown(path)
+    found, jpeg = reader.values(path, page)
     if stated.threshold is not None:
         found = (gray(found) >= stated.threshold).astype(np.uint8)
-    elif data[: len(JPEG)] == JPEG:
+    elif jpeg:
         advice = "If it holds two labels, cut them with threshold=128; else export it as PNG."
         survey.problem("jpeg", f"{name}: a JPEG changes the values of a mask. {advice}")
         return
@@ -186,17 +167,19 @@ def _look_at_mask(
         survey.problem("float", f"{name}: the mask holds numbers from {low:g} to {high:g} that are "
                        "no labels. Cut them with threshold=0.5, say.")  # fmt: skip
         return
-    height, width = image.image.shape[:2]
+    height, width = reader.size(image.image)
     if found.shape[:2] == (height, width):
         values.add(shown(path.name), found)
         return
     sideways = image.orientation in SIDEWAYS and found.shape[:2] == (width, height)
     advice = (
         "The image has a rotation tag that its mask lacks: read both as they are stored with "
-        "turned=False." if sideways and turned else "Give each image a mask of its own size."
+        "turned=False." if sideways and reader.turned else "Give each image a mask of its own size."
     )  # fmt: skip
-    size = f"{found.shape[1]} x {found.shape[0]} pixels (width x height)"
-    told = f"{name}: the mask has {size}, but its image has {width} x {height}. {advice}"
+    size = reader.told(found.shape[0], found.shape[1], image.image)
+    wanted = reader.told(height, width, image.image)
+    wanted = wanted.removesuffix(" pixels (width x height)")
+    told = f"{name}: the mask has {size}, but its image has {wanted}. {advice}"
     survey.problem("size", told)
 
 

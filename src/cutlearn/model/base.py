@@ -21,11 +21,13 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.features.folds import find_groups
+from cutlearn.features.volumes import are_volumes
 from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import mean_iou
 from cutlearn.model.card import Summary, card_of
 from cutlearn.model.fitting.parameters import SHARED, Rule, check_parameters, check_side
+from cutlearn.model.fitting.pieces import in_pieces
 from cutlearn.model.fitting.size import (
     at_side,
     mask_at_side,
@@ -101,6 +103,11 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         """Read what `to_header` gave; whatever does not fit raises ValueError, KeyError, ..."""
 
     @property
+    def of_volumes(self) -> bool:
+        """Whether the fitted model takes volumes, and no images."""
+        return False
+
+    @property
     def most_labels(self) -> int:
         """The most labels that masks may have."""
         return 2
@@ -147,8 +154,9 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        images : n images or samples, as for `as_image` and `Sample`
-        masks : n arrays (h, w) of labels and 255 (void)
+        images : n images or samples, as for `as_image` and `Sample`, or volumes (`Volume`)
+        masks : n arrays (h, w) of labels and 255 (void); (d, h, w) of volumes
+            A volume needs a few annotated slices only: all others are void.
         groups : n hashables, optional
             Images of one group (neighbouring slices) are never on both sides of a comparison: for
             features, C, bias and calibration alike. None: nearly equal images are found.
@@ -236,6 +244,8 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         side = self.min_side
         samples = [at_side(sample, side) for sample in given]
         resized = [mask_at_side(mask, side) for mask in truth]
+        if are_volumes(samples):
+            return in_pieces(samples, resized, groups)
         return samples, resized, find_groups([sample.image for sample in samples], groups)
 
     def _each(
@@ -301,4 +311,4 @@ def mask_of(model: Any, small: Sample, full: Sample) -> Mask:
 
 def decided_of(decision: Decision, model: Any, small: Sample, full: Sample) -> Mask:
     """Give the labels of a decision."""
-    return to_full_size(model._decided(decision, model._min_marginals(small)), full)
+    return to_full_size(model._decided(decision, model._evidence(small)), full)

@@ -18,6 +18,7 @@ from sklearn.base import clone
 from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError
 from cutlearn.features.folds import held_out_parts
+from cutlearn.features.volumes import are_volumes
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import Confusion, bootstrap, confusion, iou_of, stack_tables
 from cutlearn.model import boltzmann_file
@@ -217,7 +218,12 @@ class BoltzmannSegmenter(Estimator):
         )  # fmt: skip
 
     def _check_samples(self, samples: Sequence[Sample]) -> None:
-        """Refuse channels that would not be looked at."""
+        """Refuse volumes, and channels that would not be looked at."""
+        if are_volumes(samples):
+            raise InputError(
+                "images: volumes were given, but a BoltzmannSegmenter learns the shapes of images. "
+                "Use a Segmenter, or give the slices: volume.slices()."
+            )
         for i, sample in enumerate(samples):
             if sample.extra is not None:
                 raise InputError(

@@ -39,6 +39,7 @@ from cutlearn.images.sample import FREE, Sample
 from cutlearn.model.defaults import Defaults, defaults
 from cutlearn.model.live import Live
 from cutlearn.model.probability.calibrate import Calibration, uncalibrated
+from cutlearn.model.probability.evidence import alone
 from cutlearn.model.segmenter import Segmenter
 
 Floats = NDArray[np.float64]
@@ -48,11 +49,15 @@ Labels = NDArray[np.uint8]
 
 
 class Solved(NamedTuple):
-    """Labels (h, w), what label 1 costs more than 0 (h, w) if there are two, min-marginals."""
+    """Labels (h, w), what label 1 costs more than 0 (h, w) if there are two, min-marginals.
+
+    Last what each label costs alone, (h, w, L), if probabilities ask for it.
+    """
 
     labels: Labels
     unary: Floats | None
     min_marginals: Callable[[], Floats]
+    alone: Floats | None = None
 
 
 class Engine(Protocol):
@@ -170,8 +175,10 @@ class Fitted:
         self.calibration = model.calibration_
         self.problem = model._problem(Sample(image)) if isinstance(model, Segmenter) else None
         self.energy: Any = None
+        self.alone: Floats | None = None
         if self.problem is not None:
             self.energy = model.model_.energy(self.problem, model.w_)
+            self.alone = alone(model.model_, self.problem, model.w_)
         self.live = self.energy.solver() if isinstance(self.energy, Energy) else None
         self.fixed = np.full(image.shape[:2], FREE, np.int16)
 
@@ -183,7 +190,8 @@ class Fitted:
             self.live.set_fixed(changed, fixed.ravel()[changed])
             self.fixed = fixed
             energy = self.energy
-            return Solved(self.live.minimize().labels, None, lambda: energy.min_marginals(fixed))
+            labels = self.live.minimize().labels
+            return Solved(labels, None, lambda: energy.min_marginals(fixed), self.alone)
         model = self.model
         if self.problem is None:
             return Solved(model._mask(sample), None, lambda: model._min_marginals(sample))
@@ -192,6 +200,7 @@ class Fitted:
             model.model_.mask(problem, model.w_),
             None,
             lambda: model.model_.min_marginals(problem, model.w_),
+            self.alone,
         )
 
 

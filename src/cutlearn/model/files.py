@@ -16,7 +16,7 @@ from cutlearn.model.card import check_card
 from cutlearn.model.estimators import ESTIMATORS
 from cutlearn.model.probability.calibrate import Calibration, uncalibrated
 from cutlearn.model.training_images import TrainingImages
-from cutlearn.run.cluster import is_cluster
+from cutlearn.run.connect import is_cluster
 from cutlearn.sealed import Arrays, ForeignError, load_sealed, save_sealed
 
 KEY = "cutlearn-model"

@@ -34,14 +34,19 @@ def free_bytes() -> int | None:
 
 
 def needed_bytes(
-    shapes: Sequence[Shape], min_side: int | None, at_once: int, keeps: bool = False
+    shapes: Sequence[Shape],
+    min_side: int | None,
+    at_once: int,
+    keeps: bool = False,
+    depths: Sequence[int] | None = None,
 ) -> int:
     """Estimate the memory for images of these shapes, so many of them worked at once.
 
-    `keeps`: something of all images is kept, as a fit does.
+    `keeps`: something of all images is kept, as a fit does. `depths`: slices of volumes.
     """
-    pixels = [_pixels(shape, min_side) for shape in shapes]
-    each = [WORKED * k + GIVEN * h * w for k, (h, w) in zip(pixels, shapes)]
+    slices = [1] * len(shapes) if depths is None else depths
+    pixels = [d * _pixels(shape, min_side) for d, shape in zip(slices, shapes)]
+    each = [WORKED * k + GIVEN * d * h * w for k, d, (h, w) in zip(pixels, slices, shapes)]
     kept = KEPT * sum(pixels) if keeps else 0
     return BASE + sum(sorted(each, reverse=True)[:at_once]) + kept
 
@@ -52,6 +57,7 @@ def images_at_once(
     threads: int,
     keeps: bool = False,
     free: int | None = None,
+    depths: Sequence[int] | None = None,
 ) -> int:
     """Give how many images can be worked at once, at most one a thread; refuse if not even one.
 
@@ -65,9 +71,9 @@ def images_at_once(
     if room is None:
         return threads
     for count in range(min(threads, len(shapes)), 0, -1):
-        if needed_bytes(shapes, min_side, count, keeps) <= ROOM * room:
+        if needed_bytes(shapes, min_side, count, keeps, depths) <= ROOM * room:
             return count
-    need, gigabyte = needed_bytes(shapes, min_side, 1, keeps), 2**30
+    need, gigabyte = needed_bytes(shapes, min_side, 1, keeps, depths), 2**30
     large = max(shapes, key=lambda shape: shape[0] * shape[1])
     worked = worked_shape(large, min_side)
     side = max(16, int(min(worked) * (ROOM * room / need) ** 0.5 * 0.9))

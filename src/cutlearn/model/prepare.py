@@ -19,16 +19,19 @@ from cutlearn.checks import as_array, path_of
 from cutlearn.errors import InputError, InputWarning
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID
+from cutlearn.features.volumes import are_volumes
 from cutlearn.images.coding import Coding, Stated, decide
 from cutlearn.images.sample import FREE, Sample, as_sample
+from cutlearn.images.volume import Volume
 
 Mask = NDArray[np.uint8]
 Told = Callable[[int, int, str], None]
 
 
 def read_samples(images: Any) -> list[Sample]:
-    """Check a list of images or samples; all that is wrong is told at once."""
+    """Check a list of images, samples or volumes; all that is wrong is told at once."""
     given = _listed("images", images)
+    are_volumes(given)
     if not given:
         raise InputError("images is empty, but at least one is needed. Give a list of images.")
     samples: list[Sample] = []
@@ -68,7 +71,7 @@ def read_training(
         The value of every label, where a model knows them; by default they are found.
     """
     samples = read_samples(images)
-    given = _listed("masks", masks)
+    given = _listed("masks", masks, images)
     if len(given) != len(samples):
         raise InputError(
             f"masks has length {len(given)}, but there are {len(samples)} images. "
@@ -118,9 +121,10 @@ def coding_of(
     return coding
 
 
-def values_of(masks: Any, most_labels: int) -> tuple[int, ...]:
+def values_of(masks: Any, most_labels: int, images: Any = None) -> tuple[int, ...]:
     """Give the value of every label in masks that `read_training` has accepted."""
-    found = coding_of([_integers(mask) for mask in _listed("masks", masks)], most_labels)
+    given = _listed("masks", masks, images)
+    found = coding_of([_integers(mask) for mask in given], most_labels)
     return found.values or (0, 1)
 
 
@@ -132,7 +136,7 @@ def known_values(model: Any) -> tuple[int, ...] | None:
     return tuple(range(n_labels)) if training is None else tuple(training.values)
 
 
-def _read_mask(mask: Any, shape: tuple[int, int], where: str) -> NDArray[Any]:
+def _read_mask(mask: Any, shape: tuple[int, ...], where: str) -> NDArray[Any]:
     found = as_array(where, mask)
     if found.shape != shape:
         raise InputError(
@@ -154,8 +158,10 @@ def _integers(mask: Any) -> NDArray[Any]:
     return np.where(whole == -1, VOID, whole)
 
 
-def _listed(name: str, given: Any) -> list[Any]:
-    """A list of images or masks; one alone is a list of one."""
+def _listed(name: str, given: Any, images: Any = None) -> list[Any]:
+    """A list of images or masks (of these images); one alone is a list of one."""
+    if isinstance(images, Volume) and isinstance(given, np.ndarray):
+        return [given]
     if isinstance(given, Sample | Image.Image) or (isinstance(given, np.ndarray) and _one(given)):
         return [given]
     if isinstance(given, str | bytes) or not hasattr(given, "__len__"):

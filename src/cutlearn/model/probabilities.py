@@ -6,6 +6,7 @@ answers back from it as for masks (`model.base`).
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -23,6 +24,7 @@ from cutlearn.model.prepare import known_values
 from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn
 from cutlearn.model.probability.calibrations import margin_of
 from cutlearn.model.probability.decisions import Decision, decision_of
+from cutlearn.model.probability.evidence import Evidence
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -41,6 +43,10 @@ class Probabilities:
     @abstractmethod
     def _min_marginals(self, sample: Sample) -> Floats:
         """Give the min-marginals of a sample at the size at which the model works, (h, w, L)."""
+
+    def _evidence(self, sample: Sample) -> Evidence:
+        """Give the min-marginals, and what labels cost a pixel alone, if the model knows it."""
+        return Evidence(self._min_marginals(sample))
 
     @abstractmethod
     def _read(self, images: Sequence[Any]) -> list[Sample]:
@@ -81,27 +87,22 @@ class Probabilities:
         self._check_calibrated("predict_proba")
         return self._each(samples, probability_of)
 
-    def _all_min_marginals(self, samples: Sequence[Sample]) -> list[Floats]:
-        """The min-marginals of samples, at the size at which the model works."""
-        return self._each(samples, min_marginals_of)
-
-    def _believed(self, min_marginals: Floats) -> NDArray[np.float32]:
-        q = np.empty(min_marginals.shape, np.float32)
+    def _believed(self, found: Evidence) -> NDArray[np.float32]:
+        q = np.empty(found.min_marginals.shape, np.float32)
         for first in range(0, len(q), ROWS):  # in double, a few rows at a time
-            q[first : first + ROWS] = self.calibration_.probabilities(
-                min_marginals[first : first + ROWS]
-            )
+            rows = slice(first, first + ROWS)
+            q[rows] = self.calibration_.probabilities(*found.take(rows))
         return q
 
-    def _decided(self, decision: Decision, min_marginals: Floats) -> Mask:
+    def _decided(self, decision: Decision, found: Evidence) -> Mask:
         """The labels of a decision; of least energy, those of least min-marginal."""
         if decision.decide is None:
-            return np.asarray(min_marginals.argmin(axis=-1), np.uint8)
-        order = None
-        if min_marginals.shape[-1] == 2:
-            # Isotonic steps make ties, between which the min-marginals still know the order.
-            order = np.argsort(-margin_of(min_marginals, 1).ravel(), kind="stable")
-        return decision.decide(self.calibration_.probabilities(min_marginals), order)
+            return found.labels
+        order, seen = None, self.calibration_.seen(*found)
+        if seen.shape[-1] == 2:
+            # Isotonic steps make ties, between which what the map sees still knows the order.
+            order = np.argsort(-margin_of(seen, 1).ravel(), kind="stable")
+        return decision.decide(self.calibration_.map.probabilities(seen), order)
 
     def segment(
         self,
@@ -152,7 +153,7 @@ class Probabilities:
 
         Probabilities that were interpolated would doubt every border, and widen the interval.
         """
-        pixels = sample.shape[0] * sample.shape[1] / (q.shape[0] * q.shape[1])
+        pixels = math.prod(sample.shape) / math.prod(q.shape[:-1])
         return np.asarray(pixels * np.array(self.calibration_.area(q, labels, label, level)))
 
     def _check_areas(self, label: int, level: float) -> None:
@@ -211,8 +212,10 @@ class Probabilities:
         samples, truth, together = self._read_training(
             images, masks, groups, len(self.classes_), known_values(self)
         )
-        found = self._all_min_marginals(samples)
-        rows = [drawn(part, mask) for part, mask in zip(found, truth)]
+        found = self._each(samples, evidence_of)
+        rows = [
+            drawn(part.min_marginals, mask, alone=part.alone) for part, mask in zip(found, truth)
+        ]
         if not any(len(part.labels) for part in rows):
             raise InputError(
                 "masks: every pixel is void, or fixed by a box or seeds, so nothing can be learned "
@@ -240,12 +243,12 @@ class Probabilities:
 
 def probability_of(model: Any, small: Sample, full: Sample) -> NDArray[np.float32]:
     """Give the probabilities of a sample."""
-    return probabilities_at_full_size(model._believed(model._min_marginals(small)), full)
+    return probabilities_at_full_size(model._believed(model._evidence(small)), full)
 
 
-def min_marginals_of(model: Any, small: Sample, full: Sample) -> Floats:
-    """Give the min-marginals of a sample, at the size at which the model works."""
-    found: Floats = model._min_marginals(small)
+def evidence_of(model: Any, small: Sample, full: Sample) -> Evidence:
+    """Give what probabilities come from, at the size at which the model works."""
+    found: Evidence = model._evidence(small)
     return found
 
 
@@ -253,7 +256,7 @@ def segmented(
     level: float | None, decision: Decision, model: Any, small: Sample, full: Sample
 ) -> tuple[NDArray[Any], ...]:
     """Give the mask, the probabilities and, with a level, the areas of a sample."""
-    found = model._min_marginals(small)
+    found = model._evidence(small)
     q = model._believed(found)
     both = (
         to_full_size(model._decided(decision, found), full),
@@ -261,14 +264,12 @@ def segmented(
     )
     if level is None:
         return both
-    mask = found.argmin(axis=-1).astype(np.uint8)
-    areas = [model._area(q, mask, k, level, full) for k in model.classes_]
+    areas = [model._area(q, found.labels, k, level, full) for k in model.classes_]
     return *both, np.array(areas)
 
 
 def area_of(label: int, level: float, model: Any, small: Sample, full: Sample) -> Floats:
     """Give the expected area of a label in a sample, and its interval."""
-    found = model._min_marginals(small)
-    mask = found.argmin(axis=-1).astype(np.uint8)
-    area: Floats = model._area(model._believed(found), mask, label, level, full)
+    found = model._evidence(small)
+    area: Floats = model._area(model._believed(found), found.labels, label, level, full)
     return area

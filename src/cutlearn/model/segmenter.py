@@ -20,9 +20,11 @@ from sklearn.base import clone
 from cutlearn.energy.model import Model
 from cutlearn.energy.named import uses_edges, uses_regions
 from cutlearn.energy.potentials import Potential
+from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.folds import held_out_parts
 from cutlearn.features.problem import VOID, Problem
+from cutlearn.features.volumes import are_volumes, check_axes
 from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample
 from cutlearn.learn.learners import is_margin
@@ -43,6 +45,7 @@ from cutlearn.model.fitting.parameters import (
 from cutlearn.model.fitting.selection import Chosen, Plan, choose
 from cutlearn.model.fitting.training_set import TrainingSet
 from cutlearn.model.prepare import training_features
+from cutlearn.model.probability.evidence import Evidence, alone
 from cutlearn.model.probability.ranking import Described as Windows
 from cutlearn.model.probability.ranking import Ranked, describe, rank
 from cutlearn.run.progress import Progress
@@ -224,6 +227,7 @@ class Segmenter(Estimator):
         self.classes_ = np.arange(model.n_labels, dtype=np.uint8)
 
     def _problem(self, sample: Sample) -> Problem:
+        check_axes(self.featurizer_, sample)
         edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
         return self.featurizer_.problem(sample, None, edges, regions)
 
@@ -231,7 +235,19 @@ class Segmenter(Estimator):
         return self.model_.posed(self._problem(sample), self.w_).mask()
 
     def _min_marginals(self, sample: Sample) -> NDArray[np.float64]:
-        return self.model_.posed(self._problem(sample), self.w_).min_marginals()
+        return self._evidence(sample).min_marginals
+
+    def _evidence(self, sample: Sample) -> Evidence:
+        problem = self._problem(sample)
+        own = alone(self.model_, problem, self.w_)
+        posed = self.model_.posed(problem, self.w_)
+        del problem  # its features are larger than its energy
+        return Evidence(posed.min_marginals(), own)
+
+    @property
+    def of_volumes(self) -> bool:
+        """Whether the fitted model takes volumes, and no images."""
+        return self.featurizer_.third_ is not None
 
     @property
     def most_labels(self) -> int:
@@ -345,9 +361,16 @@ class Segmenter(Estimator):
 
 def windows_of(model: Any, small: Sample, full: Sample) -> Windows:
     """Give the windows of a sample, as `rank` compares them."""
+    if are_volumes([full]):
+        raise InputError(
+            "rank: it orders images, but volumes were given. Rank their slices, "
+            "volume.slices(), with a model that was fitted on slices."
+        )
     problem, q = model._problem(small), None
     if model.believes:
-        q = model.calibration_.probabilities(model.model_.min_marginals(problem, model.w_))
+        q = model.calibration_.probabilities(
+            model.model_.min_marginals(problem, model.w_), alone(model.model_, problem, model.w_)
+        )
     return describe(problem.node_features, small.shape, q)
 
 

@@ -15,6 +15,7 @@ from cutlearn.energy.named import from_plain, to_plain
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import Problem
 from cutlearn.images.sample import Sample
+from cutlearn.images.volume import of_slices
 from cutlearn.learn.learners import learner_of
 from cutlearn.learn.loss_files import loss_from_plain, plain_of
 from cutlearn.learn.results import Step, rows_to_steps, steps_to_rows
@@ -84,10 +85,13 @@ def unpack(cls: type[T], header: dict[str, Any], arrays: Arrays) -> T:
     given["loss"] = loss_from_plain(given["loss"])
     model = cls(**given)
     check_parameters(model)
-    # Four pixels go all the way to a mask, so that settings which do not fit each other show now.
+    # A few pixels go all the way to a mask, so that settings which do not fit each other show now.
     extra = np.zeros((2, 2, int(described["n_extra"]))) if described["n_extra"] else None
     model.featurizer_ = featurizer
-    problem = model._problem(Sample(np.zeros((2, 2, 3)), extra=extra))
+    few = Sample(np.zeros((2, 2, 3)), extra=extra)
+    if featurizer.third_ is not None:
+        few = of_slices([few, few], (1.0, 1.0, 1.0))
+    problem = model._problem(few)
     _fill(model, header, arrays, problem)
     model.model_.mask(problem, model.w_)
     return model

@@ -159,8 +159,8 @@ class Session:
         solved, engine = self._engine.solve(small), self._engine
 
         def believed() -> NDArray[np.float32]:
-            q = engine.calibration.probabilities(solved.min_marginals()).astype(np.float32)
-            return probabilities_at_full_size(q, sample)
+            q = engine.calibration.probabilities(solved.min_marginals(), solved.alone)
+            return probabilities_at_full_size(q.astype(np.float32), sample)
 
         del self._answers[self._at :]
         self._answers.append(Answer(self._at_full_size(solved, sample), believed))

@@ -16,6 +16,7 @@ from cutlearn.errors import InputWarning
 from cutlearn.images.facts import Facts, facts_of
 from cutlearn.images.listing import some
 from cutlearn.images.sample import Sample
+from cutlearn.images.volume import Volume
 from cutlearn.model.fitting.size import worked_shape
 from cutlearn.model.prepare import read_samples, values_of
 
@@ -143,7 +144,8 @@ class TrainingImages:
 
 def warn_of_size(model: Any, samples: Sequence[Sample]) -> None:
     """Warn of images that are worked at a smaller size because nobody has named one."""
-    large = [s.shape for s in samples if worked_shape(s.shape, None) != s.shape]
+    shapes = [(s.shape[-2], s.shape[-1]) for s in samples]
+    large = [shape for shape in shapes if worked_shape(shape, None) != shape]
     if model.min_side is None and large and not hasattr(model, "shape"):
         (high, wide), (rows, columns) = large[0], worked_shape(large[0], None)
         warnings.warn(
@@ -160,7 +162,7 @@ def warn_of_differences(model: Any, samples: Sequence[Sample]) -> None:
     training = getattr(model, "training_", None)
     if training is None:
         return
-    facts = [facts_of(sample.image, digest=False) for sample in samples]
+    facts = [_facts(sample, digest=False) for sample in samples]
     names = [f"images[{i}]" for i in range(len(samples))]
     # A model of a fixed shape brings every image to it.
     sized = model.min_side is None and not hasattr(model, "shape")
@@ -170,8 +172,12 @@ def warn_of_differences(model: Any, samples: Sequence[Sample]) -> None:
 
 def remembered(images: Any, masks: Any, most_labels: int) -> TrainingImages:
     """Give what to remember of the images and masks that a fit was given."""
-    facts = [facts_of(sample.image) for sample in read_samples(images)]
-    return TrainingImages.of(facts, values_of(masks, most_labels))
+    facts = [_facts(sample) for sample in read_samples(images)]
+    return TrainingImages.of(facts, values_of(masks, most_labels, images))
+
+
+def _facts(sample: Sample, digest: bool = True) -> Facts:
+    return sample.facts(digest) if isinstance(sample, Volume) else facts_of(sample.image, digest)
 
 
 def _which(places: Sequence[int], names: Sequence[str]) -> str:

@@ -9,27 +9,24 @@ whenever it comes: it might give other bits.
 """
 
 import asyncio
-import atexit
 import contextlib
 import hashlib
-import logging
+import math
 import os
 import pickle
-import re
+import time
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
-from cutlearn.errors import InputError, quoted
+from cutlearn.errors import InputError
 from cutlearn.run.checkpoint import Interrupted
 from cutlearn.run.travel import (
     Held,
-    Tag,
     call,
     call_each,
-    differs,
     packed,
     packed_with_held,
     take,
@@ -38,8 +35,6 @@ from cutlearn.run.travel import (
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-ADDRESS = re.compile(r"(tcp|tls)://\S+")
-LOCAL = re.compile(r"local:([1-9]\d{0,3})")
 # Functions up to so many bytes go with every task; larger ones stay where they were sent.
 SMALL = 4096
 # Functions that stay, the last ones used.
@@ -48,9 +43,8 @@ FUNCTIONS = 4
 BATCHES = 2
 # Items that are sent before the first of them is done, for each thread.
 AHEAD = 4
-# Seconds to find the scheduler, to wait for a first worker, and until a scheduler that does not
-# answer is given up.
-CONNECT, FIRST_WORKER = 10.0, 60.0
+# Seconds for which the list of workers holds.
+FRESH = 1.0
 
 
 class ClusterLost(Interrupted):
@@ -69,7 +63,7 @@ class Cluster:
     client : distributed.Client
     name : str
         What the user called it.
-    own : the LocalCluster that ends with it, optional
+    own : client and cluster that are closed with it; none that a user brought
 
     Attributes
     ----------
@@ -79,14 +73,14 @@ class Cluster:
         Tasks that were sent.
     """
 
-    def __init__(self, client: Any, name: str, own: Any = None) -> None:
+    def __init__(self, client: Any, name: str, own: Sequence[Any]) -> None:
         self.client, self.name, self._own = client, name, own
         self.sent = self.received = self.tasks = 0
         self._live: weakref.WeakValueDictionary[str, Held] = weakref.WeakValueDictionary()
         self._functions: OrderedDict[str, Held] = OrderedDict()
+        self._known_homes: dict[str, int] = {}
+        self._looked = -math.inf
         self._tag = versions()
-        with self._watched():
-            _check_workers(client, name, self._tag)
 
     # A parameter of estimators: copying one must not copy this.
     def __copy__(self) -> "Cluster":
@@ -176,12 +170,9 @@ class Cluster:
 
     def close(self) -> None:
         """Leave the cluster; end it if it is this machine's own."""
-        _OPEN.pop(self.name, None)
-        with contextlib.suppress(Exception):
-            self.client.close(timeout=2)
-        if self._own is not None:
+        for one in self._own:
             with contextlib.suppress(Exception):
-                self._own.close(timeout=5)
+                one.close(timeout=5)
 
     # -- how it is done --------------------------------------------------------------------------
 
@@ -268,9 +259,12 @@ class Cluster:
         return pickle.loads(blob)
 
     def _homes(self) -> dict[str, int]:
-        with self._watched():
-            found: dict[str, int] = self.client.nthreads()
-        return found
+        """Workers and their threads, as of a moment ago."""
+        now = time.monotonic()
+        if now > self._looked + FRESH:
+            with self._watched():
+                self._known_homes, self._looked = dict(self.client.nthreads()), now
+        return self._known_homes
 
     def _drop(self, futures: Iterable[Any]) -> None:
         left = list(futures)
@@ -282,6 +276,7 @@ class Cluster:
     def _watched(self) -> Iterator[None]:
         """Say in one sentence that workers die of a task, or that the scheduler is gone."""
         from distributed import KilledWorker
+        from distributed.comm import CommClosedError
 
         try:
             yield
@@ -295,8 +290,8 @@ class Cluster:
             raise
         except BaseException as error:
             # A client that has lost its scheduler cancels what it waits for.
-            cancelled = isinstance(error, CancelledError | asyncio.CancelledError)
-            if cancelled or (isinstance(error, Exception) and self.client.status != "running"):
+            gone = isinstance(error, CancelledError | asyncio.CancelledError | CommClosedError)
+            if gone or (isinstance(error, Exception) and self.client.status != "running"):
                 raise ClusterLost(
                     f"{self.name}: the cluster's scheduler does not answer any more."
                 ) from error
@@ -305,98 +300,3 @@ class Cluster:
 
 def _key(what: str) -> str:
     return f"cutlearn-{what}-{os.urandom(8).hex()}"
-
-
-# -- which cluster -------------------------------------------------------------------------------
-
-_OPEN: dict[str, Cluster] = {}
-
-
-def _check_workers(client: Any, name: str, tag: Tag) -> None:
-    try:
-        client.wait_for_workers(1, timeout=FIRST_WORKER)
-    except TimeoutError:
-        raise InputError(
-            f"{name}: the cluster has no workers, though {FIRST_WORKER:.0f} seconds were waited. "
-            f"Start some with `dask worker {name}`."
-        ) from None
-    try:
-        found = client.run(versions)
-    except ImportError as error:
-        raise InputError(
-            f"{name}: its workers cannot import cutlearn ({error}). Install the same cutlearn for "
-            "the Python of all workers."
-        ) from None
-    for address, there in sorted(found.items()):
-        if there != tag:
-            raise InputError(differs(f"{name}: the worker {address}", there, tag))
-
-
-def is_cluster(n_jobs: Any) -> bool:
-    """Whether `n_jobs` names a cluster or is one; nothing is connected to."""
-    if isinstance(n_jobs, str):
-        return bool(ADDRESS.fullmatch(n_jobs) or LOCAL.fullmatch(n_jobs))
-    return isinstance(n_jobs, Cluster) or _is_client(n_jobs)
-
-
-def _is_client(value: Any) -> bool:
-    return any(f"{c.__module__}.{c.__name__}" == "distributed.client.Client"
-               for c in type(value).__mro__)  # fmt: skip
-
-
-def cluster_of(given: Any) -> Cluster:
-    """Connect to a cluster, once for each address or client; this process leaves it at its end."""
-    if isinstance(given, Cluster):
-        return given
-    name = given if isinstance(given, str) else str(given.scheduler.address)
-    known = _OPEN.get(name)
-    if known is not None and known.client.status == "running":
-        return known
-    _OPEN[name] = made = _connected(name) if isinstance(given, str) else Cluster(given, name)
-    return made
-
-
-def _connected(name: str) -> Cluster:
-    try:
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise InputError(
-            f"n_jobs={name!r}: the package distributed, which clusters need, is not installed. "
-            "Install it with `pip install cutlearn[cluster]`."
-        ) from None
-    local, own = LOCAL.fullmatch(name), None
-    if local is None and ADDRESS.fullmatch(name) is None:
-        raise InputError(
-            f"n_jobs={quoted(name)} is not a cluster. Give the address of a scheduler, such as "
-            "tcp://host:8786, or local:4 for four processes of this machine."
-        )
-    if local is not None:
-        own = LocalCluster(
-            n_workers=int(local[1]), threads_per_worker=1, processes=True, host="127.0.0.1",
-            dashboard_address=None, memory_limit=None, silence_logs=logging.CRITICAL,
-        )  # fmt: skip
-    # What becomes of the scheduler is told by an error, in one sentence.
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-    try:
-        client = Client(own or name, timeout=CONNECT, set_as_default=False)
-    except (OSError, TimeoutError) as error:
-        raise InputError(
-            f"{name}: no scheduler of a cluster answers there. Check the address and that "
-            "`dask scheduler` runs."
-        ) from error
-    try:
-        return Cluster(client, name, own)
-    except BaseException:
-        client.close(timeout=2)
-        if own is not None:
-            own.close(timeout=5)
-        raise
-
-
-def leave_clusters() -> None:
-    """Leave all clusters that were connected to by name, and end those of this machine."""
-    for cluster in list(_OPEN.values()):
-        cluster.close()
-
-
-atexit.register(leave_clusters)

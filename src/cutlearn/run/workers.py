@@ -17,7 +17,8 @@ from queue import SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
 from cutlearn.errors import InputError, quoted
-from cutlearn.run.cluster import Cluster, cluster_of, is_cluster
+from cutlearn.run.cluster import Cluster
+from cutlearn.run.connect import cluster_of, is_cluster
 from cutlearn.run.single import in_task, one_thread
 
 Item = TypeVar("Item")

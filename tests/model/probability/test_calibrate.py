@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.energy.model import Model
+from cutlearn.energy.model import Model, unary_of
 from cutlearn.features.problem import VOID
 from cutlearn.images import cells, pasture
 from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn, uncalibrated
 from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, margin_of
 from cutlearn.model.probability.decisions import expected_iou
+from cutlearn.model.probability.evidence import alone
 
 WORLDS = [cells(seed, (40, 48)) for seed in range(10)]
 IMAGES, MASKS = [w.image for w in WORLDS], [w.labels.copy() for w in WORLDS]
@@ -51,11 +52,48 @@ def test_probabilities_sum_to_one_in_the_image_shape(fitted):
         assert 0 <= q.min() < 0.2 < 0.8 < q.max() <= 1
 
 
-def test_probabilities_rise_with_the_min_marginals(fitted):
-    least = Model().min_marginals(fitted.featurizer_.problem(cl.Sample(NEW[0])), fitted.w_)
-    q = fitted.calibration_.probabilities(least)
-    order = np.argsort(margin_of(least, 1).ravel())
-    assert (np.diff(q[..., 1].ravel()[order]) >= -1e-12).all()
+def test_probabilities_rise_with_what_the_map_sees(fitted):
+    problem, made = fitted.featurizer_.problem(cl.Sample(NEW[0])), fitted.calibration_
+    least, own = Model().min_marginals(problem, fitted.w_), alone(Model(), problem, fitted.w_)
+    assert np.array_equal(own[..., 1].ravel(), unary_of(problem, fitted.w_))
+    assert not own[..., 0].any()
+    seen = (1 - made.mixed) * least + made.mixed * own
+    order = np.argsort(margin_of(seen, 1).ravel())
+    assert (np.diff(made.probabilities(least, own)[..., 1].ravel()[order]) >= -1e-12).all()
+    if made.mixed:
+        with pytest.raises(cl.InputError, match="costs"):
+            made.probabilities(least)
+
+
+def test_own_costs_count_as_far_as_they_tell_more():
+    """Margins end early, as within a piece that turns as a whole; the costs do not."""
+    rng = np.random.default_rng(5)
+    rows, plain = [], []
+    for _ in range(12):
+        logit = rng.normal(0, 3, 500)
+        labels = (rng.random(500) < 1 / (1 + np.exp(-logit))).astype(np.uint8)
+        least = np.stack([np.clip(logit, -1, 1) + rng.normal(0, 1, 500), np.zeros(500)], axis=-1)
+        own = np.stack([np.zeros(500), -20 * logit], axis=-1)
+        rows.append(drawn(least, labels, alone=own))
+        plain.append(drawn(least, labels))
+    made, without = (calibrate(part, "temperature", True) for part in (rows, plain))
+    # Psi = (1 - c) Phi + c U, in which the logit is all that counts: s c 20 = 1.
+    assert made.map.scale * made.mixed * 20 == pytest.approx(1, abs=0.1)
+    assert made.map.scale * (1 - made.mixed) < 0.1
+    assert without.mixed == 0
+    noise = [drawn(part.min_marginals, part.labels, alone=rng.normal(0, 1, (500, 2)))
+             for part in held_out(rng, size=500)]  # fmt: skip
+    assert calibrate(noise, "temperature", True).mixed < 0.05
+    assert calibrate(rows, None, True).mixed == 0
+
+
+def test_each_label_costs_alone_what_its_features_say():
+    rng = np.random.default_rng(6)
+    problem = cl.Problem(rng.normal(size=(6, 2)), edges=[[0, 1]], edge_features=[[1.0]])
+    for labels, w in (("unordered", rng.normal(size=3 * 2 + 9)), ("surrogate", rng.random(9))):
+        many = Model(labels=labels, n_labels=3)
+        rows = w[:6].reshape(3, 2) if labels == "unordered" else w.reshape(3, 3)[:, :2]
+        assert alone(many, problem, w) == pytest.approx(problem.node_features @ rows.T, abs=1e-12)
 
 
 def test_calibration_makes_new_images_likelier():
@@ -262,7 +300,7 @@ def test_a_calibration_from_outside_is_as_good_as_the_others(name, monkeypatch, 
     "change",
     [{"scale": 0.0}, {"scale": "1"}, {"offsets": [0.0]}, {"spread": [-1.0, 0.0]}, {"kind": "odd"},
      {"n_images": -1}, {"n_groups": 1}, {"n_images": 1.5}, {"held_out": 1}, {"kind": "isotonic"},
-     {"lean": [2.0, 0.0]}, {"lean": [0.5]}, {"lean": ["a", "b"]}],
+     {"lean": [2.0, 0.0]}, {"lean": [0.5]}, {"lean": ["a", "b"]}, {"mixed": 1.5}, {"mixed": "1"}],
 )  # fmt: skip
 def test_lying_headers_are_refused(change):
     plain, arrays = uncalibrated(2).to_header()

@@ -37,6 +37,7 @@ from cutlearn.model.probability.calibrate import (
     drawn,
     uncalibrated,
 )
+from cutlearn.model.probability.evidence import alone
 from cutlearn.run.residents import Residents
 from cutlearn.run.travel import Seat
 from cutlearn.run.workers import Jobs
@@ -288,7 +289,7 @@ class _Training:
 
 def _drawn(model: Model, seat: Seat, image: int, w: Vector) -> Rows:
     problem, labels = seat.value
-    return drawn(model.min_marginals(problem, w), labels)
+    return drawn(model.min_marginals(problem, w), labels, alone=alone(model, problem, w))
 
 
 def _clearly_best(values: dict[K, Vector], default: K, figure: Figure) -> K:

@@ -1,7 +1,8 @@
 """The size at which a model works: samples and masks brought to it, answers brought back.
 
 Everything between is at the model's own size, `min_side`, and everything that goes in or comes out
-at that of the image. What a box or seeds fix holds at both.
+at that of the image. What a box or seeds fix holds at both. The slices of a volume are resized, not
+their number.
 """
 
 import math
@@ -17,6 +18,7 @@ from cutlearn.images.resize import (
     side_shape,
 )
 from cutlearn.images.sample import FREE, Sample
+from cutlearn.images.volume import Volume, of_slices
 
 # Without a size of the user's own an image of more pixels is worked at about so many: a model sees
 # objects at about the size at which it was trained, and every image of a fit keeps its problem.
@@ -40,6 +42,8 @@ def at_side(
 
     `image` is the image at that size, where somebody has it already.
     """
+    if isinstance(sample, Volume):
+        return _volume_at(sample, min_side)
     shape = worked_shape(sample.shape, min_side)
     if shape == sample.shape:
         return sample
@@ -53,6 +57,8 @@ def at_side(
 
 def mask_at_side(mask: NDArray[np.uint8], min_side: int | None) -> NDArray[np.uint8]:
     """Give a mask at the size at which its image is worked."""
+    if mask.ndim == 3:
+        return np.stack([mask_at_side(part, min_side) for part in mask])
     return resize_labels(mask, worked_shape((mask.shape[0], mask.shape[1]), min_side))
 
 
@@ -60,18 +66,34 @@ def to_full_size(labels: NDArray[np.uint8], sample: Sample) -> NDArray[np.uint8]
     """Give labels at the sample's own size: those of the nearest pixel, fixed ones exact."""
     if labels.shape == sample.shape:
         return labels
+    if isinstance(sample, Volume):
+        return np.stack([to_full_size(y, one) for y, one in zip(labels, sample.slices())])
     made, fixed = resize_labels(labels, sample.shape), sample.fixed()
     return np.where(fixed == FREE, made, fixed).astype(np.uint8)
 
 
 def probabilities_at_full_size(q: NDArray[np.float32], sample: Sample) -> NDArray[np.float32]:
     """Give probabilities (h, w, L) at the sample's own size: interpolated, fixed ones exact."""
-    if q.shape[:2] == sample.shape:
+    if q.shape[:-1] == sample.shape:
         return q
+    if isinstance(sample, Volume):
+        parts = zip(q, sample.slices())
+        return np.stack([probabilities_at_full_size(part, one) for part, one in parts])
     made, fixed = resize_image(q, sample.shape), sample.fixed()
     known = fixed != FREE
     made[known] = np.eye(q.shape[-1], dtype=np.float32)[fixed[known]]
     return made
+
+
+def _volume_at(volume: Volume, min_side: int | None) -> Volume:
+    """A volume at the size of its slices; pixels that grow are as far apart as before."""
+    _, h, w = volume.shape
+    rows, columns = worked_shape((h, w), min_side)
+    if (rows, columns) == (h, w):
+        return volume
+    dz, dy, dx = volume.spacing
+    slices = [at_side(one, min_side) for one in volume.slices()]
+    return of_slices(slices, (dz, dy * h / rows, dx * w / columns))
 
 
 def _box_at(box: tuple[int, int, int, int], old: Shape, new: Shape) -> tuple[int, int, int, int]:

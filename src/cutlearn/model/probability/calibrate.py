@@ -2,8 +2,13 @@
 
 Phi_d(k), the least energy with pixel d at label k, says which labels are close, in units that
 training chose for its own ends. Held-out images give them a scale: `calibrations` has the maps.
-Images weigh alike, whatever their size; a pixel that a box or a seed fixes has probability 1 of its
-label.
+Before that the costs U_d of a pixel alone (`evidence`) are mixed in: the map sees
+
+    Psi_d = (1 - c) Phi_d + c U_d,    c in [0, 1],
+
+c = v / (s + v) of the largest likelihood of softmax(-s Phi_d - v U_d + b), which is concave in s,
+v >= 0 and b. Images weigh alike, whatever their size; a pixel that a box or a seed fixes has
+probability 1 of its label.
 
 The area of label k is expected to be A = sum_d q_dk, and the mask has B pixels of it. A suffers
 where one map cannot serve all pixels: a min-marginal of a smooth background hardly exceeds what its
@@ -26,14 +31,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.errors import InputError
 from cutlearn.features.problem import VOID
-from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, Softmax
+from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, Softmax, share_of_second
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.uint8]
 
 # Numbers of an image that are kept for the fit: so many pixels for each of its labels.
 MOST_NUMBERS = 100_000
+# Pixels of all images together that the map is fitted on: what images differ by counts for more.
+MOST_ROWS = 200_000
 # Groups of held-out images from which on they say whether to believe the masks' own areas.
 ENOUGH_GROUPS = 4
 
@@ -48,14 +56,27 @@ class Rows:
     labels : (n,) true labels
     share : float
         The part of the image's labelled pixels that was drawn.
+    alone : (n, L) costs of each label without neighbours, or None
     """
 
     min_marginals: Floats
     labels: Mask
     share: float
+    alone: Floats | None = None
+
+    def thinned(self, most: int) -> "Rows":
+        """Give at most so many of the pixels, evenly drawn."""
+        if len(self.labels) <= most:
+            return self
+        kept = np.linspace(0, len(self.labels) - 1, most).astype(np.int64)
+        own = None if self.alone is None else self.alone[kept]
+        share = self.share * most / len(self.labels)
+        return Rows(self.min_marginals[kept], self.labels[kept], share, own)
 
 
-def drawn(min_marginals: Floats, mask: Mask, most: int | None = None) -> Rows:
+def drawn(
+    min_marginals: Floats, mask: Mask, most: int | None = None, alone: Floats | None = None
+) -> Rows:
     """Draw pixels evenly from those with a label that no box or seed fixes."""
     table, truth = min_marginals.reshape(-1, min_marginals.shape[-1]), mask.reshape(-1)
     most = MOST_NUMBERS // min_marginals.shape[-1] if most is None else most
@@ -63,7 +84,8 @@ def drawn(min_marginals: Floats, mask: Mask, most: int | None = None) -> Rows:
     kept = known
     if len(known) > most:
         kept = known[np.linspace(0, len(known) - 1, most).astype(np.int64)]
-    return Rows(table[kept], truth[kept], len(kept) / max(len(known), 1))
+    own = None if alone is None else alone.reshape(table.shape)[kept]
+    return Rows(table[kept], truth[kept], len(kept) / max(len(known), 1), own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +104,8 @@ class Calibration:
         r of the areas of every label.
     lean : (L,) or None
         a of every label: how much of its area is that of the mask. None: 0.
+    mixed : float
+        c: how much of what the map sees is a pixel's own costs.
     """
 
     map: Map
@@ -90,15 +114,33 @@ class Calibration:
     held_out: bool
     spread: Floats
     lean: Floats | None = None
+    mixed: float = 0.0
 
     @property
     def kind(self) -> str | None:
         """The name of the map, such as "temperature"."""
         return self.map.name
 
-    def probabilities(self, min_marginals: Floats) -> Floats:
-        """Give the probabilities of min-marginals, (..., L); they sum to 1."""
-        return self.map.probabilities(min_marginals)
+    def probabilities(self, min_marginals: Floats, alone: Floats | None = None) -> Floats:
+        """Give the probabilities of min-marginals and a pixel's own costs, (..., L); they sum to 1.
+
+        The costs may be left out where none were mixed in.
+        """
+        return self.map.probabilities(self.seen(min_marginals, alone))
+
+    def seen(self, min_marginals: Floats, alone: Floats | None) -> Floats:
+        """Give Psi, what the map sees, (..., L)."""
+        if not self.mixed:
+            return min_marginals
+        if alone is None:
+            raise InputError(
+                "probabilities: this calibration has seen what each label costs a pixel alone. "
+                "Give these costs beside the min-marginals."
+            )
+        mixed = (1 - self.mixed) * min_marginals
+        mixed += self.mixed * alone
+        mixed[np.isinf(min_marginals)] = np.inf  # also where nothing of it counts
+        return mixed
 
     def area(
         self, q: NDArray[np.floating], labels: Mask, label: int, level: float
@@ -128,7 +170,7 @@ class Calibration:
         plain |= {
             "kind": self.kind, "n_images": self.n_images, "n_groups": self.n_groups,
             "held_out": self.held_out, "spread": self.spread.tolist(),
-            "lean": None if self.lean is None else self.lean.tolist(),
+            "lean": None if self.lean is None else self.lean.tolist(), "mixed": self.mixed,
         }  # fmt: skip
         return plain, arrays
 
@@ -152,8 +194,11 @@ class Calibration:
                 raise ValueError("areas that lean on something else")
             if not ((lean >= 0) & (lean <= 1)).all():
                 raise ValueError("areas that lean too far")
+        mixed = plain.get("mixed", 0.0)  # old ones see min-marginals only
+        if type(mixed) is not float or not 0 <= mixed <= 1:
+            raise ValueError("a mixture of more than all")
         found = CALIBRATIONS[kind].from_plain(plain, arrays, n_labels)
-        return cls(found, n_images, n_groups, held_out, spread, lean)
+        return cls(found, n_images, n_groups, held_out, spread, lean, mixed)
 
 
 def uncalibrated(n_labels: int) -> Calibration:
@@ -183,12 +228,8 @@ def calibrate(
     names = range(len(rows)) if groups is None else groups
     g = len({name for name, part in zip(names, rows) if len(part.labels)})
     rows = [part for part in rows if len(part.labels)]
-    n_labels = rows[0].min_marginals.shape[1]
-    min_marginals = np.concatenate([part.min_marginals for part in rows])
-    labels = np.concatenate([part.labels for part in rows])
-    weight = np.concatenate([np.full(len(p.labels), 1 / len(p.labels)) for p in rows]) / len(rows)
-    found = CALIBRATIONS[kind].fit(min_marginals, labels, weight)
-    made = Calibration(found, len(rows), g, held_out, np.zeros(n_labels))
+    made = _fitted(rows, kind, g, held_out)
+    n_labels = len(made.spread)
     off, gain = (np.array(part) for part in zip(*(_strays(made, part) for part in rows)))
     if g < ENOUGH_GROUPS:
         factor = (g + 1) / (g - 1) if g > 1 else 1.0
@@ -199,10 +240,27 @@ def calibrate(
     return replace(made, spread=np.sqrt(left * (g + 1) / (g - 2)), lean=lean)
 
 
+def _fitted(rows: Sequence[Rows], kind: str | None, g: int, held_out: bool) -> Calibration:
+    """Mix and map of the largest likelihood; nothing is known of areas yet."""
+    few = [part.thinned(max(1, MOST_ROWS // len(rows))) for part in rows]
+    min_marginals = np.concatenate([part.min_marginals for part in few])
+    labels = np.concatenate([part.labels for part in few])
+    weight = np.concatenate([np.full(len(p.labels), 1 / len(p.labels)) for p in few]) / len(few)
+    wanted, own = CALIBRATIONS[kind], [part.alone for part in few if part.alone is not None]
+    made = uncalibrated(min_marginals.shape[1])
+    made = replace(made, n_images=len(rows), n_groups=g, held_out=held_out)
+    if wanted.learns and len(own) == len(few):
+        alone = np.concatenate(own)
+        made = replace(made, mixed=share_of_second(min_marginals, alone, labels, weight))
+        min_marginals = made.seen(min_marginals, alone)
+    return replace(made, map=wanted.fit(min_marginals, labels, weight))
+
+
 def _strays(made: Calibration, part: Rows) -> tuple[Floats, Floats]:
     """(true area - A) / S and (B - A) / S of every label of a held-out image."""
     n_labels = part.min_marginals.shape[1]
-    q, found = made.probabilities(part.min_marginals), part.min_marginals.argmin(axis=1)
+    q = made.probabilities(part.min_marginals, part.alone)
+    found = part.min_marginals.argmin(axis=1)
     true, own = (np.bincount(x, minlength=n_labels) for x in (part.labels, found))
     scale = np.array([part.share * _stray(q[:, k], part.share) for k in range(n_labels)])
     return (true - q.sum(axis=0)) / scale, (own - q.sum(axis=0)) / scale

@@ -31,6 +31,7 @@ class Map(ABC):
     """From min-marginals, (..., L), to probabilities that sum to 1."""
 
     name: ClassVar[str | None]
+    learns: ClassVar[bool] = True  # whether held-out pixels have a say
 
     @classmethod
     @abstractmethod
@@ -122,6 +123,7 @@ class Softmax(Temperature):
     """Nothing is learned: s = 1, b = 0."""
 
     name = None
+    learns = False
 
     @classmethod
     def fit(cls, min_marginals: Floats, labels: Mask, weight: Floats) -> Self:
@@ -176,6 +178,40 @@ class Isotonic(Map):
 CALIBRATIONS: dict[str | None, type[Map]] = {
     kind.name: kind for kind in (Temperature, Isotonic, Softmax)
 }
+
+
+def share_of_second(first: Floats, second: Floats, labels: Mask, weight: Floats) -> float:
+    """Give v / (s + v) of the largest likelihood of softmax(-s first - v second + b).
+
+    Parameters
+    ----------
+    first, second : (n, L), finite
+    labels, weight : (n,)
+        As in `Map.fit`.
+    """
+    from scipy.optimize import minimize
+
+    tables = [_relative(table) for table in (first, second)]
+    # In units of the typical distance between labels the search does not depend on scales.
+    units = np.array([1.0 / (float(weight @ part.max(axis=1)) or 1.0) for part in tables])
+    n_labels = first.shape[1]
+    hit = labels[:, None] == np.arange(n_labels)
+
+    def cost(x: Floats) -> tuple[float, Floats]:
+        scales = units * x[:2]
+        q = softmax(
+            np.concatenate([[0.0], x[2:]]) - scales[0] * tables[0] - scales[1] * tables[1], axis=-1
+        )
+        residual = weight[:, None] * (q - hit)
+        slopes = [-unit * (residual * part).sum() for unit, part in zip(units, tables)]
+        loss = -float(weight @ np.log(np.maximum(q[hit], 1e-300)))
+        return loss, np.concatenate([slopes, residual[:, 1:].sum(0)])
+
+    start = np.concatenate([[0.5, 0.5], np.zeros(n_labels - 1)])
+    most = math.exp(FARTHEST)
+    bounds = [(0.0, most)] * 2 + [(-FARTHEST, FARTHEST)] * (n_labels - 1)
+    s, v = units * minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds).x[:2]
+    return float(v / (s + v)) if s + v > 0 else 0.0
 
 
 def margin_of(min_marginals: Floats, label: int) -> Floats:
