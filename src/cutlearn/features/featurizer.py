@@ -19,15 +19,15 @@ from sklearn.exceptions import NotFittedError
 
 from cutlearn.checks import listed
 from cutlearn.features.auto import checked_budget, fit_auto
-from cutlearn.features.boosted import Answers, Recipe, default_recipe
-from cutlearn.features.describe import Bank, Picture, is_grey
+from cutlearn.features.boosted import Recipe, default_recipe
+from cutlearn.features.describe import Bank, is_grey
 from cutlearn.features.edges import edge_features
 from cutlearn.features.filters import Float32
 from cutlearn.features.folds import find_groups
 from cutlearn.features.inputs import Pair, read_image, read_training
 from cutlearn.features.kept import COLUMNS, kept_or_made, mark_of, memory_file
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.nodes import Fitted, columns, moments, standardise
+from cutlearn.features.nodes import Fitted, described_by, moments, standardise
 from cutlearn.features.problem import Problem
 from cutlearn.features.regions import SIZE, checked_families, superpixels
 from cutlearn.features.settings import CHECKS, FREE, checked_seed
@@ -236,7 +236,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         else:
             source, maps = source_of(mode).fit(task)
         n_extra = 0 if pairs[0][1] is None else pairs[0][1].shape[2]
-        described = partial(_described, mode, self.channels, bank, source.stages)
+        described = partial(described_by, mode, self.channels, bank, source.stages)
 
         # Sources of logits have told of their own steps before.
         counter = Counter(None if source.stages else progress, len(pairs))
@@ -410,15 +410,3 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "fitted_"):
             raise NotFittedError("This Featurizer is not fitted yet. Call fit first.")
         return self.fitted_
-
-
-def _described(
-    mode: str,
-    channels: Sequence[str],
-    bank: Bank,
-    stages: tuple[str, ...],
-    given: tuple[Any, Float32 | None, Answers],
-) -> tuple[Float32, list[str]]:
-    """The columns of an image, of its extra channels, and of its logits."""
-    image, extra, answers = given
-    return columns(mode, channels, bank, answers, stages, Picture(image), extra)

@@ -134,6 +134,18 @@ def checked_channels(names: Any) -> list[str]:
     return list(names)
 
 
+def described_by(
+    mode: str,
+    channels: Sequence[str],
+    bank: Bank,
+    stages: Sequence[str],
+    given: tuple[Image, Float32 | None, Answers],
+) -> tuple[Float32, list[str]]:
+    """The columns of an image, of its extra channels and of its logits; this may travel."""
+    image, extra, maps = given
+    return columns(mode, channels, bank, maps, stages, Picture(image), extra)
+
+
 def columns(
     mode: str,
     channels: Sequence[str],
