@@ -74,19 +74,20 @@ def ours(split, seed, source="auto"):
     if len(model.featurizer_.logit_columns()) == 1:
         said = [logits(model.featurizer_, arrays[f"nodes.{i}"]) for i in range(len(masks))]
         limit = best_threshold(said, masks)
-    predict = 0.0
+    predict, values = 0.0, values_of(model)
     for k, (image, _) in enumerate(split.test):
         remember(model.featurizer_)
         clock()
-        answer.cut.append(model.predict([image])[0])
+        answer.cut.append(values[model.predict([image])[0]])
         predict += clock()
         if model.featurizer_.logit_columns():
             said = logits(model.featurizer_, model.featurizer_.node_features(image))
             plain = said >= limit if said.ndim == 1 else said.argmax(axis=1)
-            answer.plain.append(plain.reshape(image.shape[:2]).astype(np.uint8))
+            answer.plain.append(values[plain.reshape(image.shape[:2]).astype(np.uint8)])
         if k < BELIEVED:
             _, q, areas = model.segment([image], LEVEL)[0]
-            answer.q.append(q)
+            answer.q.append(np.zeros((*q.shape[:2], split.n_labels), np.float32))
+            answer.q[-1][..., values] = q
             answer.intervals.append(areas[1, 1:])
     answer.seconds["predict"] = predict / len(split.test)
     answer.seconds["512 x 768"] = seconds_of_large(model, image)
@@ -96,6 +97,11 @@ def ours(split, seed, source="auto"):
 def segmenter(source, seed):
     """The default model on one thread; masks of two labels are binary, others unordered."""
     return cl.Segmenter(features=source, labels="auto", n_jobs=1, random_state=seed)
+
+
+def values_of(model):
+    """The label of the masks that each label of the model stands for: some may be missing there."""
+    return np.array(model.training_.values if len(model.classes_) > 2 else (0, 1), np.uint8)
 
 
 def logits(featurizer, rows):
@@ -154,7 +160,7 @@ def row_of(answer, truth, n_labels=2):
     figure = percent_of(n_labels)
     row = {"seconds": answer.seconds, "remark": answer.remark, "labels": n_labels,
            "peak_GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
-           "commit": commit()}  # fmt: skip
+           "commit": COMMIT}  # fmt: skip
     tables = {}
     for way, found in (("plain", answer.plain), ("cut", answer.cut)):
         if found:
@@ -211,7 +217,11 @@ def calibration_floor(bins, draws=1000):
 
 
 def commit():
-    """The commit of the code that is measured."""
+    """The commit of the code that is here."""
     call = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     done = subprocess.run(call, capture_output=True, text=True, check=False)
     return done.stdout.strip()
+
+
+# When the process begins: the files may change while it measures.
+COMMIT = commit()

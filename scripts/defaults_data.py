@@ -6,17 +6,11 @@ Read by `scripts/learn_defaults.py`. Sets are folders with images/ and masks/ by
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import ndimage
 
-from cutlearn.features.guided import (
-    View,
-    channels,
-    lab_planes,
-    mixture_odds,
-)
+from cutlearn.features.guided import View, lab_planes, mixture_odds
 from cutlearn.features.mixtures import palette
 from cutlearn.images import Sample, read_image, read_values
 from cutlearn.images.resize import resize_image, resize_labels
@@ -28,7 +22,13 @@ LEARNED = ("voc2010_coseg", "weizmann_horses", "penn_fudan", "msrc21")
 CHOSEN_ON = ("bsds_objects", "coopcut16")
 # An object of fewer pixels, or of a smaller share of its image, teaches nothing.
 FEWEST, LEAST_SHARE, MOST_SHARE = 400, 0.01, 0.85
-LONGEST = 160
+# Pixels of an object at the most, and of a frame: an object with room around it.
+LONGEST, FRAME = 200, 256
+ROOM = 0.3
+# A person draws a box around so many of the objects, and begins with strokes at the others.
+BOXED = 0.85
+# Steps of a plane that is kept in 8 bits, to a unit.
+STEPS = 25
 
 
 @dataclass(frozen=True)
@@ -78,73 +78,88 @@ def _parts(mask: np.ndarray) -> list[np.ndarray]:
     return [numbers == 1 + k for k in np.flatnonzero(sizes > 0.3 * sizes.max(initial=0))]
 
 
-@dataclass
-class Given:
-    """What a person gave, what the net sees of it, and the truth at the net's size."""
+@dataclass(frozen=True)
+class Lesson:
+    """An object in its frame of FRAME x FRAME pixels, and what a person gave first.
 
-    planes: np.ndarray
-    share: np.ndarray
-    weight: np.ndarray
-
-
-def simulated(pixels: Any, colors: Any, truth: np.ndarray, rng: np.random.Generator) -> Given:
-    """Draw a box with some room, or none, and a few strokes; give what the net would see."""
-    boxed = rng.random() < 0.8
-    room = rng.uniform(0, 0.15, 4) * rng.uniform(0, 1)
-    box = drawn_box(truth, room) if boxed else None
-    seeds = np.full(truth.shape, -1, np.int16)
-    fixed = Sample(pixels, box, seeds).fixed()
-    labels = np.zeros(truth.shape, np.uint8)
-    if boxed:
-        odds = mixture_odds(colors, fixed, True)[1]
-        labels = ((odds[colors.index] > 0) & (fixed == -1)).astype(np.uint8)
-    else:
-        seeds = _stroke(truth, truth == 1, seeds, rng)
-        seeds = _stroke(truth, truth == 0, seeds, rng)
-    for _ in range(int(rng.integers(0, 4)) if not boxed or rng.random() < 0.5 else 0):
-        wrong = (labels != truth) & (truth != 255)
-        numbers, count = ndimage.label(wrong)
-        if count:
-            sizes = np.bincount(numbers.ravel())[1:]
-            part = numbers == 1 + int(rng.choice(count, p=sizes**2 / (sizes**2).sum()))
-            seeds = _stroke(truth, part, seeds, rng)
-            labels[part] = truth[part]
-    fixed = Sample(pixels, box, seeds).fixed()
-    odds = tuple(o[colors.index] for o in mixture_odds(colors, fixed, boxed))
-    view = View.of(box, truth.shape, rng.uniform(0.12, 0.3))
-    planes = channels(lab_planes(colors), box, seeds, odds, view)
-    known = view.small(truth != 255)
-    share = view.small(truth == 1) / np.maximum(known, 1e-6)
-    return Given(planes.astype(np.float16), share.astype(np.float16), known.astype(np.float16))
-
-
-def _stroke(
-    truth: np.ndarray, part: np.ndarray, seeds: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Mark a disc somewhere in the inner half of a part."""
-    if not part.any():
-        return seeds
-    depth = ndimage.distance_transform_edt(np.pad(part, 1))[1:-1, 1:-1]
-    inner = np.flatnonzero(depth.ravel() >= rng.uniform(0.4, 1.0) * depth.max())
-    row, column = divmod(int(rng.choice(inner)), truth.shape[1])
-    radius = max(1.0, min(depth[row, column] - 1, 0.015 * np.hypot(*truth.shape)))
-    y, x = np.ogrid[: truth.shape[0], : truth.shape[1]]
-    disc = ((y - row) ** 2 + (x - column) ** 2 <= radius**2) & part
-    return np.where(disc, truth, seeds).astype(np.int16)
-
-
-def lessons(found: list[tuple[int, Object]], variants: int) -> Iterator[tuple[int, Given]]:
-    """Give the number of the object and what was simulated, `variants` times each.
-
-    What is drawn depends on the number alone, not on which objects are asked for.
+    Attributes
+    ----------
+    lab, odds : (3 and 2, FRAME, FRAME) int8, in STEPS of a unit
+    share, known : (FRAME, FRAME) uint8
+        Shares of label 1, and of pixels that are not void, in 255ths.
+    box : in pixels of the frame, or None
+    seeds : (FRAME, FRAME) int16
     """
+
+    lab: np.ndarray
+    odds: np.ndarray
+    share: np.ndarray
+    known: np.ndarray
+    box: tuple[int, int, int, int] | None
+    seeds: np.ndarray
+
+
+def lesson(one: Object, rng: np.random.Generator) -> Lesson:
+    """Draw a box with some room, or a stroke in the object and one beside it."""
+    top, left, bottom, right = drawn_box(one.truth, 0)
+    factor = min(1.0, LONGEST / max(bottom - top, right - left))
+    shape = tuple(max(1, round(factor * n)) for n in one.truth.shape)
+    image, truth = resize_image(read_image(one.image), shape), resize_labels(one.truth, shape)
+    colors, seeds = palette(image), np.full(shape, -1, np.int16)
+    box = None
+    if rng.random() < BOXED:
+        box = drawn_box(truth, rng.uniform(0, 0.15, 4) * rng.uniform(0, 1))
+    else:
+        for label in (0, 1):
+            seeds = stroke(truth == label, label, seeds, rng)
+    odds = mixture_odds(colors, Sample(image, box, seeds).fixed(), box is not None)
+    frame = View.of(box, truth.shape, ROOM)
+    lab = [frame.small(plane, FRAME) for plane in lab_planes(colors)]
+    known = frame.small(truth != 255, FRAME)
+    share = frame.small(truth == 1, FRAME) / np.maximum(known, 1e-6)
+    scale = np.array([FRAME / (frame.bottom - frame.top), FRAME / (frame.right - frame.left)] * 2)
+    place = np.array([frame.top, frame.left] * 2)
+    framed = None if box is None else tuple(np.rint((np.array(box) - place) * scale).astype(int))
+    marks = np.full((FRAME, FRAME), -1, np.int16)
+    for label in (0, 1):
+        marks[frame.small(seeds == label, FRAME) > 0.5] = label
+    framed_odds = [frame.small(plane[colors.index], FRAME) for plane in odds]
+    return Lesson(
+        in_steps(np.stack(lab)), in_steps(np.stack(framed_odds)), in_255ths(share),
+        in_255ths(known), framed, marks,
+    )  # fmt: skip
+
+
+def in_steps(planes: np.ndarray) -> np.ndarray:
+    """Planes in 8 bits."""
+    return np.clip(np.rint(STEPS * planes), -127, 127).astype(np.int8)
+
+
+def in_255ths(plane: np.ndarray) -> np.ndarray:
+    """Shares in 8 bits."""
+    return np.rint(255 * np.clip(plane, 0, 1)).astype(np.uint8)
+
+
+def stroke(
+    part: np.ndarray, label: int, seeds: np.ndarray, rng: np.random.Generator, inner: float = 0.4
+) -> np.ndarray:
+    """Mark a disc somewhere in the inner half of a part, as a robot or a person would."""
+    rows, columns = np.nonzero(part)
+    if not len(rows):
+        return seeds
+    around = np.s_[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+    within = part[around]
+    depth = ndimage.distance_transform_edt(np.pad(within, 1))[1:-1, 1:-1]
+    deep = np.flatnonzero(depth.ravel() >= rng.uniform(inner, 1.0) * depth.max())
+    row, column = divmod(int(rng.choice(deep)), within.shape[1])
+    radius = max(1.0, min(depth[row, column] - 1, rng.uniform(0.008, 0.02) * np.hypot(*part.shape)))
+    y, x = np.ogrid[: within.shape[0], : within.shape[1]]
+    found = seeds.copy()
+    found[around][((y - row) ** 2 + (x - column) ** 2 <= radius**2) & within] = label
+    return found
+
+
+def lessons(found: list[tuple[int, Object]]) -> Iterator[Lesson]:
+    """A lesson of every object; what is drawn depends on its number alone."""
     for k, one in found:
-        rng = np.random.default_rng([1000 + k, 0])
-        # The net sees 128 pixels: an object much larger than that only costs time.
-        top, left, bottom, right = drawn_box(one.truth, 0)
-        factor = min(1.0, LONGEST / max(bottom - top, right - left))
-        shape = tuple(max(1, round(factor * n)) for n in one.truth.shape)
-        pixels, truth = resize_image(read_image(one.image), shape), resize_labels(one.truth, shape)
-        colors = palette(pixels)
-        for _ in range(variants):
-            yield k, simulated(pixels, colors, truth, rng)
+        yield lesson(one, np.random.default_rng([1000 + k, 0]))

@@ -1,6 +1,6 @@
 """Learn what `cutlearn.Session` and `cutlearn.refine` come with, from real image sets.
 
-    python scripts/learn_defaults.py --data DIR [--steps 1500] [--more 1200]
+    python scripts/learn_defaults.py --data DIR [--steps 7500] [--kept FILE]
 
 DIR holds the sets that `defaults_data.py` names, a folder with images/ and masks/ each. Boxes and
 strokes are simulated from the masks. An eighth of the images never reaches the net: there the
@@ -25,7 +25,7 @@ from cutlearn.images import Sample, read_image
 from cutlearn.images.resize import resize_image, resize_labels
 from cutlearn.images.robot import drawn_box, next_stroke
 from cutlearn.model.defaults import Defaults, Net
-from cutlearn.model.engines import Own
+from cutlearn.model.own import Own
 from cutlearn.model.probability.calibrate import calibrate, drawn, uncalibrated
 
 # Of a hundred images so many are held out from the net.
@@ -57,9 +57,9 @@ def small(one: Object) -> tuple[np.ndarray, np.ndarray]:
 
 
 def situations(found: list[Object], defaults: Defaults, seed: int):
-    """Of every object: the engine of its image, and what a person may have given of it.
+    """Of every object: the engine of its image, what a person may have given of it, and the truth.
 
-    A box with some room; for every other object also strokes at the errors of the net.
+    A box with some room; for two of three objects also strokes at the errors of the net.
     """
     for k, one in enumerate(found):
         rng = np.random.default_rng([seed, k])
@@ -68,19 +68,21 @@ def situations(found: list[Object], defaults: Defaults, seed: int):
             continue
         engine = Own(image, defaults)
         box = drawn_box(truth, rng.uniform(0, 0.12, 4) * rng.uniform())
-        seeds = np.full(truth.shape, -1, np.int16)
-        for _ in range(int(rng.integers(0, 3)) if k % 2 else 0):
-            logit = engine.columns(Sample(image, box, seeds))[1]
-            seeds = next_stroke(truth, (logit > 0).astype(np.uint8), seeds)
-        yield engine, Sample(image, box, seeds), truth
+        heard, seeds = engine.heard(Sample(image, box)), np.full(truth.shape, -1, np.int16)
+        for _ in range(int(rng.integers(1, 4)) if k % 3 else 0):
+            labels = (heard.logit > 0) & (heard.sample.fixed() != 0)
+            seeds = next_stroke(truth, labels.astype(np.uint8), seeds)
+            heard = engine.heard(Sample(image, box, seeds), heard)
+        yield engine, heard, truth
 
 
 def learn_cut(found: list[Object], net: Net, sets: dict) -> Defaults:
     """Learn the weights of the cut on one half of the objects, the calibration on the other."""
     start = Defaults(net, np.ones(5), (0.0, 1.0), uncalibrated(2), {}, sets)
     problems, truths = [], []
-    for engine, sample, truth in situations(found[::2], start, 2):
-        columns = np.moveaxis(-engine.columns(sample), 0, -1).astype(np.float64)
+    for engine, heard, truth in situations(found[::2], start, 2):
+        sample = heard.sample
+        columns = np.moveaxis(-engine.columns(heard), 0, -1).astype(np.float64)
         edges = edge_features(sample.image, 8)[:, :2].astype(np.float64)
         # What is fixed is as void for learning: no weight can change it.
         void = np.where(sample.fixed() >= 0, 255, truth).astype(np.uint8)
@@ -92,8 +94,9 @@ def learn_cut(found: list[Object], net: Net, sets: dict) -> Defaults:
     print("weights", result.w, "gap", result.relative_gap, flush=True)
     made = Defaults(net, result.w[:5], (result.w[5], result.w[6]), uncalibrated(2), {}, sets)
     rows = []
-    for engine, sample, truth in situations(found[1::2], made, 3):
-        rows.append(drawn(engine.solve(sample).min_marginals(), truth))
+    for engine, heard, truth in situations(found[1::2], made, 3):
+        energy = engine.live.energy(heard.unary)
+        rows.append(drawn(energy.min_marginals(heard.sample.fixed()), truth))
     calibration = calibrate(rows, "temperature", True)
     return Defaults(net, made.nodes, made.edges, calibration, {}, sets)
 
@@ -101,14 +104,14 @@ def learn_cut(found: list[Object], net: Net, sets: dict) -> Defaults:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=1500)
-    parser.add_argument("--more", type=int, default=1200)
+    parser.add_argument("--steps", type=int, default=7500)
+    parser.add_argument("--kept", type=Path, help="A file from which the net's training goes on.")
     options = parser.parse_args()
     found = list(objects(options.data, LEARNED))
     sets = dict(Counter(one.source for one in found))
     print(sets, flush=True)
     seen = [(k, one) for k, one in enumerate(found) if not is_held(one)]
-    net = learn_net(seen, options.steps, options.more)
+    net = learn_net(seen, options.steps, options.kept)
     made = learn_cut(unseen(found, options.data), net, sets)
     refine = learn_refine(options.data)
     Defaults(net, made.nodes, made.edges, made.calibration, refine, sets).save()

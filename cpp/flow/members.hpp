@@ -62,7 +62,7 @@ class Members {
                  end = static_cast<Id>(member_first[c + 1]);
       const auto hub = static_cast<Id>(hinge_first[c]);
       const auto count = static_cast<Id>(hinge_first[c + 1]) - hub;
-      tables_.push_back({pair, count});
+      tables_.push_back({pair, count, begin, end - begin});
       for (Id k = 0; k < count; ++k) hubs_.push_back({begin, end - begin, pair + k, count, k});
       for (Id q = begin; q < end; ++q, pair += count) {
         const Id v = nodes_[q], at = next[v]++;
@@ -77,6 +77,50 @@ class Members {
   void set_row(std::size_t c, Id row, std::span<const R> there) {
     Pair* p = pairs_.data() + tables_[c].pair + static_cast<std::size_t>(row) * tables_[c].columns;
     for (std::size_t k = 0; k < there.size(); ++k) p[k].there = there[k];
+  }
+
+  // The regions of another, over blocks of its nodes: pairs of a block are the sums of its members'.
+  // block: by the nodes there. Returns where the pairs of each member's block begin.
+  template <class Q>
+  PooledVector<Id> gather(const Members<Q>& fine, std::span<const Id> block, Id first_hub,
+                          Id slots) {
+    PooledVector<Id> place(fine.nodes_.size());
+    std::vector<Id> nodes, row_of(slots, -1);
+    std::vector<std::int64_t> member_first{0}, hinge_first{0};
+    Id pair = 0;
+    for (const auto& table : fine.tables_) {
+      const std::size_t begin = nodes.size();
+      for (Id q = table.member; q < table.member + table.rows; ++q) {
+        Id& row = row_of[block[fine.nodes_[q]]];
+        if (row < 0) {
+          row = static_cast<Id>(nodes.size() - begin);
+          nodes.push_back(block[fine.nodes_[q]]);
+        }
+        place[q] = pair + row * table.columns;
+      }
+      for (std::size_t k = begin; k < nodes.size(); ++k) row_of[nodes[k]] = -1;
+      pair += static_cast<Id>(nodes.size() - begin) * table.columns;
+      member_first.push_back(static_cast<std::int64_t>(nodes.size()));
+      hinge_first.push_back(hinge_first.back() + table.columns);
+    }
+    build(nodes, member_first, hinge_first, first_hub, slots);
+    const auto* from = fine.pairs_.data();
+    for (const auto& table : fine.tables_)
+      for (Id q = table.member; q < table.member + table.rows; ++q)
+        for (Id k = 0; k < table.columns; ++k, ++from) pairs_[place[q] + k].there += from->there;
+    return place;
+  }
+  PooledVector<Pair>& pairs() { return pairs_; }
+  // Calls f(node, first hub, pairs) for every member of every region.
+  template <class F>
+  void each_row(F&& f) {
+    Pair* pair = pairs_.data();
+    Id hub = first_hub_;
+    for (const RegionTable& table : tables_) {
+      for (Id q = table.member; q < table.member + table.rows; ++q, pair += table.columns)
+        f(nodes_[q], hub, std::span<Pair>(pair, table.columns));
+      hub += table.columns;
+    }
   }
 
   bool empty() const { return pairs_.empty(); }
@@ -144,6 +188,9 @@ class Members {
   }
 
  private:
+  template <class>
+  friend class Members;
+
   struct Hub {
     Id member;   // first of the region
     Id rows;     // members of the region
@@ -153,7 +200,8 @@ class Members {
   };
 
   struct RegionTable {
-    Id pair, columns;
+    Id pair, columns;  // of the first row; hubs
+    Id member, rows;   // the first, and how many
   };
 
   const Join& join_at(Id v, Id place) const {

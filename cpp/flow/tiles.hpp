@@ -44,11 +44,13 @@ class Tiles {
   }
 
   // requires a network that was never solved; a search has to follow (Maxflow::solve)
-  void operator()(int threads) {
+  // started: whether flow was pushed ahead in another way
+  void operator()(int threads, bool started) {
     const bool volume = grid_.size[0] > 1;
-    const bool ahead = volume || !many_roots();  // lines of a volume are far longer than a tile
+    // Lines of a volume are far longer than a tile.
+    const bool ahead = started || volume || !many_roots();
     if (ahead) {
-      push_ahead(net_);
+      if (!started) push_ahead(net_);
       if (!many_roots()) return;
     }
     flow_.make_trees();
@@ -62,9 +64,8 @@ class Tiles {
     }
     for (const std::size_t first : {0, 1}) {
       if (first >= rows_.size()) break;
-      run((rows_.size() - first + 1) / 2, threads, [&](Maxflow<Net>& part, std::size_t i) {
-        solve(part, rows_[2 * i + first]);
-      });
+      run((rows_.size() - first + 1) / 2, threads,
+          [&](Maxflow<Net>& part, std::size_t i) { solve(part, rows_[2 * i + first]); });
     }
     for (Row& row : rows_) open(flow_, row.outer);
   }

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cutlearn.images import Sample, Volume
     from cutlearn.learn.label_order import choose_order
     from cutlearn.learn.likelihood.value import likelihood
+    from cutlearn.learn.line_loss import UpperEnvelope
     from cutlearn.learn.losses import Absolute, Count, CountFunction, Hamming, LabelCount
     from cutlearn.learn.train import train
     from cutlearn.model.boltzmann import BoltzmannSegmenter
@@ -71,6 +72,7 @@ __all__ = [
     "Solver",
     "Summands",
     "Unary",
+    "UpperEnvelope",
     "Volume",
     "__version__",
     "choose_order",
@@ -99,6 +101,7 @@ _LATER = {
     "CountFunction": "cutlearn.learn.losses",
     "Featurizer": "cutlearn.features.featurizer",
     "Hamming": "cutlearn.learn.losses",
+    "UpperEnvelope": "cutlearn.learn.line_loss",
     "Sample": "cutlearn.images",
     "Segmenter": "cutlearn.model.segmenter",
     "Session": "cutlearn.model.session",

@@ -5,6 +5,7 @@ import pytest
 import tifffile
 from click.testing import CliRunner
 
+import cutlearn as cl
 from cutlearn.app.cli import main
 from volume_worlds import balls, sparse
 
@@ -54,6 +55,25 @@ def test_what_is_made_of_images_only_is_refused(folder, tmp_path, option):
     done = run("predict", folder / "a.model", folder / "more", "-o", tmp_path, option)
     assert done.exit_code == 2
     assert f"{option}: this is made of images" in done.output
+
+
+def test_empty_slices_may_be_not_annotated(folder, tmp_path):
+    for kind in ("images", "masks"):
+        (tmp_path / kind).mkdir()
+    image, mask = balls(0, (12, 20, 24))
+    mask[[0, 1, 2, 3, 5, 6, 8, 9, 11]] = 0
+    empty = int((~mask.any(axis=(1, 2))).sum())
+    tifffile.imwrite(tmp_path / "images" / "v.tif", (255 * image).astype(np.uint8))
+    tifffile.imwrite(tmp_path / "masks" / "v.tif", mask)
+    words = "fit", tmp_path / "images", tmp_path / "masks", "--volume", "--features", "linear"
+    plain = run(*words, "-o", tmp_path / "a")
+    assert f"{empty} of 12 annotated slices hold no object" in plain.output
+    few = run(*words, "-o", tmp_path / "b", "--empty-void")
+    assert few.exit_code == 0
+    assert "hold no object" not in few.output
+    shares = [cl.load(tmp_path / name).card_["data"]["share_of_void"] for name in "ab"]
+    assert shares[0] == 0
+    assert shares[1] > 0.5
 
 
 def test_distances_are_three_numbers(folder, tmp_path):

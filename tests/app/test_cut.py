@@ -1,6 +1,8 @@
 """`cutlearn cut` and `cutlearn refine`: files in, files out, errors in words."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -84,3 +86,24 @@ def test_logits_are_refined(picture, tmp_path):
     done = run("refine", tmp_path / "logits", tmp_path / "images", "-o", tmp_path / "logits")
     assert done.exit_code == 2
     assert "what is read" in done.output
+
+
+def test_nothing_heavy_is_imported_for_a_box_or_strokes(picture, tmp_path):
+    """Half a second is more than half imports: these libraries would make it two."""
+    path, truth = picture
+    strokes = np.zeros(truth.shape, np.uint8)
+    strokes[25:30, 35:45], strokes[2:5, 5:70] = 1, 2
+    Image.fromarray(strokes).save(tmp_path / "s.png")
+    program = (
+        "import sys\n"
+        "from cutlearn.app.cli import main\n"
+        "main(sys.argv[1:], standalone_mode=False)\n"
+        "heavy = {'scipy', 'sklearn', 'skimage', 'matplotlib', 'joblib', 'pandas'}\n"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)\n"
+    )
+    given = ["cut", path, "--box", 20, 10, 65, 50, "--seeds", tmp_path / "s.png"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, given)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a_mask.png").exists()

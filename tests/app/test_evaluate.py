@@ -8,7 +8,7 @@ from click.testing import CliRunner
 import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.images import folder, survey
+from cutlearn.images import folder, reader
 from cutlearn.report.page import gallery
 from small_folders import make_folders
 
@@ -25,8 +25,8 @@ def world(tmp_path_factory):
     return images, masks, str(root / "m")
 
 
-def counted(monkeypatch, module, name, key, seen=None):
-    seen, function = Counter() if seen is None else seen, getattr(module, name)
+def counted(monkeypatch, module, name, key):
+    seen, function = Counter(), getattr(module, name)
 
     def counting(*given, **named):
         seen[key(*given)] += 1
@@ -40,10 +40,8 @@ def test_a_shown_image_is_decoded_and_predicted_as_often_as_the_others(
     world, tmp_path, monkeypatch
 ):
     images, masks, model = world
-    decoded, values = Counter(), Counter()
-    for room in (folder, survey):
-        counted(monkeypatch, room, "open_image", lambda _, name, *__: name, decoded)
-        counted(monkeypatch, room, "open_values", lambda _, name, *__: name, values)
+    decoded = counted(monkeypatch, reader, "open_image", lambda _, name, *__: name)
+    values = counted(monkeypatch, reader, "open_values", lambda _, name, *__: name)
     problems = counted(monkeypatch, Featurizer, "problem", lambda _, sample, *__: sample.shape)
     page = tmp_path / "page.html"
     done = CliRunner().invoke(main, ["evaluate", model, images, masks, "--report", str(page)])

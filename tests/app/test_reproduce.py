@@ -23,7 +23,7 @@ def ran(monkeypatch):
         def run(course):
             for folder in data:
                 course.folder(folder)
-            names.append((name, course.quick))
+            names.append((name, course.scale))
             return course.finish([], [Claim.of("so", "1", "2", True, "none")], {"done": 1})
 
         return run
@@ -57,15 +57,24 @@ def test_data_are_asked_for(tmp_path):
 def test_all_papers_without_data_leave_out_those_that_need_them(tmp_path, ran):
     done = told("all", "-o", tmp_path, "--json")
     assert done.exit_code == 0, done.output
-    assert ran == [("gould2011", False)]
+    assert ran == [("gould2011", "full")]
     assert sorted(json.loads(done.stdout)) == ["gould2011", "seconds"]
-    for name in ("antoniuk2012", "pletscher2012", "tarlow2012", "yang2014"):
+    for name in ("antoniuk2012", "pletscher2012", "tarlow2012", "yang2014", "beyond"):
         assert f"{name} is left out: data is missing" in done.stderr
-    assert "Not run." in (tmp_path / "README.md").read_text()
+    text = (tmp_path / "README.md").read_text()
+    assert "| yang2014: max-margin Boltzmann machines | not run |" in text
+
+
+def test_a_brief_run_is_marked_and_one_paper_writes_the_claims_too(tmp_path, ran):
+    done = told("gould2011", "-o", tmp_path, "--scale", "brief")
+    assert done.exit_code == 0, done.output
+    assert ran == [("gould2011", "brief")]
+    assert "Reduced" in (tmp_path / "gould2011.md").read_text()
+    assert "| so | 1 | 2 *(brief)* | confirmed |" in (tmp_path / "README.md").read_text()
 
 
 def test_quick_needs_no_data_and_runs_all(tmp_path, ran):
     done = told("all", "-o", tmp_path, "--quick")
     assert done.exit_code == 0, done.output
-    assert ran == [(name, True) for name in papers.PAPERS]
+    assert ran == [(name, "quick") for name in papers.PAPERS]
     assert "every claim in one table" in done.output

@@ -1,5 +1,6 @@
 """The page in a real browser: box, strokes, keys alone, reload, training. Needs chromium."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -34,14 +35,12 @@ def browser():
         made.close()
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    """A folder of four images and the address of its page."""
-    folder = make_images(tmp_path_factory.mktemp("page") / "images", 4, SHAPE).parent
-    shutil.copy(folder / "images" / "blob-0.png", folder / "images" / f"{NASTY}.png")
+@contextlib.contextmanager
+def serving(folder, fit):
+    """The address of the page of a folder."""
     command = [
         sys.executable, "-m", "cutlearn", "serve", "--images", "images", "--no-browser",
-        "--fit", QUICK,
+        "--fit", fit,
     ]  # fmt: skip
     process = subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, text=True,
@@ -49,10 +48,19 @@ def served(tmp_path_factory):
     )  # fmt: skip
     try:
         process.stdout.readline()
-        yield folder, re.search(r"http://\S+", process.stdout.readline())[0]
+        yield re.search(r"http://\S+", process.stdout.readline())[0]
     finally:
         process.terminate()
         process.communicate(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A folder of four images and the address of its page."""
+    folder = make_images(tmp_path_factory.mktemp("page") / "images", 4, SHAPE).parent
+    shutil.copy(folder / "images" / "blob-0.png", folder / "images" / f"{NASTY}.png")
+    with serving(folder, QUICK) as address:
+        yield folder, address
 
 
 class Page:
@@ -115,8 +123,8 @@ class Page:
 def open_page(browser, served):
     made = []
 
-    def opened(image=0, context=None):
-        one = Page(context or browser.new_context(), served[1], image)
+    def opened(image=0, context=None, address=served[1]):
+        one = Page(context or browser.new_context(), address, image)
         made.append(one)
         return one
 
@@ -266,16 +274,66 @@ def test_fingers_on_a_phone(open_page, browser):
     assert page.answers == answers  # two fingers draw nothing
 
 
-def test_learn_and_use_the_new_model(open_page):
-    page = open_page(0)
+def check_learning(page):
+    """Accept two masks, learn from them, and get a third image proposed."""
     for image in (0, 1):
         page.open(image)
         page.drag((28, 12), (100, 84))
         page.answered(lambda: page.keys("Enter"))
     page.open(3)
-    page.answered(lambda: page.keys("Delete"))
+    if page.text("#area"):
+        page.answered(lambda: page.keys("Delete"))
     assert page.text("#area") == ""
     page.keys("t")
     page.page.wait_for_selector("#model:has-text('learned from')", timeout=90_000)
     page.page.wait_for_selector("#area:has-text('px')")  # proposed without any mark
     assert area(page) > 0.7 * blob(3, SHAPE)[1].sum()
+
+
+def test_learn_and_use_the_new_model(open_page):
+    check_learning(open_page(0))
+
+
+def test_learn_with_the_features_that_fit_chooses(open_page, tmp_path):
+    """Trees, or a net, are trained behind the page as from the command line."""
+    make_images(tmp_path / "images", 4, SHAPE)
+    with serving(tmp_path, "--features auto --budget fast") as address:
+        page = open_page(0, address=address)
+        check_learning(page)
+    assert (tmp_path / ".masks.cutlearn" / "learned.model").exists()
+
+
+# What takes part in the page must have a role and a name that says what it is.
+NAMED = {
+    "button": 20, "checkbox": 6, "radio": 2, "slider": 1, "combobox": 1, "navigation": 1,
+    "toolbar": 1, "radiogroup": 1, "complementary": 1, "application": 1,
+}  # fmt: skip
+
+
+def test_a_screen_reader_finds_everything_by_role_and_name(open_page):
+    page = open_page(0)
+    for role, fewest in NAMED.items():
+        found = page.page.get_by_role(role)
+        assert found.count() >= fewest, role
+        told = page.page.locator("body").aria_snapshot().splitlines()
+        said = [line.strip() for line in told if re.match(rf"\s*- {role}\b", line)]
+        assert all(re.match(rf'- {role} "[^"]+"', line) for line in said), said
+    for role in ("banner", "main"):
+        assert page.page.get_by_role(role).count() == 1
+    assert page.page.get_by_role("application", name="Image blob-0").count() == 1
+    assert page.page.get_by_role("slider", name="Brush").count() == 1
+    page.keys("b")
+    assert page.page.get_by_role("button", name="Box", pressed=True).count() == 1
+    page.keys("0")
+    assert page.page.get_by_role("radio", name="background", checked=True).count() == 1
+    # What changes is told without being asked for: the area, and where the cursor is.
+    for place in ("#area", "#live"):
+        assert page.page.locator(place).get_attribute("aria-live") == "polite"
+    page.page.locator("#canvas").focus()
+    page.keys("ArrowRight")
+    page.page.wait_for_selector(
+        "#live:text-matches('row [0-9]+, column [0-9]+: ')", state="attached"
+    )
+    page.keys("?")
+    assert page.page.get_by_role("dialog", name="How it works").count() == 1
+    page.keys("Escape")

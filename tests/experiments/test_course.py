@@ -40,7 +40,8 @@ def test_a_part_is_run_once_for_its_settings(course):
     assert np.array_equal(again["a"]["array"], first["a"]["array"])
     assert again["b"]["cpu_seconds"] == first["b"]["cpu_seconds"]
     parts_of(course(), ran, size=2)
-    parts_of(course(quick=True), ran, size=1)
+    parts_of(course(scale="brief"), ran, size=1)
+    parts_of(course(scale="quick"), ran, size=1)
     assert ran == ["a", "b"] * 3
     parts_of(course(restart=True), ran, size=1)
     assert ran == ["a", "b"] * 4

@@ -21,9 +21,7 @@ def test_boards_are_recovered_and_envelopes_lean_as_the_signal_does(quick):
                 assert max(map(abs, tilt)) < 0.15
             else:
                 assert max(tilt) < -0.5
-    assert [claim["verdict"] for claim in told["claims"]] == ["confirmed"] * 5 + [
-        told["claims"][5]["verdict"]
-    ]
+    assert [claim["verdict"] for claim in told["claims"][:-1]] == ["confirmed"] * 5
 
 
 def test_algorithm_1_ends_where_no_labelling_is_violated():
@@ -38,7 +36,10 @@ def test_algorithm_1_ends_where_no_labelling_is_violated():
 
 def test_boxes_are_learned_and_hold(quick):
     told = quick("gould2011")["figures"]["boxes"]
-    assert list(told) == [gould2011_grabcut.BASE, *gould2011_grabcut.MODELS]
+    known = [gould2011_grabcut.BASE, *gould2011_grabcut.MODELS]
+    assert list(told)[: len(known)] == known
+    text = (quick.folder / "gould2011.md").read_text()
+    assert (gould2011_grabcut.PEER in told) != ("not installed" in text)
     for values in told.values():
         assert np.shape(values) == (10, 3)
         assert np.mean(values, axis=0)[0] > 0.8
@@ -51,11 +52,3 @@ def test_measures_leave_void_out_and_look_into_the_box():
     case = gould2011_grabcut.Case(np.zeros((1, 4, 3), np.float32), mask, inside, mask, mask)
     found = gould2011_grabcut.measures_of(case, np.array([[0, 1, 0, 1]], np.uint8))
     assert found == pytest.approx([2 / 3, 1 / 2, 1 / 2])
-
-
-def test_a_gain_has_an_interval_around_it():
-    values = np.random.default_rng(0).normal(0.02, 0.01, 40)
-    mean, low, high = gould2011_grabcut.gain(values)
-    assert mean == pytest.approx(100 * values.mean())
-    spread = 100 * values.std() / np.sqrt(40)
-    assert high - low == pytest.approx(2 * 1.96 * spread, rel=0.15)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cutlearn.experiments.pletscher2012 import LOSSES, wins_of
+from cutlearn.experiments.pletscher2012 import LOSSES, share_of, wins_of
 from cutlearn.experiments.pletscher2012_data import (
     STRUCTURES,
     blocks_of,
@@ -62,13 +62,16 @@ def test_wins_leave_ties_out():
     won, ties = wins_of([{"losses": losses}], 1)
     assert won.tolist() == pytest.approx([200 / 3])
     assert ties == 1
+    share = share_of([[{"losses": losses, "images": list("abcd")}]], 1)
+    assert share.mean == pytest.approx(200 / 3)
+    assert share.low <= share.mean <= share.high
 
 
 def test_the_experiment_in_brief(quick):
     told = quick("pletscher2012")
-    assert len(told["figures"]) == 4 + 2 + 1
+    assert len(told["figures"]) == 4 + 2 + 2
     for name, splits in told["figures"].items():
-        if name != "milliseconds":
+        if name not in ("milliseconds", "training"):
             losses = np.array(splits[0]["losses"])
             assert losses.shape[0] == losses.shape[2] == len(LOSSES)
             # What counts are off by is never more than the pixels that are wrong.

@@ -11,7 +11,7 @@ from cutlearn.experiments.tarlow2012_judge import area, judge, summary_of
 
 def test_likelihood_wins_on_single_images_and_the_tables_are_written(quick):
     told = quick("tarlow2012")
-    assert len(told["figures"]["single"]) == tarlow2012.QUICK.singles
+    assert len(told["figures"]["single"]) == tarlow2012.SCALES["quick"].singles
     for one in told["figures"]["single"]:
         assert one["likelihood"] < one["logistic"]
         assert one["kohli-torr"] <= one["logistic"] + 1e-6
@@ -95,3 +95,18 @@ def test_held_out_logits_come_from_other_images():
     after = tarlow2012.stacked_problems(problems, turned, 100.0)
     same = [np.array_equal(a.node_features, b.node_features) for a, b in zip(before, after)]
     assert same == [True, False, False, False, False, True]
+
+
+def test_polyak_steps_lower_the_value_and_keep_the_best():
+    from cutlearn.experiments.tarlow2012_polyak import polyak
+
+    rng = np.random.default_rng(5)
+    y = np.zeros((6, 7), np.uint8)
+    y[:, 3:] = 1
+    x = np.stack([np.ones(y.shape), y + rng.normal(0, 1.5, y.shape)], -1)
+    problem = cl.Problem(x, edge_features=np.ones((71, 1)), shape=y.shape)
+    w, told = polyak([problem], [y], np.array([0.5, -1.0, 0.0]), 25)
+    values = [value for _, value in told]
+    assert min(values) < 0.9 * values[0]
+    assert w[2] >= 0
+    assert -cl.likelihood([problem], [y], w)[0] == pytest.approx(min(values), rel=1e-9)

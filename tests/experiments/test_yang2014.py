@@ -57,3 +57,25 @@ def test_a_split_gives_figures_of_every_model(quick):
     text = (quick.folder / "yang2014.md").read_text()
     assert "| MMBM2, refined |" in text
     assert "not testable here" in text
+
+
+def test_images_terms_start_at_random_and_shapes_stay():
+    from cutlearn.shape.conditional import Conditional
+    from cutlearn.shape.patches import Patches
+
+    w = {name: np.ones((3, 2), np.float32) for name in ("W", "V0", "V1", "V2", "b")}
+    start = Conditional(Patches.whole((1, 3)), w)
+    drawn = yang2014.at_random(start, 0)
+    assert drawn.w["W"] is w["W"]
+    for name in ("V0", "V1", "V2"):
+        assert 0 < np.abs(drawn.w[name]).max() < 10 * yang2014.SPREAD
+    assert (w["V0"] == 1).all()
+    assert np.array_equal(yang2014.at_random(start, 0).w["V0"], drawn.w["V0"])
+
+
+def test_few_cases_are_whole_groups():
+    cases = [Case(None, None, f"g{k // 2:02d}") for k in range(20)]
+    kept = yang2014.few(cases, 4)
+    assert len(kept) == 8
+    assert len({case.group for case in kept}) == 4
+    assert yang2014.few(cases, None) == cases

@@ -91,6 +91,7 @@ CALLS = {
     "Count": (cl.Count, {"side": "both", "tolerance": 0}),
     "LabelCount": (cl.LabelCount, {"labels": 1}),
     "CountFunction": (cl.CountFunction, {"function": np.abs}),
+    "UpperEnvelope": (cl.UpperEnvelope, {"constants": [[0.0]], "slopes": [np.zeros((1, 6))]}),
     "Boltzmann": (cl.Boltzmann, {"W": RNG.normal(size=(4, 2)), "c": [0.1, 0.2], "b": np.zeros(4)}),
     "Boltzmann.icm": (MACHINE.icm, {"starts": 2, "random_state": 0}),
     "superpixels": (cl.superpixels, {"image": IMAGES[0], "kind": "slic", "size": 20}),

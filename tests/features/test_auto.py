@@ -22,8 +22,15 @@ from cutlearn.features.describe import Bank
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.modes import BUDGETS
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.pilot import Drawn, Pilot
-from cutlearn.features.sources import STEPS, NetLogits, StackedLogits, Task, TreeLogits
+from cutlearn.features.pilot import Drawn, Pilot, clearly_better
+from cutlearn.features.sources import (
+    STEPS,
+    BothLogits,
+    NetLogits,
+    StackedLogits,
+    Task,
+    TreeLogits,
+)
 from cutlearn.model.files import load
 from features.worlds import world
 
@@ -85,15 +92,17 @@ def told_by(task):
     return told, task.__class__(**vars(task) | {"progress": lambda *given: told.append(given)})
 
 
-@pytest.mark.parametrize("mode", ["net", "trees", "stacked"])
+@pytest.mark.parametrize("mode", ["net", "trees", "stacked", "both"])
 def test_a_comparison_ends_in_the_source_that_it_chose(mode, monkeypatch):
     task = task_of(3, net=NetRecipe(steps=auto.LEAST, crops=1, folds=2))
     monkeypatch.setattr(auto, "FEWEST", auto.LEAST)
-    monkeypatch.setattr(auto, "judge", lambda *given: (mode, f"{mode}: as asked"))
-    monkeypatch.setattr(auto, "clearly_better", lambda *given: False)
+    first = "stacked" if mode == "both" else mode  # which is tried before it
+    monkeypatch.setattr(auto, "judge", lambda *given: (first, f"{first}: as asked"))
+    far = {False: False, True: mode == "both"}
+    monkeypatch.setattr(auto, "clearly_better", lambda *given: far[auto.AHEAD in given[2:]])
     told, task = told_by(task)
     choice, source, maps = fit_auto(task, 1e6)
-    kinds = {"net": NetLogits, "trees": TreeLogits, "stacked": StackedLogits}
+    kinds = {"net": NetLogits, "trees": TreeLogits, "stacked": StackedLogits, "both": BothLogits}
     assert (choice.mode, type(source)) == (mode, kinds[mode])
     assert any(what == f"chose {mode}" for _, _, what in told)
     counted = [done for done, _, _ in told]
@@ -113,6 +122,28 @@ def test_nets_that_beat_the_trees_on_top_of_them_stay_alone(monkeypatch):
     choice, source, maps = fit_auto(task, 1e6)
     assert (choice.mode, type(source), len(maps[0][0])) == ("net", NetLogits, 1)
     assert choice.why.startswith("net: better than trees on top of it")
+
+
+def test_both_must_be_far_ahead_of_trees_over_nets():
+    task = task_of(6, color=True)
+    drawn = [[Drawn(np.arange(y.size), y.reshape(-1), np.ones(y.size))] for y in task.labels]
+    pilot = Pilot(drawn, logits(task, 2.0), 1)
+    best, next_, worst = (
+        pilot.tables(logits(task, noise, 3), task.groups) for noise in (0.5, 0.9, 2.0)
+    )
+    assert clearly_better(best, next_)
+    assert not clearly_better(best, next_, 0.1)
+    assert clearly_better(best, worst, 0.1)
+
+
+def test_both_needs_time_that_nets_and_trees_over_them_have_left():
+    task = task_of(3, (200, 260), color=True, recipe=Recipe(), net=NetRecipe())
+    least = (net_seconds(task, 300) + pilot_seconds(task)
+             + tree_seconds(task, StackedLogits.recipe(task)))  # fmt: skip
+    assert auto._beside(task, least) is None
+    for more in (task.recipe, replace(task.recipe, stages=1)):
+        assert auto._beside(task, least + 1.001 * tree_seconds(task, more)) == more
+    assert auto.auto_seconds(task, 1e6) > auto.auto_seconds(task, least)
 
 
 def test_tiny_worlds_get_the_trees_that_they_had():

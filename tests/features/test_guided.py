@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cutlearn.features.guided import (
+    BEFORE,
     CHANNELS,
     REACH,
     SIDE,
@@ -11,7 +12,8 @@ from cutlearn.features.guided import (
     channels,
     lab_planes,
     mixture_odds,
-    nearby,
+    nearest,
+    spoken,
 )
 from cutlearn.features.mixtures import palette
 
@@ -46,7 +48,7 @@ def test_seeds_are_felt_around_them():
     zero, one = planes[6], planes[7]
     assert not zero.any()
     assert one[64, 64] == 1
-    away = 65 + int(2 * REACH)
+    away = 66 + int(2 * REACH)  # a seed is felt as a pixel of the net more
     assert one[64, away] == pytest.approx(np.exp(-2), abs=0.02)
     assert planes[3].mean() == pytest.approx((40 / 64) ** 2, abs=1e-3)
 
@@ -66,16 +68,35 @@ def test_strokes_speak_for_near_pixels_of_their_color():
     image = np.zeros((96, 96, 3), np.float32)
     image[:, :48], image[:, 48:] = (0.8, 0.2, 0.2), (0.2, 0.3, 0.8)
     lab = lab_planes(palette(image))
-    seeds = np.full((96, 96), -1, np.int16)
-    seeds[46:50, 38:42] = 1
+    marked = np.zeros((96, 96), bool)
     view = View.of(None, (96, 96))
-    found = nearby(lab, seeds, view)
+    assert not spoken(lab, marked, view).any()
+    marked[46:50, 38:42] = True
+    found = spoken(lab, marked, view)
     assert found[48, 40] > 0.95  # itself
-    assert found[48, 46] > 0.7  # near, the same colour
+    assert found[48, 45] > 0.7  # near, the same colour
     assert abs(found[48, 50]) < 0.05  # near, the other colour
     assert abs(found[2, 2]) < 0.05  # far away
-    seeds[46:50, 54:58] = 0
-    both = nearby(lab, seeds, view)
-    assert both[48, 56] < -0.95
-    assert both[48, 40] == pytest.approx(found[48, 40], abs=0.05)
-    assert not nearby(lab, None, view).any()
+
+
+@pytest.mark.parametrize("count", [1, 7, 300])
+def test_the_nearest_mark_is_the_nearest(count):
+    rng = np.random.default_rng(count)
+    marked = np.zeros((40, 60), bool)
+    marked.ravel()[rng.choice(marked.size, count, replace=False)] = True
+    square, row, column = nearest(marked)
+    rows, columns = np.nonzero(marked)
+    y, x = np.mgrid[:40, :60]
+    every = (y[..., None] - rows) ** 2 + (x[..., None] - columns) ** 2
+    assert (square == every.min(axis=-1)).all()
+    assert ((y - row) ** 2 + (x - column) ** 2 == square).all()
+    assert marked[row, column].all()
+
+
+def test_what_was_said_before_is_seen():
+    image = np.random.default_rng(0).random((64, 64, 3)).astype(np.float32)
+    lab, odds = lab_planes(palette(image)), np.zeros((64, 64), np.float32)
+    view = View(10, 10, 40, 50)
+    assert not channels(lab, None, None, (odds, odds), view)[BEFORE].any()
+    seen = channels(lab, None, None, (odds, odds), view, odds + 3)
+    assert (seen[BEFORE] == 3).all()

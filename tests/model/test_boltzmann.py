@@ -23,6 +23,11 @@ SIZES = {"shape": (12, 16), "hidden": (16, 8), "words": (16, 8), "epochs": (40, 
          "calibration": None}  # fmt: skip
 
 
+def at_work(machine):
+    """What a machine says of a sample at the size at which it works."""
+    return lambda alone, small, full: alone._evidence(small)
+
+
 def plates(count, seed=0):
     """Plates and bars on noise of nearly their colour: their shape tells more than their pixels."""
     rng = np.random.default_rng(seed)
@@ -63,11 +68,6 @@ def refused(path):
         {"layers": 2, "sees_image": False, "refine": False},
     ],
 )
-def at_work(machine):
-    """What a machine says of a sample at the size at which it works."""
-    return lambda alone, small, full: alone._evidence(small)
-
-
 def test_every_kind_learns_the_plates(settings):
     model = cl.BoltzmannSegmenter(**settings, **SIZES).fit(IMAGES, MASKS)
     assert pooled_iou(TRUTH, model.predict(OTHERS)) > 0.75

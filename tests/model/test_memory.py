@@ -9,7 +9,13 @@ import pytest
 
 import cutlearn as cl
 from cutlearn.model.fitting import size
-from cutlearn.model.memory import free_bytes, images_at_once, needed_bytes
+from cutlearn.model.memory import (
+    free_bytes,
+    images_at_once,
+    needed_bytes,
+    refuse_beyond,
+    worked_bytes,
+)
 
 GB = 2**30
 
@@ -132,3 +138,17 @@ def test_what_answers_for_a_problem_says_what_the_model_says():
         asked = model.posed(problem, w)
         assert np.array_equal(asked.mask(), model.mask(problem, w))
         assert np.array_equal(asked.min_marginals(), model.min_marginals(problem, w))
+
+
+def test_a_large_image_needs_little_more_for_every_pixel():
+    small, large = worked_bytes(1 << 24), worked_bytes(1 << 27)
+    assert large < 1.2 * small
+    assert worked_bytes((1 << 27) + 1000) - large == 12_000
+    refuse_beyond(10**8, free=8 * 2**30)
+    with pytest.raises(cl.InputError, match=r"3\.1 GB of memory are needed for 100 million"):
+        refuse_beyond(10**8, free=3 * 2**30)
+
+
+def test_slices_count():
+    one = needed_bytes([(100, 100)], None, 1)
+    assert needed_bytes([(100, 100)], None, 1, depths=[50]) - one == 49 * 10_000 * 228

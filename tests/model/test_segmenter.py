@@ -1,5 +1,6 @@
 """Segmenter beyond the common checks: checkpoints, interrupts, kept files, what is told."""
 
+import inspect
 import json
 import math
 import signal
@@ -27,6 +28,17 @@ TESTS = Path(__file__).parent.parent
 MODELS = TESTS / "data" / "models"
 SMALL = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)
 IMAGES, MASKS = world(6)
+
+
+def test_parameters_by_place_are_those_that_were_promised():
+    """What was added later is given by name, so that no place shifts."""
+    given = inspect.signature(cl.Segmenter).parameters.values()
+    placed = [p.name for p in given if p.kind is not p.KEYWORD_ONLY]
+    assert placed == ["potentials", "labels", "loss", "learner", "C", "tol", "features",
+                      "connectivity", "n_jobs", "random_state", "verbose"]  # fmt: skip
+    with pytest.raises(TypeError):
+        cl.Segmenter(*placed, "normal")
+
 
 CHILD = """
 import sys, time

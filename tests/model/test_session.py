@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.images import cells
+from cutlearn.images import cells, pasture
 from cutlearn.images.robot import drawn_box, next_stroke
-from cutlearn.model.engines import Own
+from cutlearn.model.own import Own
 
 
 def scene(shape=(96, 128), seed=0):
@@ -71,22 +71,58 @@ def test_grey_images_are_answered():
     assert iou(session.segment(box=drawn_box(truth, 0.1)).labels, truth) > 0.9
 
 
-def test_an_answer_does_not_depend_on_those_before(opened):
-    """Stroke after stroke on the live graph: each answer is that of a fresh session."""
+def strokes(truth, box, count, seed=0):
+    """Seeds with one stroke more each time, of random labels anywhere in the box."""
+    seeds = np.full(truth.shape, -1, np.int16)
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        row, column = rng.integers(box[0] + 4, box[2] - 4), rng.integers(box[1] + 4, box[3] - 4)
+        seeds = seeds.copy()
+        free = seeds[row - 2 : row + 2, column - 2 : column + 2]
+        free[free < 0] = rng.integers(2)
+        yield seeds
+
+
+def test_an_answer_depends_on_what_was_said_and_on_nothing_else(opened):
+    """Stroke after stroke, with looks elsewhere in between: as a session that heard just these."""
     session, truth = opened
     box = drawn_box(truth, 0.15)
-    seeds = np.full(truth.shape, -1, np.int16)
-    rng = np.random.default_rng(0)
-    for _ in range(4):
-        row, column = rng.integers(box[0] + 4, box[2] - 4), rng.integers(box[1] + 4, box[3] - 4)
-        seeds[row - 2 : row + 2, column - 2 : column + 2] = rng.integers(2)
+    fresh = cl.Session()
+    fresh.set_image(session.image)
+    session.segment(box=box)
+    fresh.segment(box=box)
+    for seeds in strokes(truth, box, 4):
+        elsewhere = np.where(seeds < 0, -1, 1 - seeds).astype(np.int16)
+        session.segment(box=box, seeds=elsewhere)
+        session.undo()
         found = session.segment(box=box, seeds=seeds)
-        fresh = cl.Session()
-        fresh.set_image(session.image)
         expected = fresh.segment(box=box, seeds=seeds)
         assert (found.labels == expected.labels).all()
         assert (found.labels[seeds >= 0] == seeds[seeds >= 0]).all()
         assert found.probability == pytest.approx(expected.probability, abs=1e-6)
+
+
+def test_a_stroke_brings_pixels_to_its_label_only(opened):
+    """What was right elsewhere stays: labels change towards the new stroke, or not at all."""
+    session, truth = opened
+    box = drawn_box(truth, 0.15)
+    before, marked = session.segment(box=box).labels, np.full(truth.shape, -1, np.int16)
+    for seeds in strokes(truth, box, 6, seed=3):
+        label = int(seeds[seeds != marked][0])
+        labels = session.segment(box=box, seeds=seeds).labels
+        assert (labels[labels != before] == label).all()
+        before, marked = labels, seeds
+
+
+def test_seeds_that_are_taken_back_are_forgotten(opened):
+    session, truth = opened
+    box = drawn_box(truth, 0.15)
+    first, second = strokes(truth, box, 2)
+    session.segment(box=box, seeds=second)
+    fresh = cl.Session()
+    fresh.set_image(session.image)
+    expected = fresh.segment(box=box, seeds=first)
+    assert (session.segment(box=box, seeds=first).labels == expected.labels).all()
 
 
 def test_undo_and_redo_bring_answers_back(opened, monkeypatch):
@@ -181,6 +217,29 @@ def test_a_fitted_model_answers_with_its_own_weights():
     answer = session.segment(box=box, seeds=seeds)
     assert (answer.labels == model.predict([sample])[0]).all()
     assert answer.probability == pytest.approx(model.predict_proba([sample])[0], abs=1e-5)
+
+
+def test_samples_with_boxes_and_seeds_are_fitted_and_predicted_as_a_session_answers():
+    """One code: what a person gave is held fast in fit, in predict and in a session."""
+    worlds = [pasture(seed, (40, 56)) for seed in range(4)]
+    marked = []
+    for world in worlds:
+        seeds = np.full(world.labels.shape, -1, np.int16)
+        seeds[::9, ::7] = world.labels[::9, ::7]
+        marked.append(cl.Sample(world.image, seeds=seeds))
+    model = cl.Segmenter(features="linear", labels="ordered", C=1.0, calibration=None)
+    model.fit(marked[:3], [world.labels for world in worlds[:3]])
+    assert len(model.classes_) == 3
+    session = cl.Session(model)
+    session.set_image(worlds[3].image)
+    answer = session.segment(seeds=marked[3].seeds)
+    held = marked[3].seeds >= 0
+    assert (answer.labels[held] == marked[3].seeds[held]).all()
+    assert (answer.labels == model.predict(marked[3:])[0]).all()
+    assert answer.probability == pytest.approx(model.predict_proba(marked[3:])[0], abs=1e-5)
+    # Another label in the same place holds, too.
+    other = np.where(held, (marked[3].seeds + 1) % 3, -1).astype(np.int16)
+    assert (session.segment(seeds=other).labels[held] == other[held]).all()
 
 
 def test_what_is_wrong_is_said(opened):

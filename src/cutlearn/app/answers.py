@@ -4,12 +4,13 @@ Threads read the images that they work on. The workers of a cluster do so too wh
 same files, by path and fingerprint; where they do not, images are sent.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, InputWarning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +40,13 @@ class Answer:
         seen = self.read()
         image: FloatImage = getattr(seen, "image", seen)  # of a sample its image
         return image
+
+
+def _told(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Say a warning as a note."""
+    from cutlearn.app.inputs import remark
+
+    remark(str(message).rstrip("."))
 
 
 def in_slices(
@@ -92,18 +100,27 @@ def asked_of_all(
         for i in range(len(folder)):
             yield i, folder.image(i) if unseen else None
 
-    with Workers(place, patient=False) as workers:
+    with Workers(place, patient=False) as workers, warnings.catch_warnings():
+        # What differs from the training images is told once for the whole folder.
+        warnings.simplefilter("ignore", InputWarning)
+        warnings.showwarning = _told
         for i, found in enumerate(workers.stream(work, items())):
             if found is None:  # a worker does not see the files
                 unseen = True
                 (found,) = workers.map(work, [(i, folder.image(i))])
-            yield found
+            answer, notes = found
+            for note in notes:
+                _told(note)
+            yield answer
 
 
 def _answered(
     estimator: Any, folder: "Folder", one: Question, away: bool, item: "tuple[int, Any]"
 ) -> Any:
-    """The answer to the question, or None where the image is not the one that was meant."""
+    """The answer to the question, with what must be told of it on the driver's side.
+
+    None where the image is not the one that was meant.
+    """
     from cutlearn.images.sample import as_sample
     from cutlearn.model.base import asked
 
@@ -114,7 +131,12 @@ def _answered(
             return None
     sample = as_sample(image)
     estimator._check_samples([sample])
-    return asked(estimator, one, sample)
+    if not away:
+        return asked(estimator, one, sample), []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", InputWarning)
+        return asked(estimator, one, sample), [str(warning.message) for warning in caught]
 
 
 def _same(folder: "Folder", i: int) -> Any:

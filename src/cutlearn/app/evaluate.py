@@ -75,7 +75,7 @@ def evaluate(
     masks: str,
     logits: str | None,
     jobs: int | None,
-    min_side: int | None,
+    min_side: int | str | None,
     judged: str | None,
     report: str | None,
     as_json: bool,

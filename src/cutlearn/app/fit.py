@@ -178,7 +178,7 @@ def fit(
     logits: str | None,
     seed: int,
     jobs: int | None,
-    min_side: int | None,
+    min_side: int | str | None,
     strict: bool,
     as_json: bool,
     **reading: Any,
@@ -217,8 +217,11 @@ def fit(
     estimator.set_params(min_side=min_side, n_jobs=where_to_work(jobs), random_state=seed)
     check_parameters(estimator)
     together = _together(folder) if groups is None else groups_of(folder.names, groups)
-    estimator.n_jobs = fit_memory(estimator, folder, keeps=True)
-    phases, seconds = _expected(folder, estimator)
+    slices = _annotated(folder)
+    # An annotated slice looks at one before and one behind it.
+    depths = [min(one.depth, 3 * count) for one, count in zip(folder.facts, slices)]
+    estimator.n_jobs = fit_memory(estimator, folder, True, depths)
+    phases, seconds = _expected(folder, estimator, slices)
     part = target.with_name(f"{target.name}.part")
     with only_one(part):
         resumed = found_unfinished(part, target, restart)
@@ -298,11 +301,12 @@ def _estimator(command: str, settings: dict[str, Any]) -> Any:
     return made.set_params(**{name: settings[name] for name in settings.keys() & known.keys()})
 
 
-def _expected(folder: Any, estimator: Any) -> tuple[dict[str, float], float | None]:
+def _expected(
+    folder: Any, estimator: Any, slices: list[int]
+) -> tuple[dict[str, float], float | None]:
     """The phases of a fit and how long all of it takes, which is told; None: nobody knows."""
     from cutlearn.model.fitting.size import worked_shape
 
-    slices = _annotated(folder)
     shapes = [
         worked_shape((one.height, one.width), estimator.min_side)
         for one, count in zip(folder.facts, slices) for _ in range(count)
@@ -323,13 +327,23 @@ def _expected(folder: Any, estimator: Any) -> tuple[dict[str, float], float | No
 
 
 def _annotated(folder: Any) -> list[int]:
-    """How many slices of every volume are annotated; 1 of an image."""
+    """How many slices of every volume are annotated; 1 of an image. Says if most are empty."""
     from cutlearn.metrics import VOID
 
-    return [
-        1 if one.depth == 1 else int((folder.labels(i) != VOID).any(axis=(1, 2)).sum())
-        for i, one in enumerate(folder.facts)
-    ]
+    found, empty = [], 0
+    for i, one in enumerate(folder.facts):
+        if one.depth == 1:
+            found.append(1)
+            continue
+        labels = folder.labels(i)
+        found.append(int((labels != VOID).any(axis=(1, 2)).sum()))
+        empty += int((~labels.any(axis=(1, 2))).sum())
+    if 2 * empty > sum(found):
+        remark(
+            f"{empty} of {sum(found)} annotated slices hold no object. If nobody has looked at "
+            "them, use --empty-void"
+        )
+    return found
 
 
 def _together(folder: Any) -> list[Any] | None:

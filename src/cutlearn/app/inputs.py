@@ -13,7 +13,7 @@ from cutlearn.errors import InputError
 SILENT = 3.0
 
 
-def load_model(model: str, jobs: int | None, min_side: int | None) -> Any:
+def load_model(model: str, jobs: int | None, min_side: int | str | None) -> Any:
     """Give the estimator of a file, with so many threads, and at a size if one is named."""
     from cutlearn.model.files import load
 
@@ -100,18 +100,20 @@ def label_names(estimator: Any) -> list[str]:
     return [str(value) for value in written_values(estimator)]
 
 
-def fit_memory(estimator: Any, folder: Any, keeps: bool = False) -> Any:
+def fit_memory(
+    estimator: Any, folder: Any, keeps: bool = False, depths: list[int] | None = None
+) -> Any:
     """Give where images are worked: in as many threads as memory allows, or on the cluster.
 
     Says which are worked at a smaller size; refuses, before any work, what the free memory cannot
-    hold.
+    hold. `depths`: slices that are worked of every volume; all by default.
     """
     from cutlearn.model.fitting.size import worked_shape
     from cutlearn.model.memory import images_at_once
     from cutlearn.run.workers import place_of
 
     shapes = [(one.height, one.width) for one in folder.facts]
-    depths = [one.depth for one in folder.facts]
+    depths = [one.depth for one in folder.facts] if depths is None else depths
     side = estimator.min_side
     large = [i for i, shape in enumerate(shapes) if worked_shape(shape, None) != shape]
     if side is None and large:

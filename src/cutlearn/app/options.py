@@ -219,6 +219,11 @@ volume_options = together(
         "OME-TIFF, numpy arrays, NIfTI. Slices that are not annotated are void.",
     ),
     spacing_option,
+    click.option(
+        "--empty-void",
+        is_flag=True,
+        help="Slices of volumes whose mask is 0 throughout are not annotated, rather than empty.",
+    ),
 )
 strict_reading = click.option(
     "--strict", is_flag=True, help="Stop at a file that cannot be used instead of leaving it out."
@@ -258,10 +263,24 @@ mask_options = together(
     ),
     image_options,
 )
+
+
+def _side(_: click.Context, param: click.Parameter, value: str | None) -> int | str | None:
+    """Read a number of pixels, or the word full."""
+    if value is None or value == "full":
+        return value
+    if not value.isdecimal() or int(value) < 1:
+        raise click.BadParameter(
+            f"{value!r} is not a number of pixels. Give one above 0, or the word full.", param=param
+        )
+    return int(value)
+
+
 min_side_option = click.option(
     "--min-side",
-    type=click.IntRange(min=1),
-    metavar="PIXELS",
+    callback=_side,
+    metavar="PIXELS|full",
     help="Resize images so that the smaller side has this many pixels; masks are written at full "
-    "size.",
+    "size. full: work at the size of the image, however large. [default: at 2 megapixels, if there "
+    "are more]",
 )

@@ -128,7 +128,7 @@ def predict(
     decision: str,
     logits: str | None,
     jobs: int | None,
-    min_side: int | None,
+    min_side: int | str | None,
     as_json: bool,
     **reading: Any,
 ) -> int:

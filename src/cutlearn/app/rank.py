@@ -44,7 +44,7 @@ SHOWN, PRINTED = 8, 20
 @min_side_option
 @output_options
 def rank(
-    model: str, images: str, output: str | None, jobs: int | None, min_side: int | None,
+    model: str, images: str, output: str | None, jobs: int | None, min_side: int | str | None,
     as_json: bool, **reading: Any,
 ) -> int:  # fmt: skip
     """Order IMAGES, which have no masks, by how much annotating them would teach the model."""

@@ -235,7 +235,8 @@ def words_of(count: int, scale: Scale) -> str:
         "means over images, void left out; intervals by a bootstrap over images. The paper has "
         "90.0 % for its baseline and 91.5 % with envelopes; whether of the image or of the box it "
         "does not tell. The claim is judged by SLIC with regions that count once, the nearest to "
-        "the paper. OpenCV starts from the same box at the same size."
+        "the paper. OpenCV starts from the same box at the same size. "
+        "In the picture: green is found, blue missed, orange too much."
     )
 
 

@@ -77,7 +77,7 @@ class Scale:
 SMALL = Recipe(trees=5, leaves=7, rows=2000, folds=2, stages=1)
 SCALES = {
     "full": Scale(),
-    "brief": Scale(splits=2),
+    "brief": Scale(side=100, splits=3, Cs=(10.0, 100.0, 1000.0)),
     "quick": Scale(30, (4, 2), (3, 2), 1, (10.0, 1000.0), 0.05, SMALL),
 }
 

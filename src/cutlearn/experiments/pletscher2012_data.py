@@ -10,16 +10,15 @@ every edge is submodular; the same for all directions, or a pair for each.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.special import expit
 
+from cutlearn.experiments.logits import boosted_logits
 from cutlearn.experiments.pictures import VOID, Image, Mask, Pictures, read_pictures
 from cutlearn.features.boosted import Recipe
-from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.mixtures import log_odds, palette
 from cutlearn.features.problem import Problem
 from cutlearn.grid import grid_edge_counts, grid_edges
@@ -125,30 +124,15 @@ def blocks_of(count: int, parts: tuple[int, int], seed: int) -> dict[str, list[i
 
 def mitochondria(pictures: Pictures, split: dict[str, list[int]], recipe: Recipe | None) -> Divided:
     """Learn the classifier on the training slices; give the node features of all parts."""
-    learnt = pictures.take(split["training"])
-    maker = Featurizer("trees", recipe=recipe, random_state=0)
-    inside = maker.fit_transform(learnt.images, learnt.masks)
-    logits: dict[str, Any] = {"training": [_logit(maker, image, f) for image, f
-                                           in zip(learnt.images, inside)]}  # fmt: skip
-    for name in ("validation", "test"):
-        part = pictures.take(split[name])
-        found = maker.transform(part.images)
-        logits[name] = [_logit(maker, image, f) for image, f in zip(part.images, found)]
+    parts = {name: pictures.take(index) for name, index in split.items()}
+    logits = boosted_logits(*parts.values(), recipe=recipe)
     return {
         name: Nodes(
-            part.names, [_columns(image, logit) for image, logit in zip(part.images, logits[name])],
+            part.names, [_columns(image, logit) for image, logit in zip(part.images, found)],
             part.images, part.masks,
         )
-        for name, part in ((n, pictures.take(split[n])) for n in logits)
+        for (name, part), found in zip(parts.items(), logits)
     }  # fmt: skip
-
-
-def _logit(maker: Featurizer, image: Image, features: NDArray[Any]) -> Floats:
-    """The log-odds of the last stage of the trees, in the image's shape."""
-    column = max(name for name in maker.node_names_ if name.startswith("logit"))
-    return np.asarray(
-        features.reshape(*image.shape[:2], -1)[..., maker.node_names_.index(column)], np.float64
-    )
 
 
 def _columns(image: Image, logit: Floats) -> NDArray[np.float32]:

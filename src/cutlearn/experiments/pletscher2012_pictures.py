@@ -27,7 +27,8 @@ def draw_differences(losses: dict[str, Sequence[Floats]]) -> Any:
         ax.boxplot(gaps, widths=0.6, medianprops={"color": "#d55e00"}, flierprops={"marker": "."})
         ax.axhline(0, color="0.7", zorder=0)
         ax.set_xticks(range(1, len(losses) + 1))
-        ax.set_xticklabels([name.replace(", ", "\n") for name in losses], fontsize=8)
+        words = [name.removeprefix("em_").replace(", ", "\n").replace("_", "\n") for name in losses]
+        ax.set_xticklabels(words, fontsize=8)
         ax.set(title=f"judged by {judged}: above 0, count-trained is better",
                ylabel="difference, % of the pixels")  # fmt: skip
         ax.title.set_fontsize(10)

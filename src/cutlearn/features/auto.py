@@ -4,9 +4,10 @@ The nets are trained first. Their out-of-fold logits, those of small trees (`pil
 the two are compared on pixels drawn from all images: each is the word of one model that never saw
 the image, so like is compared with like, though the nets' mean over folds and the full trees will
 both do better on new images. The mean stands for "stacked", which is compared with the nets once
-more when it is fitted. What all this may cost is reckoned beforehand, from numbers of pixels, rows
-and steps and never from a clock: the same images give the same model on a busy machine, too.
-Seconds are those of one core, see docs/decisions/0017-features-within-a-budget.md and 0027.
+more when it is fitted, and with the mean itself, which then stands for "both". What all this may
+cost is reckoned beforehand, from numbers of pixels, rows and steps and never from a clock: the same
+images give the same model on a busy machine, too. Seconds are those of one core, see
+docs/decisions/0017-features-within-a-budget.md and 0027.
 """
 
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from cutlearn.features.grow import forest_seconds
 from cutlearn.features.modes import BUDGETS
 from cutlearn.features.pilot import Pilot, Said, clearly_better, figure, small_recipe
 from cutlearn.features.sources import (
+    BothLogits,
     NetLogits,
     NoLogits,
     Source,
@@ -39,6 +41,10 @@ FEWEST, LEAST = 150, 80
 # Budgets for which several questions have trees only: nets cost them more than all else.
 TOGETHER_ONLY = ("fast", "normal")
 WHY_TOGETHER = "trees: they answer for all labels at once; budget best compares them with nets"
+# How far ahead of "stacked" the mean must be for "both": trees over nets gain more on new images
+# than held-out ones can tell, since they see the mean of all nets there and the word of one here
+# (docs/decisions/0036-both-among-the-candidates.md).
+AHEAD = 0.03
 # Seconds in which a pixel is described for the few rows of the small trees.
 PILOT = {"photograph": 1e-6, "microscopy": 1e-6}
 
@@ -81,7 +87,7 @@ def fit_auto(task: Task, budget: str | float) -> tuple[Choice, Source, list[Answ
         choice = _unseen(task, seconds, budget)
         source, maps = SIMPLE[choice.mode].fit(choice.task)
         return choice, source, maps
-    parts = plan.parts(_costs(plan))
+    parts = plan.parts(_costs(plan, seconds))
     net, first = NetLogits.fit(parts.next())
     pilot = Pilot.fit(parts.next())
     mode, why = judge(plan, pilot.seen(first), pilot)
@@ -90,14 +96,24 @@ def fit_auto(task: Task, budget: str | float) -> tuple[Choice, Source, list[Answ
     if mode == "net":
         return choice, net, first
     if mode == "trees":
-        return choice, *TreeLogits.fit(_with_stages(parts.next(), seconds))
+        grown = TreeLogits.fit(_with_stages(parts.next(), seconds))
+        parts.tell("chose trees", True)
+        return choice, *grown
     stacked, maps = StackedLogits.over(parts.next(), net, first)
     # The mean only stood for it: now its own logits of held-out images are known.
     own, before = (pilot.tables(pilot.seen(m), plan.groups) for m in (maps, first))
     if clearly_better(before, own):
         why = f"net: better than trees on top of it; before, {why}"
         return replace(choice, mode="net", why=why), net, first
-    return choice, stacked, maps
+    mean = pilot.tables(pilot.mean_with(pilot.seen(first)), plan.groups)
+    trees = _beside(plan, seconds)
+    if trees is None or not clearly_better(mean, own, AHEAD):
+        parts.tell("chose stacked", True)
+        return choice, stacked, maps
+    parts.tell("chose both", False)
+    why = f"both: far better than trees on top of the net; before, {why}"
+    answering = replace(parts.next(), recipe=trees)
+    return replace(choice, mode="both", why=why), *BothLogits.over(answering, net, first)
 
 
 # What can be fitted without a comparison.
@@ -112,9 +128,7 @@ def judge(task: Task, net: Said, pilot: Pilot) -> tuple[str, str]:
     The kind of images has a favourite: nets for micrographs, both for photographs. Another one is
     taken if its pooled IoU is better by more than a jackknife deviation over the groups.
     """
-    half = np.float32(0.5)
-    mean = [[half * a + half * b for a, b in zip(*pair)] for pair in zip(net, pilot.trees)]
-    said = {"net": net, "trees": pilot.trees, "stacked": mean}
+    said = {"net": net, "trees": pilot.trees, "stacked": pilot.mean_with(net)}
     tables = {mode: pilot.tables(logits, task.groups) for mode, logits in said.items()}
     whole = {mode: float(figure(part.sum(axis=0))) for mode, part in tables.items()}
     prior = "stacked" if task.bank.kind == "photograph" else "net"
@@ -137,17 +151,21 @@ def auto_seconds(task: Task, budget: str | float) -> float:
     seconds = seconds_of(budget, task)
     plan = None if _together(task, budget) else _compared(task, seconds)
     if plan is not None:
-        return sum(_costs(plan))
+        return sum(_costs(plan, seconds))
     choice = _unseen(task, seconds, budget)
     return SIMPLE[choice.mode].seconds(choice.task)
 
 
-def _costs(task: Task) -> list[float]:
-    """What nets, small trees, and what is usually taken of the kind after them, may cost."""
-    last = tree_seconds(task, StackedLogits.recipe(task))
+def _costs(task: Task, seconds: float) -> list[float]:
+    """What nets, small trees, and what is usually taken of the kind after them, may cost.
+
+    Last what "both" rarely needs beyond that.
+    """
+    last, more = tree_seconds(task, StackedLogits.recipe(task)), _beside(task, seconds)
     if task.bank.kind == "microscopy":
         last *= RARELY
-    return [net_seconds(task, task.net.steps), pilot_seconds(task), last]
+    rarely = 0.0 if more is None else RARELY * tree_seconds(task, more)
+    return [net_seconds(task, task.net.steps), pilot_seconds(task), last, rarely]
 
 
 def _compared(task: Task, seconds: float) -> Task | None:
@@ -159,11 +177,19 @@ def _compared(task: Task, seconds: float) -> Task | None:
 def _with_stages(task: Task, seconds: float) -> Task:
     """The task with trees of as many stages and folds as the comparison left time for."""
     spent = net_seconds(task, task.net.steps) + pilot_seconds(task)
-    least = StackedLogits.recipe(task)
-    for recipe in (task.recipe, _one_stage(task.recipe)):
-        if spent + tree_seconds(task, recipe) <= seconds:
-            return replace(task, recipe=recipe)
-    return replace(task, recipe=least)
+    return replace(task, recipe=_most(task, seconds - spent) or StackedLogits.recipe(task))
+
+
+def _beside(task: Task, seconds: float) -> Recipe | None:
+    """Trees beside the nets, if those on top of them have left time for any."""
+    spent = net_seconds(task, task.net.steps) + pilot_seconds(task)
+    return _most(task, seconds - spent - tree_seconds(task, StackedLogits.recipe(task)))
+
+
+def _most(task: Task, seconds: float) -> Recipe | None:
+    """The recipe of trees with as many stages as the seconds allow; None: not even one."""
+    recipes = (task.recipe, _one_stage(task.recipe))
+    return next((r for r in recipes if tree_seconds(task, r) <= seconds), None)
 
 
 def _together(task: Task, budget: str | float) -> bool:

@@ -116,8 +116,6 @@ def answer(
         return []
     bank, step, shape = models[0].bank, models[0].step, picture.shape
     small = picture.shrunk(bank.scale)
-    bank, step, shape = models[0].bank, models[0].step, picture.shape
-    small = picture.shrunk(bank.scale)
     base = bank.stack(small, shrink(extra, bank.scale))
     first = None if guess is None else np.moveaxis(shrink(guess, bank.scale), -1, 0)
     ends = np.cumsum([0, *(model.questions for model in models)]).tolist()

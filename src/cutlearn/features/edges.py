@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.features.filters import Float32
+from cutlearn.features.planes import Float32
 from cutlearn.grid import grid_offsets, grid_slices
 
 # Edges that are worked on at a time.
 BLOCK = 1 << 15
+# Pixels whose differences are summed at a time.
+ROWS = 1 << 20
 
 
 def edge_names(ndim: int, connectivity: int, per_direction: bool = False) -> list[str]:
@@ -111,6 +113,73 @@ def volume_edge_features(
         if across and not own:
             here *= np.float32(near)
         begin += len(square)
+    return made
+
+
+def edge_scales(
+    values: npt.NDArray[Any], connectivity: int, ndim: int
+) -> tuple[np.float32, np.float32]:
+    """-1 / (2 beta) of the edges of an image; in a volume, of those within slices and between.
+
+    Some rows at a time: an image of any size takes no memory to speak of.
+    """
+    moves, n = grid_offsets(ndim, connectivity), values.shape[0]
+    totals, counts = np.zeros(2), np.zeros(2)
+    rows = max(1, ROWS // max(1, int(np.prod(values.shape[1:ndim]))))
+    for first in range(0, n, rows):
+        part = np.asarray(values[first : first + rows + 1], np.float32)
+        stack = part.reshape(*part.shape[:ndim], -1)
+        own = min(rows, n - first)
+        for (tail, head), move in zip(grid_slices(stack.shape[:ndim], connectivity), moves):
+            # Edges belong to the rows of their first ends; the row behind is there for the others.
+            last = slice(tail[0].start, min(tail[0].stop, own))
+            shift = head[0].start - tail[0].start
+            ends = (last, *tail[1:]), (slice(last.start + shift, last.stop + shift), *head[1:])
+            across = int(ndim == 3 and move[0] != 0)
+            squares = _squares(stack, *ends)
+            totals[across] += float(squares.sum(dtype=np.float64))
+            counts[across] += len(squares)
+    beta = totals / np.maximum(counts, 1)
+    within, between = (np.float32(-0.5 / b) if b > 1e-12 else np.float32(0) for b in beta)
+    return within, between
+
+
+def edge_weights(
+    values: npt.NDArray[Any],
+    connectivity: int,
+    ndim: int,
+    scales: tuple[np.float32, np.float32],
+    v: npt.NDArray[np.float64],
+    near: float = 1.0,
+) -> list[npt.NDArray[np.float64]]:
+    """Weights w_edge . g_e of the edges of a grid, an array for each direction; no g is kept.
+
+    Parameters
+    ----------
+    values, connectivity, ndim : as of `edge_features`
+    scales : pair
+        What `edge_scales` gives of the whole image, of which this may be a part.
+    v : (4,) or (8,) array
+        The weights of the four features; of edges between slices the last four, if there are.
+    near : float
+        As of `volume_edge_features`.
+    """
+    grid = values.shape[:ndim]
+    stack = np.asarray(values, np.float32).reshape(*grid, -1)
+    made = []
+    moves = grid_offsets(ndim, connectivity)
+    for (tail, head), move in zip(grid_slices(grid, connectivity), moves):
+        across = ndim == 3 and move[0] != 0
+        part = v[4:] if across and len(v) == 8 else v[:4]
+        part = part * near if across and len(v) == 4 else part
+        squares = _squares(stack, tail, head)
+        weights = np.empty(len(squares))
+        four = np.empty((min(BLOCK, len(squares)), 4), np.float32)
+        for first in range(0, len(squares), BLOCK):
+            some = squares[first : first + BLOCK]
+            _fill(four[: len(some)], some, scales[across], move, stack.shape[-1])
+            weights[first : first + len(some)] = np.einsum("ij,j->i", four[: len(some)], part)
+        made.append(weights.reshape([s.stop - s.start for s in tail]))
     return made
 
 

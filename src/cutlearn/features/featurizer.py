@@ -5,6 +5,7 @@ in [0, 1] (`edges`), superpixels (`regions`), and all of them together as a `Pro
 its settings, for files and for checkpoints, is `settings()`.
 """
 
+import copy
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -60,7 +61,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     features : {"auto", "trees", "net", "stacked", "both", "linear", "given"}
         Out-of-fold logits beside raw channels: "trees", boosted ones on a bank of channels;
         "net", a very small net; "stacked", trees that see what the net says around a pixel;
-        "both", side by side. "auto" chooses among the first three within a budget. "linear": a
+        "both", side by side. "auto" chooses among the first four within a budget. "linear": a
         hand-made filter bank. "given": only arrays that the user brings (`extra`), such as logits
         of a network.
     kind : {"auto", "photograph", "microscopy"}
@@ -298,6 +299,12 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             shape=given.shape,
             connectivity=neighbours_of(self, given),
         )
+
+    def unfitted(self) -> "Featurizer":
+        """A copy that joins nodes to problems, which needs nothing of what is large, and travels."""
+        made = copy.copy(self)
+        made.__dict__.pop("fitted_", None)
+        return made.set_params(n_jobs=1)
 
     def edge_features(self, image: Any) -> Float32:
         """Edge features of an image, (m, G) float32 in [0, 1]; those of a volume need a fit."""

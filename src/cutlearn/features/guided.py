@@ -2,7 +2,8 @@
 
 The net looks at the box with some room around it, at 128 x 128 pixels: Lab colours, where the box
 and the seeds are, and what mixtures of colours say. Its logits tell object from background for
-objects of any kind; `scripts/learn_defaults.py` trains it.
+objects of any kind; `scripts/learn_defaults.py` trains it. After a stroke it is asked again in a
+window around the stroke, where it sees more, with what it said before as one more plane.
 """
 
 from dataclasses import dataclass
@@ -20,9 +21,9 @@ Float32 = NDArray[np.float32]
 Box = tuple[int, int, int, int]
 
 SIDE = 128
-CHANNELS = 8
-# The channel of the log-odds that are known best.
-ODDS = 5
+CHANNELS = 9
+# The channel of the log-odds that are known best, and that of what the net said before.
+ODDS, BEFORE = 5, 8
 # Room around the box that the net sees, in parts of the box's own height and width.
 ROOM = 0.2
 # How far a seed is felt, in pixels of the net.
@@ -52,18 +53,22 @@ class View:
             min(shape[0], round(box[2] + down)), min(shape[1], round(box[3] + across)),
         )  # fmt: skip
 
-    def small(self, plane: NDArray[Any]) -> Float32:
+    @property
+    def part(self) -> tuple[slice, slice]:
+        """The rows and columns of the image that the net sees."""
+        return slice(self.top, self.bottom), slice(self.left, self.right)
+
+    def small(self, plane: NDArray[Any], side: int = SIDE) -> Float32:
         """A plane (h, w) of the image at the net's size: means over what a pixel covers."""
-        part = np.ascontiguousarray(plane[self.top : self.bottom, self.left : self.right])
-        picture = Image.fromarray(part.astype(np.float32, copy=False))
-        return np.asarray(picture.resize((SIDE, SIDE), Image.Resampling.BOX))
+        picture = Image.fromarray(np.ascontiguousarray(plane[self.part], np.float32))
+        return np.asarray(picture.resize((side, side), Image.Resampling.BILINEAR))
 
     def large(self, plane: Float32, shape: tuple[int, int], fill: float) -> Float32:
         """The inverse of `small`, interpolated; `fill` outside of the view."""
         size = (self.right - self.left, self.bottom - self.top)
         found = np.full(shape, fill, np.float32)
         part = Image.fromarray(plane).resize(size, Image.Resampling.BILINEAR)
-        found[self.top : self.bottom, self.left : self.right] = np.asarray(part)
+        found[self.part] = np.asarray(part)
         return found
 
 
@@ -103,14 +108,19 @@ def channels(
     seeds: NDArray[np.int16] | None,
     odds: tuple[Float32, Float32],
     view: View,
+    before: Float32 | None = None,
 ) -> Float32:
-    """What the net sees, (8, SIDE, SIDE) float32; lab and odds are planes in the image's shape."""
+    """What the net sees, (9, SIDE, SIDE) float32; the planes are in the image's shape.
+
+    `before` are the logits that it gave when it was asked last; none count as undecided.
+    """
     shape = lab.shape[1:]
     inside = np.zeros(shape, np.float32)
     if box is not None:
         inside[box[0] : box[2], box[1] : box[3]] = 1
     planes = [view.small(plane) for plane in (*lab, inside, *odds)]
     planes += [_felt(seeds, label, view) for label in (0, 1)]
+    planes.append(np.zeros_like(planes[0]) if before is None else view.small(before))
     return np.stack(planes)
 
 
@@ -123,45 +133,54 @@ def _marked(seeds: NDArray[np.int16] | None, label: int, view: View) -> NDArray[
 
 def _felt(seeds: NDArray[np.int16] | None, label: int, view: View) -> Float32:
     """exp(-d^2 / (2 REACH^2)) with the distance d from the next seed of a label."""
-    from scipy import ndimage
-
     marked = _marked(seeds, label, view)
     if not marked.any():
         return np.zeros((SIDE, SIDE), np.float32)
-    distance = ndimage.distance_transform_edt(~marked)
-    return np.asarray(np.exp(-0.5 * (distance / REACH) ** 2), np.float32)
+    return np.asarray(np.exp(nearest(marked)[0] * np.float32(-0.5 / REACH**2)), np.float32)
 
 
-def nearby(lab: Float32, seeds: NDArray[np.int16] | None, view: View) -> Float32:
-    """What strokes say of pixels that are near and of their colour: B_1 - B_0, (h, w) in [-1, 1].
+def nearest(marked: NDArray[np.bool_]) -> tuple[Float32, NDArray[np.intp], NDArray[np.intp]]:
+    """Square distances from the next marked pixel, and its row and column; exact.
 
-    B_k = exp(-d^2 / (2 NEAR^2)) exp(-|x - c|^2 / (2 ALIKE^2)) with the distance d from the next
-    stroke of label k, in pixels of the net, its mean colour c, and the pixel's own colour x.
+    Within a column the next mark is above or below; then the best of the columns that have marks.
     """
-    from scipy import ndimage
+    h, w = marked.shape
+    columns = np.flatnonzero(marked.any(axis=0))
+    rows, part = np.arange(h)[:, None], marked[:, columns]
+    above = np.maximum.accumulate(np.where(part, rows, -2 * h), axis=0)
+    below = np.minimum.accumulate(np.where(part, rows, 3 * h)[::-1], axis=0)[::-1]
+    row = np.where(rows - above <= below - rows, above, below)
+    down = ((rows - row) ** 2).astype(np.float32)
+    across = ((np.arange(w)[:, None] - columns) ** 2).astype(np.float32)
+    whose = np.empty((h, w), np.intp)
+    for k in range(h):
+        (down[k] + across).argmin(axis=1, out=whose[k])
+    square = np.take_along_axis(down, whose, 1) + across[np.arange(w), whose]
+    return square, np.take_along_axis(row, whose, 1), columns[whose]
 
+
+def spoken(lab: Float32, marked: NDArray[np.bool_], view: View) -> Float32:
+    """How far a stroke speaks for a pixel that is near and of its colour, (h, w) in [0, 1].
+
+    exp(-d^2 / (2 NEAR^2)) exp(-|x - c|^2 / (2 ALIKE^2)) with the distance d from the next mark, in
+    pixels of the net, its colour c there, and the pixel's own colour x.
+    """
     shape = (lab.shape[1], lab.shape[2])
-    total = np.zeros(shape, np.float32)
-    part = np.s_[view.top : view.bottom, view.left : view.right]
-    for label, sign in ((0, -1), (1, 1)):
-        marked = _marked(seeds, label, view)
-        if not marked.any():
-            continue
-        strokes, count = ndimage.label(marked, np.ones((3, 3)))
-        distance, (y, x) = ndimage.distance_transform_edt(~marked, return_indices=True)
-        near = np.exp(-0.5 * (distance / NEAR) ** 2).astype(np.float32)
-        whose = strokes[y, x] - 1
-        square = np.float32(0)
-        for plane in lab:
-            means = ndimage.mean(view.small(plane), strokes, np.arange(1, count + 1))
-            color = _nearest(np.asarray(means, np.float32)[whose], view)
-            square = square + (plane[part] - color) ** 2
-        spread = view.large(near, shape, 0)[part]
-        total[part] += sign * spread * np.exp(square * np.float32(-0.5 / ALIKE**2))
-    return total
+    found = np.zeros(shape, np.float32)
+    small = view.small(marked) > 0
+    if not small.any():
+        return found
+    square, y, x = nearest(small)
+    near = np.exp(square * np.float32(-0.5 / NEAR**2))
+    away = np.float32(0)
+    for plane in lab:
+        away = away + (plane[view.part] - _enlarged(view.small(plane)[y, x], view)) ** 2
+    found[view.part] = view.large(near, shape, 0)[view.part]
+    found[view.part] *= np.exp(away * np.float32(-0.5 / ALIKE**2))
+    return found
 
 
-def _nearest(plane: Float32, view: View) -> Float32:
+def _enlarged(plane: Float32, view: View) -> Float32:
     """A plane of the net at the size of the view, without interpolation."""
     size = (view.right - view.left, view.bottom - view.top)
     return np.asarray(Image.fromarray(plane).resize(size, Image.Resampling.NEAREST))

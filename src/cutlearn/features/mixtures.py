@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.checks import as_array
 from cutlearn.errors import InputError
+from cutlearn.features.lab import rgb_to_lab
 
 Floats = NDArray[np.float64]
 Bits = NDArray[np.bool_]
@@ -97,9 +98,7 @@ def palette(image: NDArray[np.floating]) -> Palette:
         coarse_key = coarse_key * cells + part // COARSE[pixels.shape[1]]
     _, coarse, _ = _numbered(coarse_key, cells ** pixels.shape[1])
     if pixels.shape[1] == 3:
-        from skimage.color import rgb2lab
-
-        colors = rgb2lab(np.clip(colors, 0, 1)[None])[0] / 100
+        colors = rgb_to_lab(np.clip(colors, 0, 1))
     mass = np.bincount(coarse, number)
     sums = [np.bincount(coarse, number * column) for column in colors.T]
     coarse_colors = np.stack(sums, axis=1) / mass[:, None]

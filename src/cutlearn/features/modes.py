@@ -5,7 +5,7 @@ SUMMARIES = {
     "net": "a very small net, good on micrographs",
     "stacked": "trees that see what the net says around a pixel, best on photographs",
     "both": "trees and net side by side",
-    "auto": "chosen among the first three by held-out images, within --budget",
+    "auto": "chosen among the first four by held-out images, within --budget",
     "linear": "filters only, done in seconds",
     "given": "only those of --logits, which is what auto means with them",
 }

@@ -130,6 +130,11 @@ class Pilot:
             for answers, drawn in zip(maps, self.drawn)
         ]
 
+    def mean_with(self, said: Said) -> Said:
+        """The mean of other logits and of the trees' own."""
+        half = np.float32(0.5)
+        return [[half * a + half * b for a, b in zip(*pair)] for pair in zip(said, self.trees)]
+
     def tables(self, said: Said, groups: Sequence[int]) -> Tables:
         """True and found labels at the best threshold of a question, (groups, T, 2, 2)."""
         made = np.zeros((len(said), len(said[0]), 2, 2))
@@ -184,9 +189,12 @@ def _mean_over_questions(tables: Tables) -> Tables:
 figure: Figure = _mean_over_questions
 
 
-def clearly_better(one: Tables, other: Tables) -> bool:
-    """Whether the figure of one is better by more than a jackknife deviation over the groups."""
+def clearly_better(one: Tables, other: Tables, ahead: float = 0.0) -> bool:
+    """Whether the figure of one is better by more than a jackknife deviation over the groups.
+
+    With `ahead`, by so much more than that.
+    """
     gains = left_out(one, figure) - left_out(other, figure)
     n = len(gains)
     deviation = float(np.sqrt((n - 1) / n * np.sum((gains - gains.mean()) ** 2)))
-    return bool(figure(one.sum(axis=0)) - figure(other.sum(axis=0)) > deviation)
+    return bool(figure(one.sum(axis=0)) - figure(other.sum(axis=0)) > ahead + deviation)

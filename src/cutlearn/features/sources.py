@@ -223,7 +223,14 @@ class BothLogits(Source):
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
         parts = task.parts([NetLogits.seconds(task), TreeLogits.seconds(task)])
         net, first = NetLogits.fit(parts.next())
-        trees, second = TreeLogits.fit(parts.next())
+        return cls.over(parts.next(), net, first)
+
+    @classmethod
+    def over(
+        cls, task: Task, net: NetLogits, first: Sequence[Answers]
+    ) -> tuple[Self, list[Answers]]:
+        """Grow the trees beside nets that are fitted already, `first` their logits out of fold."""
+        trees, second = TreeLogits.fit(task)
         joined = [[b + a for a, b in zip(*pair)] for pair in zip(first, second)]
         return cls(trees, net), joined
 
@@ -274,7 +281,7 @@ class StackedLogits(BothLogits):
     def over(
         cls, task: Task, net: NetLogits, first: Sequence[Answers]
     ) -> tuple[Self, list[Answers]]:
-        """Grow the trees over nets that are fitted already, `first` their out-of-fold logits."""
+        """Grow the trees over nets that are fitted already, `first` their logits out of fold."""
         model, maps = _grown(replace(task, recipe=cls.recipe(task)), _guesses(first))
         return cls(TreeLogits((model,)), net), maps
 

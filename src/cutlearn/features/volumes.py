@@ -147,9 +147,13 @@ def volume_edges(featurizer: "Featurizer", volume: Volume) -> Float32:
     connectivity = NEIGHBOURS[featurizer.connectivity]
     if featurizer.per_direction:
         return edge_features(values, connectivity, True, 3)
+    return volume_edge_features(values, connectivity, third_of(featurizer).own, nearness(volume))
+
+
+def nearness(volume: Volume) -> float:
+    """How near slices are: the distance of pixels over theirs, at most 1."""
     dz, dy, dx = volume.spacing
-    near = min(1.0, (dy + dx) / (2 * dz))
-    return volume_edge_features(values, connectivity, third_of(featurizer).own, near)
+    return min(1.0, (dy + dx) / (2 * dz))
 
 
 def names_of_edges(featurizer: "Featurizer") -> list[str]:

@@ -108,6 +108,7 @@ def read_folder(
     turned: bool = True,
     volume: bool = False,
     spacing: Sequence[float] | None = None,
+    empty_void: bool = False,
     strict: bool = False,
     leave: str | os.PathLike[str] | None = None,
     max_bytes: int = MAX_BYTES,
@@ -150,6 +151,8 @@ def read_folder(
         NIfTI (.nii, .nii.gz; with the extra `medical`). By default pages are images of their own.
     spacing : (float, float, float), optional
         Distances of slices, rows and columns of volumes; by default what the files tell, else 1.
+    empty_void : bool, default False
+        Take slices of volumes whose mask is 0 throughout as not annotated.
     strict : bool, default False
         Refuse the folder if any file would have to be left out.
     leave : path, optional
@@ -193,7 +196,10 @@ def read_folder(
     for name, word in (("mask_suffix", mask_suffix), ("pattern", pattern)):
         if word is not None and not isinstance(word, str):
             raise InputError(f"{name} is {quoted(word)}, but must be text. Give a string.")
-    reader = _reader(Limits(max_bytes, max_pixels), turned, volume, spacing)
+    limits, reader = Limits(max_bytes, max_pixels), Pages(Limits(max_bytes, max_pixels), turned)
+    if volume:
+        near = None if spacing is None else checked_spacing(spacing)
+        reader = Volumes(limits, turned, near, empty_void)
     found, notes, pairs = _paired(pictures, truths, mask_suffix, pattern, leave, reader.endings)
     survey = look(found, pairs, stated, reader, shown(truths or pictures), progress)
     left = [*notes.refused, *survey.left_out]
@@ -201,12 +207,6 @@ def read_folder(
         raise InputError("\n".join([f"{shown(pictures)}: {left[0]}", *left[1:]]))
     survey.refuse(shown(pictures))
     return _folder(survey, (*notes.told, *left, *survey.notes), reader)
-
-
-def _reader(limits: Limits, turned: bool, volume: bool, spacing: Sequence[float] | None) -> Pages:
-    if not volume:
-        return Pages(limits, turned)
-    return Volumes(limits, turned, None if spacing is None else checked_spacing(spacing))
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,9 @@ def _unit_range(array: Array, where: str) -> FloatImage:
     """The values of an array as float32 in [0, 1], by the type alone."""
     if array.dtype in (np.uint8, np.uint16, np.bool_):
         top = 1 if array.dtype == np.bool_ else np.iinfo(array.dtype).max
-        return np.asarray(array, np.float32) / np.float32(top)
+        unit = array.astype(np.float32)
+        unit /= np.float32(top)  # in place: an image may be large
+        return unit
     if array.dtype.kind != "f":
         raise InputError(
             f"{where}: the values are of type {array.dtype}, but must be uint8, uint16, or floats "

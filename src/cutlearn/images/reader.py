@@ -16,16 +16,19 @@ from cutlearn.errors import InputError, shown
 from cutlearn.images.coding import Coding, LabelMap
 from cutlearn.images.decode import ENDINGS, JPEG, content
 from cutlearn.images.facts import Facts, facts_of
+from cutlearn.images.mapped import mapped
 from cutlearn.images.read import (
     MAX_BYTES,
     MAX_PIXELS,
     Opened,
+    as_image,
     count_pages,
     open_image,
     open_values,
 )
 from cutlearn.images.stacks import NIFTI, read_voxels
 from cutlearn.images.volume import Volume
+from cutlearn.metrics import VOID
 
 Array = npt.NDArray[Any]
 
@@ -54,6 +57,9 @@ class Pages:
 
     def images(self, path: Path) -> list[tuple[int | None, Opened]]:
         """Give the images of a file, each with its page; None for a file of one image."""
+        large = _mapped_image(path)
+        if large is not None:
+            return [(None, Opened(as_image(large, shown(path)), False, 1))]
         data, name = content(path, None, self.limits.bytes)
         pages = count_pages(data, name, self.limits.pixels)
         numbers: list[int | None] = [None] if pages == 1 else list(range(pages))
@@ -61,6 +67,9 @@ class Pages:
 
     def image(self, path: Path, page: int | None) -> Any:
         """Give an image again."""
+        large = _mapped_image(path)
+        if large is not None:
+            return as_image(large, shown(path))
         data, name = content(path, None, self.limits.bytes)
         return open_image(data, name, self.limits.pixels, page, self.turned).image
 
@@ -87,6 +96,13 @@ class Pages:
         return f"{columns} x {rows} pixels (width x height)"
 
 
+def _mapped_image(path: Path) -> Array | None:
+    """The array of a large file that is one image; None for all others."""
+    found = mapped(path)
+    one = found is not None and (found.ndim == 2 or (found.ndim == 3 and found.shape[2] == 3))
+    return found if one else None
+
+
 class Volumes(Pages):
     """Files of volumes; values of masks come as one tall image, slice below slice.
 
@@ -94,15 +110,21 @@ class Volumes(Pages):
     ----------
     spacing : three floats, optional
         Distances of slices, rows and columns, where files do not tell them, or not the right ones.
+    empty_void : bool
+        Whether slices of a mask that hold nothing but label 0 are not annotated.
     """
 
     endings = (*ENDINGS, *NIFTI)
 
     def __init__(
-        self, limits: Limits, turned: bool, spacing: tuple[float, float, float] | None = None
+        self,
+        limits: Limits,
+        turned: bool,
+        spacing: tuple[float, float, float] | None = None,
+        empty_void: bool = False,
     ) -> None:
         super().__init__(limits, turned)
-        self.spacing = spacing
+        self.spacing, self.empty_void = spacing, empty_void
 
     def images(self, path: Path) -> list[tuple[int | None, Opened]]:
         """Give the volume of a file; it has no page."""
@@ -146,7 +168,10 @@ class Volumes(Pages):
     def labels(self, path: Path, page: int | None, coding: Coding) -> LabelMap:
         """Give the labels of a mask, (d, h, w)."""
         voxels = self._values(path)
-        return coding.labels(voxels.reshape(-1, voxels.shape[2])).reshape(voxels.shape)
+        found = coding.labels(voxels.reshape(-1, voxels.shape[2])).reshape(voxels.shape)
+        if self.empty_void:
+            found[~found.any(axis=(1, 2))] = VOID
+        return found
 
     def facts(self, image: Any) -> Facts:
         """Give what decides whether a model fits a volume."""

@@ -18,6 +18,7 @@ import tifffile
 from cutlearn.errors import InputError, shown
 from cutlearn.images.decode import TIFF, content, decode, decoding, pages_of, voxels_of_array
 from cutlearn.images.limits import too_many
+from cutlearn.images.mapped import mapped
 from cutlearn.images.volume import Spacing
 from cutlearn.store import atomic_write
 
@@ -48,6 +49,9 @@ def read_voxels(
     """
     if is_nifti(path):
         return _read_nifti(path, colors)
+    large = mapped(path)
+    if large is not None and large.ndim >= 3:
+        return large, UNKNOWN if path.suffix == ".npy" else _tiff_spacing(path, shown(path))
     data, name = content(path, None, max_bytes)
     with decoding(name):
         whole = voxels_of_array(data, name, max_pixels)
@@ -55,7 +59,7 @@ def read_voxels(
             return whole, UNKNOWN
         pages, spacing = pages_of(data, name, max_pixels), UNKNOWN
         if data[:4] in TIFF:
-            spacing = _tiff_spacing(data, name)
+            spacing = _tiff_spacing(io.BytesIO(data), name)
         if pages == 1:
             raise InputError(
                 f"{name}: this is one image, but a volume is a file of several slices. Put slices "
@@ -110,9 +114,9 @@ def _size(array: Array) -> str:
     return f"{array.shape[1]} x {array.shape[0]} pixels (width x height)"
 
 
-def _tiff_spacing(data: bytes, name: str) -> Spacing:
+def _tiff_spacing(source: Any, name: str) -> Spacing:
     """The distances that a TIFF tells; files of several channels or times are refused."""
-    with tifffile.TiffFile(io.BytesIO(data)) as file:
+    with tifffile.TiffFile(source) as file:
         axes = file.series[0].axes
         more = [axis for axis in axes if axis not in "YXS"]
         if len(more) > 1:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.energy.energy import Energy
-from cutlearn.features.filters import Float32
+from cutlearn.features.planes import Float32
 from cutlearn.images.resize import resize_labels
 
 Floats = NDArray[np.float64]
@@ -100,20 +100,33 @@ class Band:
         Costs are areas and edges are lengths: n times as fine, there are n^2 times the pixels but n
         times the border. Divided by n, costs keep their proportion.
         """
-        from scipy import ndimage
-
-        places = np.stack(np.divmod(nodes, self.shape[1])) + 0.5
-        factor = np.array(unary.shape) / self.shape
-        found = ndimage.map_coordinates(
-            unary, places * factor[:, None] - 0.5, order=1, mode="nearest"
+        row, column = (
+            np.clip((place + 0.5) * (small / large) - 0.5, 0, small - 1)
+            for place, small, large in zip(np.divmod(nodes, self.shape[1]), unary.shape, self.shape)
         )
-        return np.asarray(found * np.sqrt(factor.prod()), np.float64)
+        top, left = row.astype(np.int64), column.astype(np.int64)
+        bottom, right = (
+            np.minimum(top + 1, len(unary) - 1),
+            np.minimum(left + 1, unary.shape[1] - 1),
+        )
+        down, across = row - top, column - left
+        above = (1 - across) * unary[top, left] + across * unary[top, right]
+        below = (1 - across) * unary[bottom, left] + across * unary[bottom, right]
+        found = (1 - down) * above + down * below
+        return np.asarray(found * np.sqrt(unary.size / (self.shape[0] * self.shape[1])), np.float64)
 
 
 def _border(labels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """1 within WIDTH pixels of a border of the mask, else 0."""
-    from scipy import ndimage
+    low = high = labels
+    for axis in (0, 1):
+        low, high = _around(low, axis, np.minimum), _around(high, axis, np.maximum)
+    return high - low
 
-    size = 2 * WIDTH + 1
-    high = ndimage.maximum_filter(labels, size=size)
-    return np.asarray(high - ndimage.minimum_filter(labels, size=size), np.uint8)
+
+def _around(plane: NDArray[np.uint8], axis: int, which: np.ufunc) -> NDArray[np.uint8]:
+    """The least or largest value within WIDTH pixels along an axis."""
+    wide = np.moveaxis(plane, axis, 0)
+    padded = np.pad(wide, [(WIDTH, WIDTH), (0, 0)], "edge")
+    found = which.reduce([padded[k : k + len(wide)] for k in range(2 * WIDTH + 1)])
+    return np.asarray(np.moveaxis(found, 0, axis), np.uint8)

@@ -67,7 +67,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
     rules: ClassVar[tuple[Rule, ...]] = SHARED
 
     calibration: str | None
-    min_side: int | None
+    min_side: int | str | None
     n_jobs: Jobs
     random_state: Any
     verbose: bool

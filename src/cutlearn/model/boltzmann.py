@@ -143,7 +143,7 @@ class BoltzmannSegmenter(Estimator):
         words: Sequence[int] = (512, 128),
         sees_image: bool = True,
         calibration: str | None = "temperature",
-        min_side: int | None = None,
+        min_side: int | str | None = None,
         n_jobs: Jobs = None,
         random_state: Any = None,
         verbose: bool = False,

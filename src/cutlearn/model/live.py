@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.energy import Energy
 from cutlearn.graph.solver import Solver
+from cutlearn.grid import grid_slices
 
 Floats = NDArray[np.float64]
 Fixed = NDArray[np.int16]
@@ -47,3 +48,10 @@ class Live:
             self._solver.set_fixed(changed, fixed.ravel()[changed])
         self._unary, self._fixed = unary.copy(), fixed.copy()
         return self._solver.minimize().labels
+
+
+def by_direction(weights: Floats, shape: tuple[int, ...]) -> list[Floats]:
+    """Weights of all edges of an 8-connected grid, one array for each direction."""
+    sizes = [tuple(s.stop - s.start for s in tail) for tail, _ in grid_slices(shape, 8)]
+    ends = np.cumsum([h * w for h, w in sizes])
+    return [weights[e - h * w : e].reshape(h, w) for (h, w), e in zip(sizes, ends)]

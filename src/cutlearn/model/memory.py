@@ -15,9 +15,14 @@ from cutlearn.errors import InputError
 from cutlearn.images.resize import Shape
 from cutlearn.model.fitting.size import worked_shape
 
+# Pixels up to which there is one cut, and of a strip above.
+WHOLE, STRIP = 1 << 24, 1 << 23
+
 # Bytes a pixel: of an image at the size at which it is worked, of the same at its own size, and of
 # every image that a fit keeps.
 WORKED, GIVEN, KEPT = 200, 28, 150
+# Bytes a pixel of an image that is cut in strips: unaries, labels, and what a tile takes.
+PASSED = 12
 # What the rest of the program takes.
 BASE = 150 * 2**20
 # The part of the free memory that may be used.
@@ -33,9 +38,34 @@ def free_bytes() -> int | None:
         return None
 
 
+def worked_bytes(pixels: int) -> int:
+    """Estimate the memory for the mask of one image beside the image; a large one goes in strips.
+
+    Examples
+    --------
+    >>> from cutlearn.model.memory import worked_bytes
+    >>> worked_bytes(10**6) // 10**6, worked_bytes(10**8) // 10**6
+    (200, 3297)
+    """
+    if pixels <= WHOLE:
+        return WORKED * pixels
+    return PASSED * pixels + WORKED * (STRIP + STRIP // 4)
+
+
+def refuse_beyond(pixels: int, free: int | None = None) -> None:
+    """Refuse an image whose mask needs more memory than is free."""
+    room, need, gigabyte = free_bytes() if free is None else free, worked_bytes(pixels), 2**30
+    if room is not None and need > ROOM * room:
+        raise InputError(
+            f"images: about {need / gigabyte:.1f} GB of memory are needed for {pixels / 1e6:.0f} "
+            f"million pixels, but {room / gigabyte:.1f} GB are free. Work at a smaller size with "
+            "min_side, or in parts."
+        )
+
+
 def needed_bytes(
     shapes: Sequence[Shape],
-    min_side: int | None,
+    min_side: int | str | None,
     at_once: int,
     keeps: bool = False,
     depths: Sequence[int] | None = None,
@@ -46,14 +76,14 @@ def needed_bytes(
     """
     slices = [1] * len(shapes) if depths is None else depths
     pixels = [d * _pixels(shape, min_side) for d, shape in zip(slices, shapes)]
-    each = [WORKED * k + GIVEN * d * h * w for k, d, (h, w) in zip(pixels, slices, shapes)]
+    each = [worked_bytes(k) + GIVEN * d * h * w for k, d, (h, w) in zip(pixels, slices, shapes)]
     kept = KEPT * sum(pixels) if keeps else 0
     return BASE + sum(sorted(each, reverse=True)[:at_once]) + kept
 
 
 def images_at_once(
     shapes: Sequence[Shape],
-    min_side: int | None,
+    min_side: int | str | None,
     threads: int,
     keeps: bool = False,
     free: int | None = None,
@@ -84,6 +114,6 @@ def images_at_once(
     )
 
 
-def _pixels(shape: Shape, min_side: int | None) -> int:
+def _pixels(shape: Shape, min_side: int | str | None) -> int:
     rows, columns = worked_shape(shape, min_side)
     return rows * columns

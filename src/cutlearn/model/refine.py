@@ -33,7 +33,7 @@ from cutlearn.features.mixtures import Palette, log_odds, palette
 from cutlearn.features.problem import Problem
 from cutlearn.images.read import as_image
 from cutlearn.model.defaults import defaults
-from cutlearn.model.engines import by_direction
+from cutlearn.model.live import by_direction
 
 Floats = NDArray[np.float64]
 

@@ -15,7 +15,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from cutlearn.energy.model import Model
 from cutlearn.energy.named import uses_edges, uses_regions
@@ -44,6 +43,7 @@ from cutlearn.model.fitting.parameters import (
 )
 from cutlearn.model.fitting.selection import Chosen, Plan, choose
 from cutlearn.model.fitting.training_set import TrainingSet
+from cutlearn.model.large import is_large, large_evidence, large_mask
 from cutlearn.model.prepare import training_features
 from cutlearn.model.probability.evidence import Evidence, alone
 from cutlearn.model.probability.ranking import Described as Windows
@@ -91,18 +91,11 @@ class Segmenter(Estimator):
     features : "auto", "trees", "net", "stacked", "both", "linear", "given" or Featurizer
         Where the logits of pixels come from (of several labels one for each, or for each threshold
         of ordered ones): boosted trees, a very small net, trees over what the net says, both side
-        by side; "auto" chooses among the first three by held-out images. Or a linear filter bank,
+        by side; "auto" chooses among the first four by held-out images. Or a linear filter bank,
         or only the arrays that samples bring as `extra`. A Featurizer has your own settings; it is
         copied, fitted anew, and brings its own connectivity and budget.
-    budget : "fast", "normal", "best" or float
-        What features="auto" may cost; see `Featurizer`.
     connectivity : 4 or 8
-    calibration : "temperature", "isotonic" or None
-        How min-marginals become probabilities, fitted on held-out images inside of fit; None: a
-        plain softmax, and no training for it.
-    min_side : int, optional
-        Images are worked at a size with so many pixels on their smaller side, in fit and ever
-        after; masks, probabilities and areas come back at the size of the image. None: as they are.
+        Neighbours of a pixel; a voxel has two more, in the slices beside its own.
     n_jobs : int, address or Client, optional
         Threads; None: all usable cores. Or a dask.distributed cluster: the address of its
         scheduler, "local:4" for four processes of this machine, or a `Client` (docs/cluster.md).
@@ -111,6 +104,15 @@ class Segmenter(Estimator):
         None is 0: the same images always give the same model.
     verbose : bool
         Show progress on stderr.
+    budget : "fast", "normal", "best" or float
+        What features="auto" may cost; see `Featurizer`.
+    calibration : "temperature", "isotonic" or None
+        How min-marginals become probabilities, fitted on held-out images inside of fit; None: a
+        plain softmax, and no training for it.
+    min_side : int or "full", optional
+        Images are worked at a size with so many pixels on their smaller side, in fit and ever
+        after; masks, probabilities and areas come back at the size of the image. None: as they are,
+        above two megapixels at two. "full": as they are, however large.
 
     Attributes
     ----------
@@ -161,13 +163,14 @@ class Segmenter(Estimator):
         C: float | str = "auto",
         tol: float = 0.01,
         features: str | Featurizer = "auto",
-        budget: str | float = "normal",
         connectivity: int = 8,
-        calibration: str | None = "temperature",
-        min_side: int | None = None,
         n_jobs: Jobs = None,
         random_state: Any = None,
         verbose: bool = False,
+        *,
+        budget: str | float = "normal",
+        calibration: str | None = "temperature",
+        min_side: int | str | None = None,
     ) -> None:
         self.potentials = potentials
         self.labels = labels
@@ -176,13 +179,13 @@ class Segmenter(Estimator):
         self.C = C
         self.tol = tol
         self.features = features
-        self.budget = budget
         self.connectivity = connectivity
-        self.calibration = calibration
-        self.min_side = min_side
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.budget = budget
+        self.calibration = calibration
+        self.min_side = min_side
 
     def _learn(self, data: TrainingSet) -> None:
         if isinstance(self.loss, Described):
@@ -196,8 +199,7 @@ class Segmenter(Estimator):
         )
         edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
         with Workers(place) as workers:
-            # What joins pixels needs nothing that was fitted.
-            pose = partial(_posed, clone(featurizer).set_params(n_jobs=1), edges, regions)
+            pose = partial(_posed, featurizer.unfitted(), edges, regions)
             problems = workers.map(pose, zip(data.samples, nodes))
         model = model_for(self, featurizer, labels.count, len(problems[0].regions))
         plan = Plan(
@@ -232,12 +234,16 @@ class Segmenter(Estimator):
         return self.featurizer_.problem(sample, None, edges, regions)
 
     def _mask(self, sample: Sample) -> Mask:
+        if is_large(self, sample):
+            return large_mask(self, sample)
         return self.model_.posed(self._problem(sample), self.w_).mask()
 
     def _min_marginals(self, sample: Sample) -> NDArray[np.float64]:
         return self._evidence(sample).min_marginals
 
     def _evidence(self, sample: Sample) -> Evidence:
+        if is_large(self, sample):
+            return large_evidence(self, sample)
         problem = self._problem(sample)
         own = alone(self.model_, problem, self.w_)
         posed = self.model_.posed(problem, self.w_)

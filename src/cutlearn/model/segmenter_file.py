@@ -25,6 +25,7 @@ from cutlearn.model.fitting.parameters import (
     model_for,
     plain_C,
 )
+from cutlearn.model.fitting.size import FULL
 
 if TYPE_CHECKING:
     from cutlearn.model.segmenter import Segmenter
@@ -63,7 +64,7 @@ def _plain_parameters(model: Segmenter) -> dict[str, Any]:
         given["random_state"] = model.featurizer_.random_state
     given["C"] = plain_C(given["C"])
     given["tol"] = float(given["tol"])
-    given["min_side"] = None if model.min_side is None else int(model.min_side)
+    given["min_side"] = model.min_side if model.min_side in (None, FULL) else int(model.min_side)
     given["verbose"] = bool(given["verbose"])
     return given
 

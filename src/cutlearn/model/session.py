@@ -26,7 +26,8 @@ from cutlearn.images.resize import resize_image
 from cutlearn.images.sample import FREE, Sample
 from cutlearn.metrics import entropy
 from cutlearn.model.band import Band
-from cutlearn.model.engines import Engine, Fitted, Own, Several, Solved
+from cutlearn.model.defaults import defaults
+from cutlearn.model.engines import Solved, made
 from cutlearn.model.fitting.size import (
     at_side,
     probabilities_at_full_size,
@@ -52,10 +53,13 @@ class Answer:
         Computed when it is first asked for.
     """
 
-    def __init__(self, labels: Labels, believed: Callable[[], NDArray[np.float32]]) -> None:
+    def __init__(
+        self, labels: Labels, believed: Callable[[], NDArray[np.float32]], heard: Any = None
+    ) -> None:
         self.labels = labels
         self.labels.flags.writeable = False  # undo brings the same array back
         self._believed = believed
+        self._heard = heard  # what the engine goes on from
 
     @cached_property
     def probability(self) -> NDArray[np.float32]:
@@ -118,7 +122,7 @@ class Session:
         self._image = (image if isinstance(image, Sample) else Sample(image)).image
         self._side = self._worked_side()
         self._small = resize_image(self._image, worked_shape(self.shape, self._side))
-        self._engine = self._made(self._small)
+        self._engine = made(self._small, self.model, self.n_labels)
         self._band: Band | None = None
         self._answers: list[Answer] = []
         self._at = 0
@@ -132,11 +136,6 @@ class Session:
         if h * w <= MOST_WORKED:
             return None
         return max(1, int(min(h, w) * math.sqrt(MOST_WORKED / (h * w))))
-
-    def _made(self, image: NDArray[np.float32]) -> Engine:
-        if self.model is not None:
-            return Fitted(self.model, image)
-        return Own(image) if self.n_labels == 2 else Several(image, self.n_labels)
 
     def segment(self, box: Sequence[float] | None = None, seeds: ArrayLike | None = None) -> Answer:
         """Give the labels for all that a person has said so far: the box, and every seed.
@@ -156,14 +155,16 @@ class Session:
         sample = Sample(self.image, box, seeds)
         self._check(sample)
         small = at_side(sample, self._side, self._small)
-        solved, engine = self._engine.solve(small), self._engine
+        before = self._answers[self._at - 1]._heard if self._at else None
+        solved, engine = self._engine.solve(small, before), self._engine
 
         def believed() -> NDArray[np.float32]:
             q = engine.calibration.probabilities(solved.min_marginals(), solved.alone)
             return probabilities_at_full_size(q.astype(np.float32), sample)
 
         del self._answers[self._at :]
-        self._answers.append(Answer(self._at_full_size(solved, sample), believed))
+        labels = self._at_full_size(solved, sample)
+        self._answers.append(Answer(labels, believed, solved.heard))
         self._at = len(self._answers)
         return self._answers[-1]
 
@@ -189,12 +190,11 @@ class Session:
     def _at_full_size(self, solved: Solved, sample: Sample) -> Labels:
         if solved.labels.shape == sample.shape:
             return solved.labels
-        if solved.unary is None or not isinstance(self._engine, Own):
+        if solved.unary is None:
             return to_full_size(solved.labels, sample)
-        strength = self._engine.defaults.edges
         if self._band is None:
             self._band = Band(self.image)
-        return self._band.sharpened(solved.labels, solved.unary, sample.fixed(), strength)
+        return self._band.sharpened(solved.labels, solved.unary, sample.fixed(), defaults().edges)
 
     @property
     def can_undo(self) -> bool:

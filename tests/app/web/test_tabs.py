@@ -222,3 +222,13 @@ def test_full_disk_is_told(client, monkeypatch):
     reply = client.post(f"/api/tabs/{TAB}/0/marks", {"position": 0, "marks": [box()]})
     assert reply.status == 507
     assert "No space left" in reply.text
+
+
+def test_a_tab_that_was_thrown_away_comes_back_with_the_same_mask(client):
+    """Each stroke is heard on top of those before: they are heard again in their order."""
+    client.mark(0, box())
+    for k, (x, y) in enumerate([(32, 24), (20, 20), (40, 30)]):
+        _, plane = client.mark(1 + k, stroke(k % 2, x, y, radius=3))
+    tab_of(client)._open = None
+    _, again = client.open()
+    np.testing.assert_array_equal(again, plane)

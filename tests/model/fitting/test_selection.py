@@ -38,7 +38,7 @@ def rare(n=6, shape=(30, 40), share=0.07, seed=0, noise=1.5):
 
 
 def plan(**changed):
-    return Plan(**({"loss": "hamming", "learner": "bundle", "C": 1000.0, "tol": 0.01, "threads": 1}
+    return Plan(**({"loss": "hamming", "learner": "bundle", "C": 1000.0, "tol": 0.01, "n_jobs": 1}
                    | changed))  # fmt: skip
 
 

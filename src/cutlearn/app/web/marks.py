@@ -157,6 +157,10 @@ class Marks:
         more._painted = self.position, self.seeds()
         return more
 
+    def upto(self, position: int) -> "Marks":
+        """Give other marks: the first of these."""
+        return Marks(self.shape, self.marks[:position], position)
+
     def move(self, steps: int) -> None:
         """Undo (-1) or redo (1); nothing happens where there is nothing to."""
         self._go(min(max(self.position + steps, 0), len(self.marks)))

@@ -27,6 +27,8 @@ Labels = NDArray[np.uint8]
 WORTH = 0.02
 # Answers that undo can go back to without computing anything: so many, and so many pixels in all.
 KEPT, KEPT_PIXELS = 20, 6_000_000
+# Of marks that were made before, the last so many are heard one after the other again.
+HEARD_AGAIN = 12
 
 
 class Trail:
@@ -44,6 +46,11 @@ class Trail:
         self._most = max(2, min(KEPT, KEPT_PIXELS // (height * width)))
         self._positions: list[int] = []  # of the session's answers; -1: of marks that are gone
         self._at = -1
+
+    @property
+    def began(self) -> bool:
+        """Whether there was an answer."""
+        return self._at >= 0
 
     def answer(self, position: int, box: Corners | None, seeds: Seeds | None) -> Answer:
         """Give the answer to so many marks: one of those beside the last, or a new one."""
@@ -209,12 +216,17 @@ class Tab:
     def _segment(self, one: Opened) -> None:
         """Ask the session; where it needs more marks, that is told instead of a mask."""
         one.answer, one.labels, one.told, one.accepted = None, None, "", False
-        try:
-            box, seeds, one.box = self._question(one, one.marks)
-            one.answer = one.trail.answer(one.marks.position, box, seeds)
-            one.labels = one.answer.labels
-        except InputError as error:
-            one.told = str(error).removeprefix("session: ")
+        position = one.marks.position
+        # A session goes on from what it heard: one that is new hears the last marks one by one.
+        begin = position if one.trail.began else max(1, position - HEARD_AGAIN)
+        for step in range(min(begin, position), position + 1):
+            try:
+                box, seeds, one.box = self._question(one, one.marks.upto(step))
+                one.answer = one.trail.answer(step, box, seeds)
+                one.labels, one.told = one.answer.labels, ""
+            except InputError as error:
+                one.answer, one.labels = None, None
+                one.told = str(error).removeprefix("session: ")
 
     def _question(
         self, one: Opened, marks: Marks

@@ -24,6 +24,7 @@ from cutlearn.images.resize import MOST_SIDE
 from cutlearn.learn.learners import LEARNERS, is_margin, learners_of
 from cutlearn.learn.loss import Loss
 from cutlearn.learn.losses import NAMED, loss_of
+from cutlearn.model.fitting.size import FULL
 from cutlearn.model.probability.calibrations import CALIBRATIONS
 from cutlearn.run.workers import MOST_THREADS, Place, is_place
 from cutlearn.shape.cccp import MARGINS
@@ -136,8 +137,8 @@ def _potentials(given: Any) -> bool:
 
 SIDE = rule(
     "min_side",
-    lambda side: side is None or _between(1, MOST_SIDE)(side),
-    f"None or a whole number of pixels from 1 to {MOST_SIDE}",
+    lambda side: side is None or _is(side, (FULL,)) or _between(1, MOST_SIDE)(side),
+    f"None, {FULL!r} or a whole number of pixels from 1 to {MOST_SIDE}",
 )
 # The parameters of every estimator.
 SHARED = (

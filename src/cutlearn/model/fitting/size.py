@@ -25,9 +25,16 @@ from cutlearn.images.volume import Volume, of_slices
 MOST_WORKED = 2_000_000
 
 
-def worked_shape(shape: Shape, min_side: int | None) -> Shape:
+Side = int | str | None
+# Images are worked at their own size, however large they are.
+FULL = "full"
+
+
+def worked_shape(shape: Shape, min_side: Side) -> Shape:
     """Give the rows and columns at which an image of this shape is worked."""
-    if min_side is not None:
+    if min_side == FULL:
+        return shape
+    if isinstance(min_side, int):
         return side_shape(shape, min_side)
     if shape[0] * shape[1] <= MOST_WORKED:
         return shape
@@ -35,9 +42,7 @@ def worked_shape(shape: Shape, min_side: int | None) -> Shape:
     return max(1, int(shape[0] * factor)), max(1, int(shape[1] * factor))
 
 
-def at_side(
-    sample: Sample, min_side: int | None, image: NDArray[np.float32] | None = None
-) -> Sample:
+def at_side(sample: Sample, min_side: Side, image: NDArray[np.float32] | None = None) -> Sample:
     """Give a sample at the size at which it is worked; at that size it stays itself.
 
     `image` is the image at that size, where somebody has it already.
@@ -55,7 +60,7 @@ def at_side(
     )
 
 
-def mask_at_side(mask: NDArray[np.uint8], min_side: int | None) -> NDArray[np.uint8]:
+def mask_at_side(mask: NDArray[np.uint8], min_side: Side) -> NDArray[np.uint8]:
     """Give a mask at the size at which its image is worked."""
     if mask.ndim == 3:
         return np.stack([mask_at_side(part, min_side) for part in mask])
@@ -85,7 +90,7 @@ def probabilities_at_full_size(q: NDArray[np.float32], sample: Sample) -> NDArra
     return made
 
 
-def _volume_at(volume: Volume, min_side: int | None) -> Volume:
+def _volume_at(volume: Volume, min_side: Side) -> Volume:
     """A volume at the size of its slices; pixels that grow are as far apart as before."""
     _, h, w = volume.shape
     rows, columns = worked_shape((h, w), min_side)

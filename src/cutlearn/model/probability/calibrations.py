@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -78,6 +77,7 @@ class Temperature(Map):
     def fit(cls, min_marginals: Floats, labels: Mask, weight: Floats) -> Self:
         """Take the s and b of the largest likelihood."""
         from scipy.optimize import minimize
+        from scipy.special import softmax
 
         relative = _relative(min_marginals)
         n_labels = relative.shape[1]
@@ -102,6 +102,8 @@ class Temperature(Map):
 
     def probabilities(self, min_marginals: Floats) -> Floats:
         """Give softmax(-s Phi + b)."""
+        from scipy.special import softmax
+
         return _normal(softmax(self.offsets - self.scale * _relative(min_marginals), axis=-1))
 
     def to_plain(self) -> tuple[Plain, Arrays]:
@@ -190,6 +192,7 @@ def share_of_second(first: Floats, second: Floats, labels: Mask, weight: Floats)
         As in `Map.fit`.
     """
     from scipy.optimize import minimize
+    from scipy.special import softmax
 
     tables = [_relative(table) for table in (first, second)]
     # In units of the typical distance between labels the search does not depend on scales.

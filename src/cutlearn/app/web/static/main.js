@@ -91,6 +91,7 @@ async function openImage(id) {
     }
     history.replaceState(null, "", `#image=${id}`);
     find("title").textContent = answer.meta.name;
+    find("canvas").setAttribute("aria-label", `Image ${answer.meta.name}`);
     document.title = `${answer.meta.name} – cutlearn`;
     take(answer);
     gallery.update(state, id);

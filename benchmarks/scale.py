@@ -1,0 +1,161 @@
+"""Time and memory of a mask against the size of an image, and of a volume.
+
+    python benchmarks/scale.py --json FILE [--images 1000 2000 ...] [--volumes 100 200 ...]
+    python benchmarks/scale.py --picture FILE PICTURE.png
+    python benchmarks/scale.py --stream 50 500
+
+A model is fitted on small images (features "linear"); then images and volumes of given sides are
+predicted at full size, each in a process of its own on one thread: seconds of the CPU, the largest
+memory that the process had, over what it had before, and the certificate of the cut.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import cutlearn as cl
+from cutlearn.images import cells, write_probability
+from cutlearn.model.large import large_cut
+
+SIDE = 500  # of what is repeated to make an image of any size
+DEPTH = 20
+
+
+def ball_stack(seed, shape=(DEPTH, 80, 80)):
+    """Balls in noise, and their mask."""
+    rng = np.random.default_rng(seed)
+    places = np.indices(shape).astype(np.float32)
+    mask = np.zeros(shape, bool)
+    for _ in range(14):
+        centre, radius = [rng.uniform(0, side) for side in shape], rng.uniform(5, 12)
+        mask |= sum((p - c) ** 2 for p, c in zip(places, centre)) < radius**2
+    return 0.35 + 0.25 * mask, mask.astype(np.uint8)
+
+
+def noisy(clean, shape, rng, noise=0.12):
+    """A clean world, repeated to a shape, with noise, 8 bits; made some rows at a time."""
+    made = np.empty(shape, np.uint8)
+    for first in range(0, shape[0], 100):
+        rows = np.take(clean, np.arange(first, min(first + 100, shape[0])), 0, mode="wrap")
+        for axis in range(1, len(shape)):
+            rows = np.take(rows, np.arange(shape[axis]), axis, mode="wrap")
+        rows = rows + noise * rng.standard_normal(rows.shape, np.float32)
+        made[first : first + len(rows)] = np.clip(255 * rows, 0, 255)
+    return made
+
+
+def fitted(kind):
+    """A model, and a clean world."""
+    rng = np.random.default_rng(0)
+    if kind == "image":
+        worlds = [cells(seed, (200, 260)) for seed in range(4)]
+        model = cl.Segmenter(features="linear", calibration=None, n_jobs=1, min_side="full")
+        return model.fit([w.image for w in worlds], [w.labels for w in worlds])
+    stacks = [ball_stack(seed) for seed in (1, 2)]
+    model = cl.Segmenter(features="linear", calibration=None, n_jobs=1, min_side="full")
+    return model.fit([cl.Volume(noisy(c, c.shape, rng)) for c, _ in stacks], [y for _, y in stacks])
+
+
+def one(kind, side, file):
+    """Predict one image; prints a row."""
+    model, rng = cl.load(file), np.random.default_rng(9)
+    if kind == "image":
+        given = cl.Sample(noisy(cells(9, (SIDE, SIDE)).image, (side, side), rng, 0.02))
+    else:
+        given = cl.Volume(noisy(ball_stack(9, (100, 100, 100))[0], (side,) * 3, rng))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    begin, wall = time.process_time(), time.monotonic()
+    found = large_cut(model, given)
+    row = {
+        "kind": kind, "side": side, "pixels": int(found.labels.size),
+        "seconds": time.process_time() - begin, "wall": time.monotonic() - wall,
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "before": before,
+        "strips": found.strips, "gap": found.relative_gap, "share": float(found.labels.mean()),
+    }  # fmt: skip
+    print(json.dumps(row))
+
+
+def stream(counts):
+    """Memory of `cutlearn predict` on folders of so many images of 150 x 200 pixels."""
+    worlds = [cells(seed, (150, 200)) for seed in range(10)]
+    model = cl.Segmenter(features="linear", calibration=None, n_jobs=1)
+    model.fit([w.image for w in worlds[:4]], [w.labels for w in worlds[:4]])
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        model.save(root / "a.model")
+        for count in counts:
+            (root / "images").mkdir(exist_ok=True)
+            for k in range(count):
+                write_probability(root / "images" / f"{k:04d}.png", worlds[k % 10].image)
+            words = [sys.executable, "-m", "cutlearn", "predict", root / "a.model", root / "images",
+                     "-o", root / f"out{count}", "--jobs", "1", "-q"]  # fmt: skip
+            done = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+            _, _, used = os.wait4(done.pid, 0)
+            print(count, "images:", used.ru_maxrss // 1024, "MB,", round(used.ru_utime, 1), "s")
+
+
+def picture(file, place):
+    """Draw seconds and memory against millions of pixels."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = json.loads(file.read_text())
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for kind, mark in (("image", "o-"), ("volume", "s--")):
+        some = sorted((r for r in rows if r["kind"] == kind), key=lambda r: r["pixels"])
+        size = [r["pixels"] / 1e6 for r in some]
+        axes[0].loglog(size, [r["seconds"] for r in some], mark, label=kind + "s")
+        axes[1].loglog(size, [r["peak"] / 1e9 for r in some], mark, label=kind + "s")
+        for r, x in zip(some, size):
+            if r["strips"] > 1:
+                axes[1].annotate(f"{r['strips']} strips", (x, r["peak"] / 1e9), (-6, 8),
+                                 textcoords="offset points", ha="right", fontsize=8)  # fmt: skip
+    for ax, what in zip(axes, ("seconds of one core", "largest memory, GB")):
+        ax.set(xlabel="million pixels", ylabel=what)
+        ax.grid(True, which="both", alpha=0.3)
+        ax.legend()
+    figure.savefig(place, dpi=110)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--images", type=int, nargs="*", default=[])
+    parser.add_argument("--volumes", type=int, nargs="*", default=[])
+    parser.add_argument("--picture", type=Path, nargs=2)
+    parser.add_argument("--one", nargs=3)
+    parser.add_argument("--stream", type=int, nargs="*")
+    given = parser.parse_args()
+    if given.one:
+        return one(given.one[0], int(given.one[1]), given.one[2])
+    if given.stream:
+        return stream(given.stream)
+    if given.picture:
+        return picture(*given.picture)
+    rows = json.loads(given.json.read_text()) if given.json.exists() else []
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, sides in (("image", given.images), ("volume", given.volumes)):
+            file = Path(folder) / f"{kind}.model"
+            if sides:
+                fitted(kind).save(file)
+            for side in sides:
+                words = [sys.executable, __file__, "--one", kind, str(side), str(file)]
+                said = subprocess.run(words, capture_output=True, check=True).stdout
+                rows.append(json.loads(said))
+                print(rows[-1], flush=True)
+                given.json.write_text(json.dumps(rows))
+    return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""A fitted model in a session: its features are computed once, strokes are held fast."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.energy.energy import Energy
+from cutlearn.images.sample import FREE, Sample
+from cutlearn.model.engines import Solved
+from cutlearn.model.probability.evidence import alone
+from cutlearn.model.segmenter import Segmenter
+
+Floats = NDArray[np.float64]
+
+
+class Fitted:
+    """A fitted model; its features are computed once."""
+
+    def __init__(self, model: Any, image: NDArray[np.float32]) -> None:
+        self.model = model
+        self.n_labels = len(model.classes_)
+        self.calibration = model.calibration_
+        self.problem = model._problem(Sample(image)) if isinstance(model, Segmenter) else None
+        self.energy: Any = None
+        self.alone: Floats | None = None
+        if self.problem is not None:
+            self.energy = model.model_.energy(self.problem, model.w_)
+            self.alone = alone(model.model_, self.problem, model.w_)
+        self.live = self.energy.solver() if isinstance(self.energy, Energy) else None
+        self.fixed = np.full(image.shape[:2], FREE, np.int16)
+
+    def solve(self, sample: Sample, before: Any = None) -> Solved:
+        """One cut of the live graph; of several labels, or a shape model, a fresh answer."""
+        fixed = sample.fixed()
+        if self.live is not None:
+            changed = np.flatnonzero(fixed != self.fixed)
+            self.live.set_fixed(changed, fixed.ravel()[changed])
+            self.fixed = fixed
+            energy = self.energy
+            labels = self.live.minimize().labels
+            return Solved(labels, None, lambda: energy.min_marginals(fixed), self.alone)
+        model = self.model
+        if self.problem is None:
+            return Solved(model._mask(sample), None, lambda: model._min_marginals(sample))
+        problem = replace(self.problem, fixed=fixed.ravel().astype(np.int8))
+        return Solved(
+            model.model_.mask(problem, model.w_),
+            None,
+            lambda: model.model_.min_marginals(problem, model.w_),
+            self.alone,
+        )

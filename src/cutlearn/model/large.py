@@ -1,0 +1,192 @@
+"""Images and volumes too large for a problem of their own: described in tiles, cut in strips.
+
+A problem holds some 150 bytes a pixel. Here only unaries are kept, 8 bytes a pixel, and the weights
+of edges are made when a strip is cut. An image is described in tiles of TILE pixels a side with
+HALO more around them (times the scale of the bank), a volume slice by slice. Filters reach no
+further than the halo, so they have the bits of the whole image; what trees and nets take from all
+of an image (its palette, its quantiles) they take from the tile. Up to WHOLE pixels there is one
+exact cut; above, exact cuts of strips with a bound on what the seams cost (`energy.strips`).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlearn.energy.energy import Energy
+from cutlearn.energy.potentials import Contrast, Unary, product
+from cutlearn.energy.strips import Joined, RowTerms, minimize_strips
+from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.features.describe import is_grey
+from cutlearn.features.edges import edge_scales, edge_weights
+from cutlearn.features.volumes import (
+    NEIGHBOURS,
+    check_axes,
+    nearness,
+    seen_beside,
+    with_beside,
+)
+from cutlearn.images.sample import Sample
+from cutlearn.images.volume import Volume
+from cutlearn.model.memory import STRIP, WHOLE, refuse_beyond
+from cutlearn.model.probability.evidence import Evidence
+
+if TYPE_CHECKING:
+    from cutlearn.model.segmenter import Segmenter
+
+# Pixels from which on no problem is made.
+LARGE = 1 << 22
+# Pixels of the side of a tile and around it, before the scale of the bank.
+TILE, HALO = 1536, 128
+# Rows, or slices, that two strips share.
+OVERLAP = {2: 128, 3: 16}
+# A gap below this is that of rounding.
+PROVED = 1e-9
+
+
+def is_large(model: Segmenter, sample: Sample) -> bool:
+    """Whether an image is worked in tiles: it is large, and the model has what tiles can do."""
+    pixels = math.prod(sample.shape)
+    if pixels <= LARGE:
+        return False
+    fits = all(type(p) in (Unary, Contrast) for p in model.model_.potentials)
+    fits = fits and model.model_.labels.name == "binary"
+    fits = fits and not model.featurizer_.per_direction and not model.featurizer_.bank_.position
+    if not fits and pixels > WHOLE:
+        raise InputError(
+            f"images: {pixels / 1e6:.0f} million pixels are too many for this model. Above "
+            f"{WHOLE / 1e6:.0f} million it needs two labels, no envelopes, one set of edge "
+            "features and no position (Featurizer(position=False)). Work at a smaller size with "
+            "min_side."
+        )
+    return fits
+
+
+def large_mask(model: Segmenter, sample: Sample, threads: int = 1) -> NDArray[np.uint8]:
+    """Give the labels of a large image; a warning tells what is not proved to be the least."""
+    found = large_cut(model, sample, threads)
+    if found.relative_gap > PROVED:
+        warnings.warn(
+            f"images: one of {' x '.join(map(str, sample.shape))} was cut in {found.strips} strips."
+            f" Its energy is proved to be within {100 * found.relative_gap:.2g} % of the least.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return found.labels
+
+
+def large_cut(model: Segmenter, sample: Sample, threads: int = 1) -> Joined:
+    """Give the labels of a large image with their energy and a bound on the least."""
+    shape = sample.shape
+    refuse_beyond(math.prod(shape))
+    terms, connectivity = row_terms(model, sample)
+    settled = sample.box is not None or sample.seeds is not None
+    fixed = sample.fixed() if settled else None
+    rows = shape[0]
+    if math.prod(shape) > WHOLE:
+        rows = max(1, STRIP // math.prod(shape[1:]))
+    return minimize_strips(shape, connectivity, terms, rows, OVERLAP[len(shape)], fixed, threads)
+
+
+def large_evidence(model: Segmenter, sample: Sample) -> Evidence:
+    """Give the min-marginals of an image that one cut can take, and the costs of pixels alone."""
+    pixels = math.prod(sample.shape)
+    if pixels > WHOLE:
+        raise InputError(
+            f"images: probabilities of {pixels / 1e6:.0f} million pixels are not possible, but of "
+            f"at most {WHOLE / 1e6:.0f} million. Ask for masks alone, or work at a smaller size "
+            "with min_side."
+        )
+    terms, connectivity = row_terms(model, sample)
+    fixed = sample.fixed() if sample.box is not None or sample.seeds is not None else None
+    unary, weights = terms(0, sample.shape[0])
+    found = np.asarray(Energy.grid(unary, weights, connectivity).min_marginals(fixed))
+    return Evidence(found, np.stack([np.zeros_like(unary), unary], axis=-1))
+
+
+def row_terms(model: Segmenter, sample: Sample) -> tuple[RowTerms, int]:
+    """Give what makes the terms of any rows, and the connectivity; unaries are made at once."""
+    featurizer = model.featurizer_
+    check_axes(featurizer, sample)
+    axes = len(sample.shape)
+    connectivity = featurizer.connectivity if axes == 2 else NEIGHBOURS[featurizer.connectivity]
+    count = len(featurizer.node_names_)
+    unary = _unaries(model, sample, model.w_[:count])
+    v, image = model.w_[count:], sample.image
+    if image.ndim > axes and is_grey(image.reshape(-1, 1, 3)):
+        image = image[..., :1]
+    scales = edge_scales(image, connectivity, axes)
+    near = nearness(sample) if isinstance(sample, Volume) else 1.0
+
+    def terms(first: int, last: int) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+        part = image[first:last]
+        if not v.size:  # no edges
+            v4 = np.zeros(4)
+            return unary[first:last], edge_weights(part, connectivity, axes, scales, v4, near)
+        return unary[first:last], edge_weights(part, connectivity, axes, scales, v, near)
+
+    return terms, connectivity
+
+
+def _unaries(model: Segmenter, sample: Sample, w: NDArray[np.float64]) -> NDArray[np.float64]:
+    made = np.empty(sample.shape)
+    if isinstance(sample, Volume):
+        for z, rows in enumerate(_slices(model, sample)):
+            made[z] = product(rows, w).reshape(sample.shape[1:])
+        return made
+    scale = model.featurizer_.bank_.scale
+    for inner, outer in tiles((sample.shape[0], sample.shape[1]), scale):
+        part = Sample(
+            np.ascontiguousarray(sample.image[outer]),
+            extra=None if sample.extra is None else sample.extra[outer],
+        )
+        found = product(model.featurizer_.node_features(part), w).reshape(part.shape)
+        cut = tuple(slice(i.start - o.start, i.stop - o.start) for i, o in zip(inner, outer))
+        made[inner] = found[cut]
+    return made
+
+
+def _slices(model: Segmenter, volume: Volume) -> Iterator[NDArray[np.float32]]:
+    """Node features of every slice, of which three are in memory at a time."""
+    featurizer, depth = model.featurizer_, volume.shape[0]
+    columns = seen_beside(featurizer)
+    rows: dict[int, NDArray[np.float32]] = {}
+    for z in range(depth):
+        for k in range(max(0, z - 1), min(depth, z + 2)):
+            if k not in rows:
+                rows[k] = featurizer.node_features(volume.part(k, k + 1).slices()[0])
+        rows.pop(z - 2, None)
+        near = [rows[k] for k in range(max(0, z - 1), min(depth, z + 2))]
+        at = min(z, 1)
+        yield with_beside(near, columns).reshape(len(near), -1, rows[z].shape[1] + len(columns))[at]
+
+
+Tile = tuple[slice, slice]
+
+
+def tiles(shape: tuple[int, int], scale: int) -> Iterator[tuple[Tile, Tile]]:
+    """Give tiles of an image, by themselves and with their halo.
+
+    All begin at multiples of 64 pixels times the scale: filters that work at a reduced size then
+    see the same blocks of pixels as in the whole image.
+
+    Examples
+    --------
+    >>> [inner[0] for inner, outer in tiles((2000, 10), 1)]
+    [slice(0, 1536, None), slice(1536, 2000, None)]
+    """
+    step, halo = TILE * scale, HALO * scale
+    rows, columns = ([(a, min(a + step, n)) for a in range(0, n, step)] for n in shape)
+    for top, bottom in rows:
+        for left, right in columns:
+            inner = slice(top, bottom), slice(left, right)
+            outer = (
+                slice(max(0, top - halo), min(shape[0], bottom + halo)),
+                slice(max(0, left - halo), min(shape[1], right + halo)),
+            )
+            yield inner, outer

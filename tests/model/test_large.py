@@ -1,0 +1,115 @@
+"""Large images and volumes: in tiles and strips as at once."""
+
+import warnings
+
+import pytest
+
+import cutlearn as cl
+from cutlearn.errors import ConvergenceWarning
+from cutlearn.images import cells
+from cutlearn.model import large
+from volume_worlds import balls
+
+
+@pytest.fixture(scope="module")
+def model():
+    worlds = [cells(seed, (64, 80)) for seed in range(3)]
+    images = [world.image for world in worlds]
+    return cl.Segmenter(features="linear").fit(images, [world.labels for world in worlds])
+
+
+@pytest.fixture(scope="module")
+def of_volumes():
+    images, masks = zip(*(balls(seed) for seed in (0, 1)))
+    return cl.Segmenter(features="linear").fit([cl.Volume(image) for image in images], masks)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Everything is large, and tiles are small."""
+    monkeypatch.setattr(large, "LARGE", 0)
+    monkeypatch.setattr(large, "TILE", 64)
+
+
+IMAGE = cells(7, (300, 200)).image
+# That it is larger than the training images is told, and wanted here.
+pytestmark = pytest.mark.filterwarnings("ignore::cutlearn.errors.InputWarning")
+
+
+def test_tiles_give_the_bits_of_the_whole_image(model, small, monkeypatch):
+    labels, q = model.predict([IMAGE])[0], model.predict_proba([IMAGE])[0]
+    assert len(list(large.tiles(IMAGE.shape, 1))) == 20
+    monkeypatch.undo()
+    assert (labels == model.predict([IMAGE])[0]).all()
+    assert (q == model.predict_proba([IMAGE])[0]).all()
+
+
+def test_slices_give_the_bits_of_the_whole_volume(of_volumes, small, monkeypatch):
+    volume = cl.Volume(balls(2)[0], (3, 1, 1))
+    labels = of_volumes.predict([volume])[0]
+    monkeypatch.undo()
+    assert (labels == of_volumes.predict([volume])[0]).all()
+
+
+def test_strips_tell_what_they_can_miss(model, small, monkeypatch):
+    whole = large.large_cut(model, cl.Sample(IMAGE))
+    monkeypatch.setattr(large, "WHOLE", 0)
+    monkeypatch.setattr(large, "STRIP", 40 * 200)
+    monkeypatch.setattr(large, "OVERLAP", {2: 24})
+    parts = large.large_cut(model, cl.Sample(IMAGE))
+    assert whole.strips == 1
+    assert parts.strips == 8
+    assert parts.lower_bound <= whole.value <= parts.value
+    assert parts.relative_gap < 0.01
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        labels = model.predict([IMAGE])[0]
+    assert (labels == parts.labels).all()
+    assert ("proved to be within" in str(caught[0].message)) == (parts.relative_gap > large.PROVED)
+
+
+def test_boxes_and_seeds_hold_in_strips(model, small, monkeypatch):
+    monkeypatch.setattr(large, "WHOLE", 0)
+    monkeypatch.setattr(large, "STRIP", 40 * 200)
+    sample = cl.Sample(IMAGE, box=(20, 30, 260, 180))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        labels = model.predict([sample])[0]
+    assert (labels[sample.fixed() == 0] == 0).all()
+    assert labels.any()
+
+
+def test_full_size_is_asked_for_by_name(model, monkeypatch):
+    from cutlearn.model.fitting import size
+
+    monkeypatch.setattr(size, "MOST_WORKED", 1000)
+    full = model.predict([IMAGE])[0]
+    monkeypatch.undo()
+    plain = model.predict([IMAGE])[0]
+    assert (full != plain).any()
+    monkeypatch.setattr(size, "MOST_WORKED", 1000)
+    model.min_side = "full"
+    assert (model.predict([IMAGE])[0] == plain).all()
+    model.min_side = "whole"
+    with pytest.raises(cl.InputError, match="None, 'full' or a whole number"):
+        model.predict([IMAGE])
+    model.min_side = None
+
+
+def test_full_size_is_kept_in_files(model, tmp_path):
+    model.min_side = "full"
+    model.save(tmp_path / "a.model")
+    model.min_side = None
+    assert cl.load(tmp_path / "a.model").min_side == "full"
+
+
+def test_what_strips_cannot_do_is_refused(model, small, monkeypatch):
+    monkeypatch.setattr(large, "WHOLE", 0)
+    with pytest.raises(cl.InputError, match="Ask for masks alone"):
+        model.predict_proba([IMAGE])
+    worlds = [cells(seed, (32, 40)) for seed in range(3)]
+    pair = [w.image for w in worlds], [w.labels for w in worlds]
+    other = cl.Segmenter(("unary", "contrast", "envelope"), features="linear", C=1.0)
+    other.fit(*pair)
+    with pytest.raises(cl.InputError, match="no envelopes"):
+        other.predict([IMAGE])
