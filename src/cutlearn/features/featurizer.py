@@ -301,10 +301,11 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         )
 
     def unfitted(self) -> "Featurizer":
-        """A copy that joins nodes to problems, which needs nothing of what is large, and travels."""
+        """A copy without what is large, which can travel and still join nodes to problems."""
         made = copy.copy(self)
         made.__dict__.pop("fitted_", None)
-        return made.set_params(n_jobs=1)
+        made.n_jobs = 1
+        return made
 
     def edge_features(self, image: Any) -> Float32:
         """Edge features of an image, (m, G) float32 in [0, 1]; those of a volume need a fit."""
