@@ -23,6 +23,8 @@ template void solve_coarse(Network<8, false, Cap>&, const GridShape&);
 template void solve_coarse(Network<8, true, Cap>&, const GridShape&);
 template void solve_coarse(Network<6, false, Cap>&, const GridShape&);
 template void solve_coarse(Network<6, true, Cap>&, const GridShape&);
+template void solve_coarse(Network<10, false, Cap>&, const GridShape&);
+template void solve_coarse(Network<10, true, Cap>&, const GridShape&);
 template void solve_coarse(Network<18, false, Cap>&, const GridShape&);
 template void solve_coarse(Network<18, true, Cap>&, const GridShape&);
 template void solve_coarse(Network<26, false, Cap>&, const GridShape&);
