@@ -22,7 +22,7 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.images import cells, read_folder
 from cutlearn.learn.likelihood import run as likelihood_run
 from cutlearn.run import connect, travel
-from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.interrupt import Interrupted
 from cutlearn.run.workers import Workers, hold, place_of
 from small_folders import content, make_folders
 

@@ -15,7 +15,7 @@ from cutlearn.model.files import KEY
 from cutlearn.model.prepare import read_samples
 from cutlearn.model.probability.calibrate import calibrate, drawn, uncalibrated
 from cutlearn.model.probability.decisions import expected_iou
-from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.interrupt import Interrupted
 from cutlearn.sealed import load_sealed, save_sealed
 from cutlearn.shape import journal
 

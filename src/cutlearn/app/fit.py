@@ -378,7 +378,7 @@ def _train(
     shown: Progress,
 ) -> str:
     """Fit with checkpoints; gives the warning of a run that stopped before its gap, or nothing."""
-    from cutlearn.run.checkpoint import interrupted
+    from cutlearn.run.interrupt import interrupted
 
     images, labels = [list(side) for side in zip(*pairs)]
     with warnings.catch_warnings(record=True) as caught:

@@ -27,8 +27,9 @@ from cutlearn.learn.margin.run import MarginRun
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.results import Step, TrainResult, settings_of
 from cutlearn.learn.run import Run
-from cutlearn.run.checkpoint import check_place, interrupted
+from cutlearn.run.checkpoint import check_place
 from cutlearn.run.cluster import Cluster
+from cutlearn.run.interrupt import interrupted
 from cutlearn.run.residents import Residents
 from cutlearn.run.workers import Jobs, place_of
 

@@ -45,8 +45,8 @@ from cutlearn.model.probabilities import Probabilities
 from cutlearn.model.probability.calibrate import Calibration
 from cutlearn.model.probability.decisions import Decision, decision_of
 from cutlearn.model.training_images import remembered, warn_of_differences, warn_of_size
-from cutlearn.run.checkpoint import Interrupted, interrupted
 from cutlearn.run.cluster import ClusterLost
+from cutlearn.run.interrupt import Interrupted, interrupted
 from cutlearn.run.progress import Progress
 from cutlearn.run.workers import Jobs, Place, Workers, place_of
 

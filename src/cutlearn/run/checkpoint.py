@@ -22,23 +22,6 @@ VERSION = 2
 KEY = "cutlearn"
 
 
-class Interrupted(KeyboardInterrupt):
-    """A long run was stopped by the keyboard; the message tells what is saved and how to go on.
-
-    `why` is empty, or a sentence that tells what else than a person stopped it.
-    """
-
-    why = ""
-
-
-def interrupted(stop: KeyboardInterrupt, left: str) -> Interrupted:
-    """Give what stopped a run with a sentence about what is left of it."""
-    why = getattr(stop, "why", "")
-    made = Interrupted(f"{why} {left[:1].upper()}{left[1:]}" if why else left)
-    made.why = why
-    return made
-
-
 def check_place(path: str | Path) -> Path:
     """Refuse, before work starts, a path where no checkpoint can be written; give it."""
     place = path_of("checkpoint", path)

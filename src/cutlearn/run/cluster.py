@@ -22,7 +22,7 @@ from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
 from cutlearn.errors import InputError
-from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.interrupt import Interrupted
 from cutlearn.run.travel import (
     Held,
     call,
