@@ -1,7 +1,7 @@
 """What a cluster costs: measured on two workers of this machine, then reckoned for many.
 
-    python benchmarks/cluster.py measure              bytes, and processor seconds of driver and scheduler, a task
-    python benchmarks/cluster.py simulate PICTURE.png a round of max-margin training for 1 to 1,000 workers
+    python benchmarks/cluster.py measure                 bytes and processor seconds of a task
+    python benchmarks/cluster.py simulate PICTURE.png    a round of training, 1 to 1,000 workers
 
 The simulation is of one round: the driver sends a task for each batch (BATCHES a worker), the
 scheduler handles one task after the other, workers ask their images' oracles, and the driver takes
@@ -67,8 +67,8 @@ def measure():
             both = (time.process_time() - begin) / 1000
             moved = (place.sent + place.received - sent) / 1000
         seconds = (time.monotonic() - wall) / 1000
-        print(json.dumps({"driver and scheduler, ms a task": round(1e3 * both, 3),
-                          "wall, ms a task": round(1e3 * seconds, 3), "bytes a task": moved}))  # fmt: skip
+        told = {"driver and scheduler, ms a task": 1e3 * both, "wall, ms a task": 1e3 * seconds}
+        print(json.dumps(told | {"bytes a task": moved}))
     finally:
         place.close()
 
