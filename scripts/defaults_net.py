@@ -19,8 +19,8 @@ from cutlearn.features.guided import BEFORE, CHANNELS, MOST_ODDS, ODDS, View, ch
 from cutlearn.features.mixtures import fit_mixture
 from cutlearn.features.net.body import Pass, Shape, Weights, folded
 from cutlearn.features.net.optimise import Optimiser, loss_of
-from cutlearn.features.net.single import one_thread
 from cutlearn.model.defaults import Net, packed, unpacked
+from cutlearn.run.single import one_thread
 
 WIDTHS = (12, 24, 48, 64, 64)
 SHAPE = Shape(CHANNELS, 1, WIDTHS, True)

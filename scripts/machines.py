@@ -124,7 +124,8 @@ def requirements(oldest: bool) -> tuple[list[str], list[str]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
     build = [*project["build-system"]["requires"], "cmake>=3.20", "ninja"]
-    run = [*project["project"]["dependencies"], *extras["dev"], *extras["app"]]
+    run = [*project["project"]["dependencies"], *extras["dev"], *extras["app"],
+           *extras["cluster"]]  # fmt: skip
     if oldest:
         build[:-2] = [pin(line) for line in build[:-2]]
         run = [*(pin(line) for line in run), *OF_THE_TIME]

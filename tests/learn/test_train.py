@@ -12,7 +12,7 @@ from cutlearn.features.problem import Problem
 from cutlearn.learn.margin.programs import INEXACT
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.train import train
-from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.interrupt import Interrupted
 from cutlearn.run.progress import Progress
 from tiny_problems import tiny_set
 

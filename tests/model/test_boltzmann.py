@@ -15,7 +15,7 @@ from cutlearn.model.files import KEY
 from cutlearn.model.prepare import read_samples
 from cutlearn.model.probability.calibrate import calibrate, drawn, uncalibrated
 from cutlearn.model.probability.decisions import expected_iou
-from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.interrupt import Interrupted
 from cutlearn.sealed import load_sealed, save_sealed
 from cutlearn.shape import journal
 
@@ -25,7 +25,7 @@ SIZES = {"shape": (12, 16), "hidden": (16, 8), "words": (16, 8), "epochs": (40, 
 
 def at_work(machine):
     """What a machine says of a sample at the size at which it works."""
-    return lambda small, full: machine._evidence(small)
+    return lambda alone, small, full: alone._evidence(small)
 
 
 def plates(count, seed=0):
@@ -107,7 +107,7 @@ def test_interrupted_then_resumed_is_as_if_never_interrupted(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    "late", ["boltzmann.choose_strength", "boltzmann.calibrate_held_out", "base.card_of"]
+    "late", ["boltzmann.choose_strength", "boltzmann.calibrate", "base.card_of"]
 )
 def test_interrupted_at_the_end_nothing_is_half_fitted(tmp_path, monkeypatch, fitted, late):
     def stop(*_):

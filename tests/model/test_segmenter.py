@@ -20,7 +20,7 @@ from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images import Sample
 from cutlearn.model.files import KEY, read_header
-from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.interrupt import Interrupted
 from cutlearn.sealed import DIGITS
 from features.worlds import world
 

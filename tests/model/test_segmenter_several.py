@@ -14,7 +14,7 @@ from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.model.probability.calibrate import MOST_NUMBERS, drawn, uncalibrated
 from cutlearn.model.probability.decisions import expected_iou
-from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.interrupt import Interrupted
 
 SHAPE = (16, 20)
 

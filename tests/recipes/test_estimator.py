@@ -14,7 +14,7 @@ from cutlearn.model.base import Estimator
 from cutlearn.model.card import Summary
 from cutlearn.model.estimators import ESTIMATORS
 from cutlearn.model.fitting.parameters import check_parameters
-from cutlearn.model.probability.calibrate import calibrate_held_out
+from cutlearn.model.probability.calibrate import calibrate, drawn
 
 
 def brightness(sample):
@@ -37,11 +37,8 @@ class Bright(Estimator):
         labels = np.concatenate([mask.ravel() for mask in data.masks])
         self.w_ = np.array([sum(light[labels == k].mean() for k in (0, 1)) / 2])
         self.classes_, self.judged_ = np.array([0, 1], np.uint8), {}
-        every = [list(range(len(data.masks)))]
-        self.calibration_ = calibrate_held_out(
-            every, lambda _, i: self._min_marginals(data.samples[i]), data.masks, self.calibration,
-            False, data.groups, 1,
-        )  # fmt: skip
+        rows = [drawn(self._min_marginals(s), mask) for s, mask in zip(data.samples, data.masks)]
+        self.calibration_ = calibrate(rows, self.calibration, False, data.groups)
 
     def _min_marginals(self, sample):
         light = brightness(sample) - self.w_[0]

@@ -1,10 +1,16 @@
-"""What a model says of the images of a folder, a few images in memory at a time."""
+"""What a model says of the images of a folder, a few images in memory at a time.
+
+Threads read the images that they work on. The workers of a cluster do so too where they see the
+same files, by path and fingerprint; where they do not, images are sent.
+"""
 
 import warnings
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from cutlearn.errors import InputWarning
+from cutlearn.errors import InputError, InputWarning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -12,15 +18,28 @@ if TYPE_CHECKING:
 
     from cutlearn.images.folder import Folder
     from cutlearn.images.read import FloatImage
+    from cutlearn.images.sample import Sample
+    from cutlearn.run.workers import Place
+
+# What is asked of a model for a sample, given also at the size at which the model works.
+Question = Callable[[Any, "Sample", "Sample"], Any]
 
 
-class Answer(NamedTuple):
-    """An image, and what a model says of it."""
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a model says of an image, which is read again if anybody wants to see it."""
 
-    image: "FloatImage"
+    read: "Callable[[], FloatImage]"
     mask: "NDArray[np.uint8]"
     belief: "NDArray[np.float32] | None" = None
     areas: "NDArray[np.float64] | None" = None
+
+    @property
+    def image(self) -> "FloatImage":
+        """The image."""
+        seen = self.read()
+        image: FloatImage = getattr(seen, "image", seen)  # of a sample its image
+        return image
 
 
 def _told(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -39,7 +58,13 @@ def in_slices(
         return
     for z in range(len(one.mask)):
         belief = None if one.belief is None else one.belief[z]
-        yield f"{name}, slice {z + 1}", Answer(one.image[z], one.mask[z], belief), truth[z]
+        slice_z = Answer(partial(_slice, one.read, z), one.mask[z], belief)
+        yield f"{name}, slice {z + 1}", slice_z, truth[z]
+
+
+def _slice(read: "Callable[[], Any]", z: int) -> "FloatImage":
+    image: FloatImage = read().image[z]
+    return image
 
 
 def answers(
@@ -47,22 +72,78 @@ def answers(
     folder: "Folder",
     probability: bool,
     level: float | None = None,
-    at_once: int = 1,
+    place: "Place" = 1,
     decision: str = "map",
 ) -> Iterator[Answer]:
-    """Give masks and, if asked for, probabilities and areas of all images.
+    """Give masks and, if asked for, probabilities and areas of all images."""
+    one: Question = (
+        estimator.segmenting(level, decision) if probability else estimator.masking(decision)
+    )
+    for i, found in enumerate(asked_of_all(estimator, folder, one, place)):
+        parts = found if probability else (found,)
+        yield Answer(partial(folder.image, i), *parts)
 
-    So many images are in memory at once, so that a folder can be of any length.
+
+def asked_of_all(
+    estimator: Any, folder: "Folder", one: Question, place: "Place" = 1
+) -> Iterator[Any]:
+    """Ask the model one question of every image, in order; a folder can be of any length."""
+    from cutlearn.features.given import GivenFolder
+    from cutlearn.run.cluster import Cluster
+    from cutlearn.run.workers import Workers
+
+    away = isinstance(place, Cluster)
+    work = partial(_answered, estimator.alone(), folder, one, away)
+    unseen = away and isinstance(folder, GivenFolder)  # logits have no fingerprint
+
+    def items() -> "Iterator[tuple[int, Any]]":
+        for i in range(len(folder)):
+            yield i, folder.image(i) if unseen else None
+
+    with Workers(place, patient=False) as workers, warnings.catch_warnings():
+        # What differs from the training images is told once for the whole folder.
+        warnings.simplefilter("ignore", InputWarning)
+        warnings.showwarning = _told
+        for i, found in enumerate(workers.stream(work, items())):
+            if found is None:  # a worker does not see the files
+                unseen = True
+                (found,) = workers.map(work, [(i, folder.image(i))])
+            answer, notes = found
+            for note in notes:
+                _told(note)
+            yield answer
+
+
+def _answered(
+    estimator: Any, folder: "Folder", one: Question, away: bool, item: "tuple[int, Any]"
+) -> Any:
+    """The answer to the question, with what must be told of it on the driver's side.
+
+    None where the image is not the one that was meant.
     """
-    for first in range(0, len(folder), at_once):
-        images = [folder.image(i) for i in range(first, min(first + at_once, len(folder)))]
-        with warnings.catch_warnings():
-            # What differs from the training images is told once for the whole folder.
-            warnings.simplefilter("ignore", InputWarning)
-            warnings.showwarning = _told
-            if probability:
-                parts = estimator.segment(images, level, decision)
-            else:
-                parts = [(mask,) for mask in estimator.predict(images, decision)]
-        seen = (getattr(image, "image", image) for image in images)  # of a sample its image
-        yield from (Answer(image, *part) for image, part in zip(seen, parts))
+    from cutlearn.images.sample import as_sample
+    from cutlearn.model.base import asked
+
+    i, image = item
+    if image is None:
+        image = _same(folder, i) if away else folder.image(i)
+        if image is None:
+            return None
+    sample = as_sample(image)
+    estimator._check_samples([sample])
+    if not away:
+        return asked(estimator, one, sample), []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", InputWarning)
+        return asked(estimator, one, sample), [str(warning.message) for warning in caught]
+
+
+def _same(folder: "Folder", i: int) -> Any:
+    """The image of a file that this machine sees, if it is the one that the driver saw."""
+    try:
+        image = folder.image(i)
+    except (InputError, OSError):
+        return None
+    same = folder.reader.facts(image).digest == folder.facts[i].digest
+    return image if same else None

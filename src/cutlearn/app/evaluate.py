@@ -23,11 +23,11 @@ from cutlearn.app.inputs import (
 from cutlearn.app.options import (
     FILE,
     IMAGES,
-    jobs_option,
     logits_option,
     mask_options,
     min_side_option,
     output_options,
+    place_options,
     shown_progress,
     spacing_option,
     strict_reading,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @click.argument("images", type=IMAGES)
 @click.argument("masks", type=IMAGES)
 @logits_option
-@jobs_option
+@place_options
 @mask_options
 @spacing_option
 @strict_reading
@@ -99,11 +99,11 @@ def evaluate(
     folder = open_folder(images, masks, logits, n_labels=n_labels, volume=estimator.of_volumes,
                          values=known_values(estimator), **reading)  # fmt: skip
     seen = _tell_seen(tell_differences(estimator, folder), len(folder))
-    at_once = fit_memory(estimator, folder)
+    place = fit_memory(estimator, folder)
     # Models of old files have no probabilities; their masks are compared all the same.
     tables, believed, gallery = [], [], Gallery()
     with shown_progress({"predicting": 1.0}) as shown:
-        whole = answers(estimator, folder, estimator.believes, at_once=at_once)
+        whole = answers(estimator, folder, estimator.believes, place=place)
         for i, one in enumerate(shown.count(whole, len(folder), "predicting")):
             truth = folder.labels(i)
             tables.append(confusion(truth, one.mask, n_labels))

@@ -16,17 +16,17 @@ import click
 
 from cutlearn.app.exits import UNFINISHED, say
 from cutlearn.app.groups import groups_of
-from cutlearn.app.inputs import fit_memory, open_folder, remark
+from cutlearn.app.inputs import fit_memory, open_folder, remark, where_to_work
 from cutlearn.app.options import (
     FILE,
     IMAGES,
     NameIn,
     budget_option,
-    jobs_option,
     logits_option,
     mask_options,
     min_side_option,
     output_options,
+    place_options,
     shown_progress,
     volume_options,
 )
@@ -149,7 +149,7 @@ def _features() -> tuple[str, ...]:
 @budget_option
 @logits_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random choices.")
-@jobs_option
+@place_options
 @mask_options
 @min_side_option
 @click.option(
@@ -214,7 +214,7 @@ def fit(
     settings = {"labels": labels, "loss": loss, "learner": learner, "C": C, "tol": tol,
                 "features": features, "budget": budget}  # fmt: skip
     estimator = _estimator(command, settings)
-    estimator.set_params(min_side=min_side, n_jobs=jobs, random_state=seed)
+    estimator.set_params(min_side=min_side, n_jobs=where_to_work(jobs), random_state=seed)
     check_parameters(estimator)
     together = _together(folder) if groups is None else groups_of(folder.names, groups)
     slices = _annotated(folder)
@@ -378,7 +378,7 @@ def _train(
     shown: Progress,
 ) -> str:
     """Fit with checkpoints; gives the warning of a run that stopped before its gap, or nothing."""
-    from cutlearn.run.checkpoint import Interrupted
+    from cutlearn.run.interrupt import interrupted
 
     images, labels = [list(side) for side in zip(*pairs)]
     with warnings.catch_warnings(record=True) as caught:
@@ -386,9 +386,9 @@ def _train(
         try:
             estimator.fit(images, labels, groups, checkpoint=part,
                           progress=estimator.shown_by(shown), callback=shown.step)  # fmt: skip
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             shown.close()
-            raise Interrupted(farewell(part)) from None
+            raise interrupted(stop, farewell(part)) from None
         except InputError as error:
             said = str(error).replace("Remove it to start anew", "Begin anew with --restart")
             raise InputError(said) from error

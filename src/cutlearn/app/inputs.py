@@ -3,8 +3,11 @@
 import time
 from typing import Any
 
+import click
+
 from cutlearn.app.exits import in_options, say
-from cutlearn.app.options import shown_progress
+from cutlearn.app.options import CLUSTER, shown_progress
+from cutlearn.errors import InputError
 
 # Seconds in which a folder is looked at without a word.
 SILENT = 3.0
@@ -13,14 +16,26 @@ SILENT = 3.0
 def load_model(model: str, jobs: int | None, min_side: int | str | None) -> Any:
     """Give the estimator of a file, with so many threads, and at a size if one is named."""
     from cutlearn.model.files import load
-    from cutlearn.run.workers import thread_count
 
     estimator = load(model)
-    thread_count(jobs)  # refuses 0 before any work
-    estimator.n_jobs = jobs
+    estimator.n_jobs = where_to_work(jobs)
     if min_side is not None:
         estimator.min_side = min_side
     return estimator
+
+
+def where_to_work(jobs: int | None) -> Any:
+    """Give the threads of --jobs, or the cluster of --cluster, connected to before any work."""
+    from cutlearn.run.workers import place_of
+
+    cluster = click.get_current_context().meta.get(CLUSTER)
+    if cluster is not None and jobs is not None:
+        raise InputError(
+            "--jobs and --cluster are both given, but work runs in one place. Leave one of them "
+            "out; a cluster has the threads that its workers were started with."
+        )
+    place_of(jobs if cluster is None else cluster)  # refuses 0, and what is no cluster
+    return jobs if cluster is None else cluster
 
 
 def open_folder(
@@ -87,15 +102,15 @@ def label_names(estimator: Any) -> list[str]:
 
 def fit_memory(
     estimator: Any, folder: Any, keeps: bool = False, depths: list[int] | None = None
-) -> int:
-    """Give how many images may be worked at once; say which are worked at a smaller size.
+) -> Any:
+    """Give where images are worked: in as many threads as memory allows, or on the cluster.
 
-    Refuses, before any work, what the free memory cannot hold. `depths`: slices that are worked of
-    every volume; all by default.
+    Says which are worked at a smaller size; refuses, before any work, what the free memory cannot
+    hold. `depths`: slices that are worked of every volume; all by default.
     """
     from cutlearn.model.fitting.size import worked_shape
     from cutlearn.model.memory import images_at_once
-    from cutlearn.run.workers import thread_count
+    from cutlearn.run.workers import place_of
 
     shapes = [(one.height, one.width) for one in folder.facts]
     depths = [one.depth for one in folder.facts] if depths is None else depths
@@ -110,8 +125,11 @@ def fit_memory(
             + (f". So are {len(large) - 1} others" if len(large) > 1 else "")
             + ". Another size: min_side"
         )
-    threads = thread_count(-1 if estimator.n_jobs is None else estimator.n_jobs)
-    return images_at_once(shapes, side, threads, keeps, depths=depths)
+    place = place_of(-1 if estimator.n_jobs is None else estimator.n_jobs)
+    if isinstance(place, int):
+        return images_at_once(shapes, side, place, keeps, depths=depths)
+    images_at_once(shapes, side, 1, keeps, depths=depths)  # what is kept is kept here
+    return place
 
 
 def remark(text: str) -> None:

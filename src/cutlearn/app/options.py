@@ -16,6 +16,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 VERBOSITY = "cutlearn.verbosity"
 LINES = "cutlearn.lines"
+CLUSTER = "cutlearn.cluster"
 
 
 class NameIn(click.ParamType):  # type: ignore[type-arg]
@@ -160,6 +161,21 @@ jobs_option = click.option(
     type=int,
     help="Number of threads; all cores by default. Results do not depend on it.",
 )
+
+
+def _remember_cluster(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    ctx.meta[CLUSTER] = value
+
+
+cluster_option = click.option(
+    "--cluster",
+    metavar="ADDRESS|local:N",
+    expose_value=False,
+    callback=_remember_cluster,
+    help="Work on a dask.distributed cluster: the address of its scheduler, such as "
+    "tcp://host:8786, or local:N for N processes of this machine. Results do not depend on it.",
+)
+place_options = together(jobs_option, cluster_option)
 image_options = together(
     click.option(
         "--pattern", metavar="GLOB", help="Only images whose file name matches, as '*_raw.tif'."

@@ -24,10 +24,10 @@ from cutlearn.app.options import (
     IMAGES,
     NameIn,
     image_options,
-    jobs_option,
     logits_option,
     min_side_option,
     output_options,
+    place_options,
     shown_progress,
     spacing_option,
     strict_reading,
@@ -110,7 +110,7 @@ AREA_LEVEL = 0.95
 @spacing_option
 @strict_reading
 @logits_option
-@jobs_option
+@place_options
 @min_side_option
 @output_options
 def predict(
@@ -156,13 +156,13 @@ def predict(
         products.append(numbered)
     products += [Overlays(out)] if overlay else []
     tell_differences(estimator, folder)
-    at_once = fit_memory(estimator, folder)
+    place = fit_memory(estimator, folder)
     out.mkdir(parents=True, exist_ok=True)
     shares, level = [], None if areas is None else AREA_LEVEL
     with shown_progress({"predicting": 1.0}) as shown:
         # Objects are parted by their probabilities where the model has any.
         sure = probability or areas is not None or (numbered is not None and estimator.believes)
-        found = answers(estimator, folder, sure, level, at_once, decision)
+        found = answers(estimator, folder, sure, level, place, decision)
         for name, one in zip(folder.names, shown.count(found, len(folder), "predicting")):
             for product in products:
                 product.add(name, one)

@@ -2,26 +2,26 @@
 
 import json
 import time
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from cutlearn.app.answers import asked_of_all
 from cutlearn.app.exits import say
 from cutlearn.app.inputs import fit_memory, load_model, open_folder, tell_differences
 from cutlearn.app.options import (
     FILE,
     IMAGES,
     image_options,
-    jobs_option,
     min_side_option,
     output_options,
+    place_options,
     shown_progress,
     strict_reading,
 )
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, text_table
-from cutlearn.errors import InputError, InputWarning
+from cutlearn.errors import InputError
 from cutlearn.run.progress import clock
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ SHOWN, PRINTED = 8, 20
 )
 @image_options
 @strict_reading
-@jobs_option
+@place_options
 @min_side_option
 @output_options
 def rank(
@@ -50,6 +50,7 @@ def rank(
     """Order IMAGES, which have no masks, by how much annotating them would teach the model."""
     from cutlearn.images.sample import as_sample
     from cutlearn.model.fitting.size import at_side
+    from cutlearn.model.segmenter import windows_of
     from cutlearn.report.page.next import Candidate, next_page
     from cutlearn.store import atomic_write
 
@@ -63,22 +64,15 @@ def rank(
         )
     folder = open_folder(images, **reading)
     tell_differences(estimator, folder)
-    estimator.n_jobs = fit_memory(estimator, folder)
-    # All images are ranked together, so what is kept of them is as small as the model wants it.
-    pictures, shapes = [], []
-    with shown_progress({"reading": 1.0, "comparing": 9.0}) as progress:
-        for i in progress.count(range(len(folder)), len(folder), "reading"):
-            sample = as_sample(folder.image(i))
-            shapes.append(sample.shape)
-            pictures.append(at_side(sample, estimator.min_side))
-        progress.at("comparing", 0, len(folder), "images")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InputWarning)  # told above, once for all images
-            order = estimator.rank(
-                pictures, lambda done, total: progress.at("comparing", done, total, "images")
-            )
+    place = fit_memory(estimator, folder)
+    # All images are ranked together, by a few numbers of each.
+    with shown_progress({"comparing": 1.0}) as progress:
+        windows = asked_of_all(estimator, folder, windows_of, place)
+        seen = list(progress.count(windows, len(folder), "comparing"))
+    order = estimator.order(seen, [one.shape for one in seen])
     if output is not None:
-        head = [pictures[r.image] for r in order[:SHOWN]]
+        head = [at_side(as_sample(folder.image(r.image)), estimator.min_side)
+                for r in order[:SHOWN]]  # fmt: skip
         maps = estimator.predict_proba(head) if estimator.believes else [None] * len(head)
         title = f"What to annotate next of {len(folder)} images"
         shown = [Candidate(sample.image, q) for sample, q in zip(head, maps)]
@@ -86,9 +80,9 @@ def rank(
     seconds = time.monotonic() - begin
     if as_json:
         said = {"model": model, "report": output, "seconds": round(seconds, 2)}
+        shapes = [(one.height, one.width) for one in folder.facts]
         rows = [
-            _row(folder.names[r.image], r.at(pictures[r.image].shape, shapes[r.image]))
-            for r in order
+            _row(folder.names[r.image], r.at(seen[r.image].shape, shapes[r.image])) for r in order
         ]
         say(json.dumps({**said, "images": rows}))
         return 0

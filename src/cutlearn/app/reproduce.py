@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from cutlearn.app.options import FOLDER, output_options
+from cutlearn.app.inputs import where_to_work
+from cutlearn.app.options import FOLDER, cluster_option, output_options
 from cutlearn.app.registry import register
 from cutlearn.errors import InputError
 from cutlearn.experiments.papers import PAPERS
@@ -35,6 +36,7 @@ ABOUT = "\n\n".join(f"{name}: {paper.about}" for name, paper in PAPERS.items())
 @click.option("--quick", is_flag=True, help="A minute on small images that are made on the spot: "
               "shows that everything runs, and no more.")  # fmt: skip
 @click.option("--restart", is_flag=True, help="Forget what an earlier run has finished.")
+@cluster_option
 @output_options
 def reproduce(
     paper: str, data: str | None, output: str, scale: str, quick: bool, restart: bool,
@@ -66,12 +68,14 @@ def _run_all(
     """Run the papers that are asked for; of all papers, leave out those whose data are missing."""
     from cutlearn.experiments.course import Course
     from cutlearn.experiments.page import claims_page
+    from cutlearn.run.workers import place_of
 
+    place = place_of(where_to_work(None))
     figures: dict[str, object] = {}
     for name in PAPERS if paper == "all" else (paper,):
         course = Course(
             name, output, None if data is None else Path(data), scale,
-            lambda line: click.echo(line, err=True), restart,
+            lambda line: click.echo(line, err=True), restart, place,
         )  # fmt: skip
         try:
             figures[name] = PAPERS[name].run(course)

@@ -15,6 +15,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ import numpy as np
 
 import cutlearn
 from cutlearn.errors import InputError
+from cutlearn.run.cluster import Cluster
 from cutlearn.run.progress import PAUSE, clock
+from cutlearn.run.workers import Place, Workers
 from cutlearn.sealed import load_sealed, save_sealed
 from cutlearn.store import atomic_write
 
@@ -92,6 +95,8 @@ class Course:
     tell : callable (line)
     restart : bool
         Forget the parts that earlier runs have finished.
+    place : int or Cluster
+        Where parts run: one after the other here, or side by side on a cluster.
     """
 
     paper: str
@@ -100,8 +105,11 @@ class Course:
     scale: str = "full"
     tell: Tell = print
     restart: bool = False
+    place: Place = 1
     cpu_seconds: float = 0.0
     files: list[Path] = field(default_factory=list)
+    # The tables so far, on which parts of later ones may depend.
+    _tables: dict[str, dict[str, Figures]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.output.mkdir(parents=True, exist_ok=True)
@@ -142,6 +150,8 @@ class Course:
         settings : what JSON can hold
             Sizes and numbers on which the parts depend: others make other parts.
         """
+        if isinstance(self.place, Cluster):
+            self._run_away(table, list(works), settings)
         found: dict[str, Figures] = {}
         begun = told = time.monotonic()
         ran, missing = 0, len(works)
@@ -156,9 +166,7 @@ class Course:
                 if not ran or now - told >= PAUSE:
                     self.tell(f"{self.paper}, {table}: {name} ({number} of {len(works)}{guess})")
                     told = now
-                spent = time.process_time()
-                part = work()
-                part["cpu_seconds"] = time.process_time() - spent
+                part = timed(work)
                 _write(path, part)
                 ran += 1
             else:
@@ -167,7 +175,29 @@ class Course:
             found[name] = part
         if missing < len(works):
             self.tell(f"{self.paper}, {table}: {len(works) - missing} parts of an earlier run kept")
+        self._tables[table] = found
         return found
+
+    def _run_away(self, table: str, names: Sequence[str], settings: Figures) -> None:
+        """Run on the cluster what is not yet finished of a table, and keep it."""
+        from cutlearn.experiments.away import Asked, Made, run_part
+
+        left = [name for name in names if _read(self._path(table, name, settings)) is None]
+        if not left:
+            return
+        data = None if self.data is None else str(self.data)
+        asked = Asked(self.paper, data, self.scale, self._tables)
+
+        def finished(place: int, made: Made) -> None:
+            part, pictures = made
+            for name, content in pictures.items():
+                atomic_write(self.output / name, content)
+                self.files.append(self.output / name)
+            _write(self._path(table, left[place], settings), part)
+            self.tell(f"{self.paper}, {table}: {left[place]} done")
+
+        with Workers(self.place, patient=False) as workers:
+            workers.map(partial(run_part, asked), [(table, name) for name in left], finished)
 
     def _path(self, table: str, name: str, settings: Figures) -> Path:
         """Give the file of a part; its name tells what it depends on."""
@@ -215,6 +245,14 @@ class Course:
             atomic_write(path, text.encode())
             self.files.append(path)
         return told
+
+
+def timed(work: Callable[[], Figures]) -> Figures:
+    """Do the work of a part, and add the seconds that it took of a processor."""
+    spent = time.process_time()
+    part = work()
+    part["cpu_seconds"] = time.process_time() - spent
+    return part
 
 
 def _write(path: Path, part: Figures) -> None:

@@ -198,7 +198,7 @@ def chosen(problems: Sequence[Problem], masks: Sequence[Mask], learner: str) -> 
     """Learn with the C that gives held-out images the largest likelihood."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return choose(problems, masks, Plan(learner=learner, tol=CHOICE_TOL, threads=-1))
+        return choose(problems, masks, Plan(learner=learner, tol=CHOICE_TOL, n_jobs=-1))
 
 
 def believing(w: Floats, first: Floats | None = None) -> Believe:

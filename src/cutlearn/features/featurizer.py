@@ -5,6 +5,7 @@ in [0, 1] (`edges`), superpixels (`regions`), and all of them together as a `Pro
 its settings, for files and for checkpoints, is `settings()`.
 """
 
+import copy
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -46,7 +47,7 @@ from cutlearn.features.volumes import (
 from cutlearn.images.sample import Sample, as_sample
 from cutlearn.images.volume import Volume
 from cutlearn.run.shelf import Shelf
-from cutlearn.run.workers import thread_count
+from cutlearn.run.workers import Jobs, place_of
 
 
 class Featurizer(BaseEstimator):  # type: ignore[misc]
@@ -115,7 +116,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         connectivity: int = 8,
         per_direction: bool = False,
         random_state: int | None = None,
-        n_jobs: int | None = None,
+        n_jobs: Jobs = None,
         superpixels: Sequence[tuple[str, float]] = (("slic", SIZE),),
         memory: str | os.PathLike[str] | None = None,
         channels: Sequence[str] = (),
@@ -218,12 +219,13 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         shelf: Shelf,
     ) -> list[Float32]:
         """Fit on checked images; give their out-of-fold node features."""
+        place = place_of(-1 if self.n_jobs is None else self.n_jobs)
         pictures = [image for image, _ in pairs]
         bank = Bank.choose(pictures, self.kind, self.position)
         task = Task(
             pictures, labels, [extra for _, extra in pairs], groups, bank,
             self.recipe or default_recipe(bank, labels[0].shape[2]), self.net or NetRecipe(),
-            self._seed(), _threads(self.n_jobs), progress, shelf,
+            self._seed(), place, progress, shelf,
         )  # fmt: skip
         mode, why = self._asked(), "asked for by name"
         if mode == "auto":
@@ -280,6 +282,13 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             shape=given.shape,
             connectivity=neighbours_of(self, given),
         )
+
+    def unfitted(self) -> "Featurizer":
+        """A copy without what is large, which can travel and still join nodes to problems."""
+        made = copy.copy(self)
+        made.__dict__.pop("fitted_", None)
+        made.n_jobs = 1
+        return made
 
     def edge_features(self, image: Any) -> Float32:
         """Edge features of an image, (m, G) float32 in [0, 1]; those of a volume need a fit."""
@@ -376,7 +385,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         cls,
         arrays: dict[str, npt.NDArray[Any]],
         described: dict[str, Any],
-        n_jobs: int | None = None,
+        n_jobs: Jobs = None,
     ) -> "Featurizer":
         """The inverse of `to_arrays`. Nothing is executed; damage is an `InputError`."""
         return read_featurizer(cls, arrays, described, n_jobs)
@@ -392,7 +401,3 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "fitted_"):
             raise NotFittedError("This Featurizer is not fitted yet. Call fit first.")
         return self.fitted_
-
-
-def _threads(n_jobs: int | None) -> int:
-    return thread_count(-1 if n_jobs is None else n_jobs)

@@ -8,6 +8,7 @@ once in every pass over the images: before the first trees, and after those of e
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,11 @@ from cutlearn.features.describe import Bank, Image, Picture, shrink
 from cutlearn.features.filters import enlarge
 from cutlearn.features.folds import make_folds
 from cutlearn.features.planes import Float32
-from cutlearn.features.together import Together
+from cutlearn.features.together import Together, grow_on
 from cutlearn.features.trees import Trees, logits_of
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
+from cutlearn.run.workers import Place, hold
 
 Progress = Callable[[int, int, str], None]
 Labels = npt.NDArray[np.uint8]
@@ -57,7 +59,7 @@ def fit_questions(
     recipe: Recipe,
     groups: Sequence[Any],
     seed: int = 0,
-    n_jobs: int = 1,
+    place: Place = 1,
     progress: Progress | None = None,
     guesses: Sequence[Float32] | None = None,
     shelf: Shelf | None = None,
@@ -94,7 +96,7 @@ def fit_questions(
         seed,
     )
     run = _Growing(items, bank, recipe, seed)
-    model = run.fit(n_jobs, Counter(progress, run.steps), shelf or Shelf())
+    model = run.fit(place, Counter(progress, run.steps), shelf or Shelf())
     maps: list[Answers] = []
     for i, (image, found) in enumerate(zip(images, run.originals())):
         shape = (image.shape[0], image.shape[1])
@@ -131,7 +133,7 @@ class _Growing:
         trees = self.recipe.stages * (self.n_folds + 1)
         return self.recipe.stages * len(self.items) + originals + self.weight * trees
 
-    def fit(self, n_jobs: int, counter: Counter, shelf: Shelf) -> Boosted:
+    def fit(self, place: Place, counter: Counter, shelf: Shelf) -> Boosted:
         """Grow all stages; the out-of-fold logits are then in `maps`."""
         items = self.items
         T = items[0].labels.shape[2]
@@ -139,28 +141,39 @@ class _Growing:
         grower = Together(labels, [_count(item.labels) for item in items], self.recipe)
         every = list(range(len(items)))
         what = "describe images"
-        grower.add(each_kept(self._first_rows, every, n_jobs, shelf, ROWS, counter, what))
+        # Images are looked at once before the first trees, and once in every stage.
+        held = hold(place, items)
+
+        def seen(i: int) -> Seen:
+            return held[i], self.maps[i], self.index[i]
+
+        rows_of = partial(_first_rows, self.bank)
+        grower.add(each_kept(rows_of, seen, every, place, shelf, ROWS, counter, what))
         stages: list[Trees] = []
         for stage in range(self.recipe.stages):
+            (rows,) = hold(place, [grower])
 
-            def grow_without(fold: int, seed: int = self.seed + stage) -> Trees:
-                return grower.grow([i for i in every if items[i].fold != fold], seed)
+            def without(fold: int, rows: Any = rows, seed: int = self.seed + stage) -> Any:
+                return rows, [i for i in every if items[i].fold != fold], seed
 
             folds = list(range(-1, self.n_folds))  # -1 leaves none out
             here, what = shelf.within(f"stage{stage + 1}"), f"grow trees, stage {stage + 1}"
-            trees = each_kept(grow_without, folds, n_jobs, here, FOREST, counter, what, self.weight)
-            grown = dict(zip(folds, trees))
+            trees = each_kept(
+                grow_on, without, folds, place, here, FOREST, counter, what, self.weight
+            )
+            grown = dict(zip(folds, hold(place, trees)))
             last = stage + 1 == self.recipe.stages
 
-            def predict(i: int, grown: dict[int, Trees] = grown, last: bool = last) -> Guess:
-                return self._predict(i, grown[items[i].fold], last)
+            def known(i: int, grown: dict[int, Any] = grown) -> Any:
+                return *seen(i), grown[items[i].fold]
 
             wanted = [i for i in every if items[i].original or not last]
             what = "predict out of fold"
-            found = each_kept(predict, wanted, n_jobs, here, GUESS, counter, what)
+            guess = partial(_guess, self.bank, self.recipe.step, last)
+            found = each_kept(guess, known, wanted, place, here, GUESS, counter, what)
             for i, (logits, _) in zip(wanted, found):
                 self.maps[i].append(logits)
-            stages.append(grown[-1])
+            stages.append(trees[0])
             if not last:
                 grower.add([new for _, new in found if new is not None])
         return Boosted(self.bank, self.recipe.step, tuple(stages))
@@ -169,30 +182,40 @@ class _Growing:
         """Out-of-fold logits of the originals, by image and stage."""
         return [maps for item, maps in zip(self.items, self.maps) if item.original]
 
-    def _first_rows(self, i: int) -> Float32:
-        picture, base = self._described(i)
-        return sampled(base, [self._context(self.maps[i], picture)], [self.index[i]])[0]
 
-    def _predict(self, i: int, trees: Trees, last: bool) -> Guess:
-        """The item's logits, and its rows of their context for the next stage."""
-        picture, base = self._described(i)
-        context = self._context(self.maps[i], picture)
-        (logits,) = logits_of([trees], base, [context], self.recipe.step)
-        if last:
-            return logits, None
-        return logits, self._context([logits], picture).rows(self.index[i])
+# What is done with an item, its logits so far and the places of its rows, wherever it is.
+Seen = tuple[Item, list[Float32], npt.NDArray[np.int64]]
 
-    def _described(self, i: int) -> tuple[Picture, Stack]:
-        picture = Picture(self.items[i].image)
-        return picture, self.bank.stack(picture, self.items[i].extra)
 
-    def _context(self, maps: Sequence[Float32], picture: Picture) -> Stack:
-        """A stack of the context of what is known of an item so far."""
-        stack = Stack(picture.shape)
-        for logits in maps:
-            for logit in logits:
-                add_context(stack, logit, picture, self.bank.kind)
-        return stack
+def _first_rows(bank: Bank, given: Seen) -> Float32:
+    item, maps, index = given
+    picture, base = _described(bank, item)
+    return sampled(base, [_context(bank, maps, picture)], [index])[0]
+
+
+def _guess(bank: Bank, step: int, last: bool, given: Any) -> Guess:
+    """The item's logits, and its rows of their context for the next stage."""
+    item, maps, index, trees = given
+    picture, base = _described(bank, item)
+    context = _context(bank, maps, picture)
+    (logits,) = logits_of([trees], base, [context], step)
+    if last:
+        return logits, None
+    return logits, _context(bank, [logits], picture).rows(index)
+
+
+def _described(bank: Bank, item: Item) -> tuple[Picture, Stack]:
+    picture = Picture(item.image)
+    return picture, bank.stack(picture, item.extra)
+
+
+def _context(bank: Bank, maps: Sequence[Float32], picture: Picture) -> Stack:
+    """A stack of the context of what is known of an item so far."""
+    stack = Stack(picture.shape)
+    for logits in maps:
+        for logit in logits:
+            add_context(stack, logit, picture, bank.kind)
+    return stack
 
 
 def _first(item: Item) -> list[Float32]:

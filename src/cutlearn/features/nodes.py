@@ -7,6 +7,7 @@ standardised with the training images' mean and deviation.
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,18 @@ def checked_channels(names: Any) -> list[str]:
     return list(names)
 
 
+def described_by(
+    mode: str,
+    channels: Sequence[str],
+    bank: Bank,
+    stages: Sequence[str],
+    given: tuple[Image, Float32 | None, Answers],
+) -> tuple[Float32, list[str]]:
+    """The columns of an image, of its extra channels and of its logits; this may travel."""
+    image, extra, maps = given
+    return columns(mode, channels, bank, maps, stages, Picture(image), extra)
+
+
 def columns(
     mode: str,
     channels: Sequence[str],
@@ -194,15 +207,15 @@ def learn_columns(
         What the source has learned from.
     maps : of every image its out-of-fold logits
     """
+    described = partial(described_by, mode, channels, task.bank, source.stages)
 
-    def described(i: int) -> tuple[Float32, list[str]]:
-        picture, extra = Picture(task.images[i]), task.extras[i]
-        return columns(mode, channels, task.bank, maps[i], source.stages, picture, extra)
+    def given(i: int) -> tuple[Image, Float32 | None, Answers]:
+        return task.images[i], task.extras[i], maps[i]
 
     # Sources of logits have told of their own steps before.
     every, what = range(len(task.images)), "describe images"
     counter = Counter(None if source.stages else task.progress, len(every))
-    made = each_kept(described, every, task.threads, task.shelf, COLUMNS, counter, what)
+    made = each_kept(described, given, every, task.place, task.shelf, COLUMNS, counter, what)
     rows, names, first = [m[0] for m in made], made[0][1], task.extras[0]
     count, questions = len(source.stages), task.labels[0].shape[2]
     mean, scale = moments(rows, [label[..., 0] for label in task.labels], questions, count)

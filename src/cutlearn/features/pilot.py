@@ -8,22 +8,25 @@ this costs a fraction of fitting trees.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cutlearn.features.boosted import Answers, Recipe
 from cutlearn.features.columns import Stack, sampled
-from cutlearn.features.describe import Picture, shrink
+from cutlearn.features.describe import Bank, Picture, shrink
 from cutlearn.features.folds import make_folds
 from cutlearn.features.grow import draw_rows, shrink_labels
 from cutlearn.features.planes import Float32
 from cutlearn.features.sources import Task
-from cutlearn.features.together import Together
+from cutlearn.features.together import Together, grow_on
 from cutlearn.features.trees import Trees
 from cutlearn.metrics import Figure, iou_of, left_out
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import Form, each_kept
+from cutlearn.run.workers import hold
 
 # No more than these of a recipe.
 MOST = {"stages": 1, "rows": 20_000, "copies": 0, "folds": 3}
@@ -88,31 +91,28 @@ class Pilot:
             [Drawn.of(labels[..., t], quota, (task.seed, 7, i, t)) for t in questions]
             for i, labels in enumerate(small)
         ]
-
-        def describe(i: int) -> list[Float32]:
-            picture = Picture(shrink(task.images[i], scale))
-            base = task.bank.stack(picture, shrink(task.extras[i], scale))
-            nothing = [Stack(picture.shape) for _ in questions]
-            return sampled(base, nothing, [part.index for part in drawn[i]])
-
         fold = make_folds(task.groups, recipe.folds, task.seed)
         every = range(len(task.images))
         jobs = [(t, k) for t in questions for k in range(1 + int(fold.max()))]
         counter, shelf = Counter(task.progress, len(every) + len(jobs)), task.shelf
-        rows = each_kept(describe, every, task.threads, shelf, ROWS, counter, WHAT)
+        rows = each_kept(
+            partial(_rows_of, task.bank),
+            lambda i: (task.images[i], task.extras[i], [part.index for part in drawn[i]]),
+            every, task.place, shelf, ROWS, counter, WHAT,
+        )  # fmt: skip
 
         growers = []
         for t in questions:
             counts = [np.array([[(y[..., t] == v).sum() for v in (0, 1)]]) for y in small]
             growers.append(Together([part[t].labels[:, None] for part in drawn], counts, recipe))
             growers[t].add([part[t] for part in rows])
+        held = hold(task.place, growers)
 
-        def grow_without(job: tuple[int, int]) -> Trees:
-            t, k = job
-            return growers[t].grow([i for i in every if fold[i] != k], task.seed)
+        def without(job: tuple[int, int]) -> Any:
+            return held[job[0]], [i for i in every if fold[i] != job[1]], task.seed
 
-        grown = dict(zip(jobs, each_kept(grow_without, jobs, task.threads, shelf, FOREST, counter,
-                                         WHAT)))  # fmt: skip
+        trees = each_kept(grow_on, without, jobs, task.place, shelf, FOREST, counter, WHAT)
+        grown = dict(zip(jobs, trees))
         said = [
             [grown[t, int(fold[i])].evaluate_rows(rows[i][t])[0].astype(np.float32)
              for t in questions]
@@ -150,6 +150,14 @@ class Pilot:
                 np.add.at(made[i, t], place, part.weights)
         number = np.asarray(groups)
         return np.stack([made[number == g].sum(axis=0) for g in np.unique(number)])
+
+
+def _rows_of(bank: Bank, given: Any) -> list[Float32]:
+    """Rows of an image with its extra channels, at the drawn places of every question."""
+    image, extra, places = given
+    picture = Picture(shrink(image, bank.scale))
+    base = bank.stack(picture, shrink(extra, bank.scale))
+    return sampled(base, [Stack(picture.shape) for _ in places], places)
 
 
 def best_threshold(

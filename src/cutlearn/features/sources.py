@@ -24,6 +24,7 @@ from cutlearn.features.net.crops import CANVAS, SIDE, SQUARE
 from cutlearn.features.net.file import arrays_of_nets, described_nets, read_nets
 from cutlearn.features.net.learn import NetRecipe, Nets, fit_nets
 from cutlearn.run.shelf import Shelf
+from cutlearn.run.workers import Place
 
 Arrays = dict[str, npt.NDArray[Any]]
 Progress = Callable[[int, int, str], None]
@@ -49,7 +50,7 @@ class Task:
     recipe: Recipe
     net: NetRecipe
     seed: int = 0
-    threads: int = 1
+    place: Place = 1
     progress: Progress | None = None
     shelf: Shelf = field(default_factory=Shelf)  # keeps what is finished
 
@@ -191,7 +192,7 @@ class NetLogits(Source):
     def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
         nets, maps = fit_nets(
             task.images, task.labels, task.extras, task.bank, task.net,
-            make_folds(task.groups, task.net.folds, task.seed), task.seed, task.threads,
+            make_folds(task.groups, task.net.folds, task.seed), task.seed, task.place,
             task.progress, task.shelf,
         )  # fmt: skip
         return cls(nets), [[[logit] for logit in found] for found in maps]
@@ -310,7 +311,7 @@ def source_of(mode: str) -> type[Source]:
 def _grown(task: Task, guesses: Sequence[Float32] | None = None) -> tuple[Boosted, list[Answers]]:
     return fit_questions(
         task.images, task.labels, task.extras, task.bank, task.recipe, task.groups, task.seed,
-        task.threads, task.progress, guesses, task.shelf,
+        task.place, task.progress, guesses, task.shelf,
     )  # fmt: skip
 
 

@@ -82,6 +82,12 @@ class Together:
         )  # fmt: skip
 
 
+def grow_on(given: tuple[Together, Sequence[int], int]) -> Trees:
+    """Grow trees on some images of a set of rows, with a seed."""
+    rows, images, seed = given
+    return rows.grow(images, seed)
+
+
 def edges_of(rows: Float32) -> list[Float32]:
     """The upper ends of all bins but the last, of every column; equal ones are one."""
     some = np.sort(rows[:: max(1, len(rows) // LOOKED_AT)], axis=0)

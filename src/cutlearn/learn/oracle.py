@@ -25,6 +25,7 @@ from cutlearn.energy.potentials import Enveloped
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import VOID, Problem, checked_labels
 from cutlearn.learn.loss import BoundLoss, Loss
+from cutlearn.run.travel import Seat
 from cutlearn.run.workers import Workers
 
 Vector = NDArray[np.float64]
@@ -290,6 +291,24 @@ def oracle_of(task: Task) -> Oracle:
     joined = model.has_edges or task.problem.n_edge_features == 0
     known = model.in_core and joined and model.labels.name in CORE
     return CORE[model.labels.name](task) if known else GenericOracle(task)
+
+
+def plane_of(
+    name: str, model: Model, loss: Loss, normalize: str, seat: Seat, image: int, w: Vector
+) -> Vector:
+    """Give the row b, a of an image's plane, where the image and its labels stay.
+
+    Its oracle is made once for a model, a loss and a normalisation, all three of which have one
+    name, and stays there too.
+    """
+
+    def make() -> Oracle:
+        problem, labels = seat.value
+        return oracle_of(task_of(problem, labels, model, image, loss, normalize))
+
+    oracle: Oracle = seat.once(f"oracle {image} {name}", make)
+    row: Vector = oracle.ask([oracle], w)[0]
+    return row
 
 
 def _plane(row: Vector) -> Plane:

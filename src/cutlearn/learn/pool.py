@@ -5,6 +5,7 @@ images or on the master: one pool serves a path of C, every fold (`take`) and ev
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +17,12 @@ from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.learn.loss import Loss
 from cutlearn.learn.losses import loss_of
-from cutlearn.learn.oracle import Task, oracle_of, task_of
+from cutlearn.learn.oracle import Oracle, Task, oracle_of, plane_of, task_of
 from cutlearn.learn.results import digest_of_all
-from cutlearn.run.workers import Workers
+from cutlearn.run.cluster import Cluster
+from cutlearn.run.residents import Residents
+from cutlearn.run.travel import name_of
+from cutlearn.run.workers import Jobs, Place, Workers, place_of
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -96,8 +100,8 @@ class Pool:
         0 to L - 1, or 255 (void), one array for each problem.
     loss : str or Loss
     normalize : "pixels", "loss" or "none"
-    n_jobs : int, optional
-        Threads that prepare the images.
+    n_jobs : int, address or Client, optional
+        Threads that prepare the images; or a cluster, where the images then stay.
     model : Model, or as `envelope` of `train`, optional
     """
 
@@ -107,15 +111,23 @@ class Pool:
         labels: Sequence[ArrayLike],
         loss: str | Loss = "hamming",
         normalize: str = "pixels",
-        n_jobs: int | None = None,
+        n_jobs: Jobs = None,
         model: ModelLike = None,
     ) -> None:
-        chosen = loss_of(loss)
+        chosen, place = loss_of(loss), place_of(n_jobs)
         self.model = model_of_all(problems, labels, model)
         check_margin(self.model, chosen)
         self.settings = _settings(loss, normalize, self.model)
-        self.tasks = bind_all(problems, labels, self.model, chosen, normalize, n_jobs)
-        self.oracles = [oracle_of(task) for task in self.tasks]
+        self.tasks = bind_all(problems, labels, self.model, chosen, normalize, place)
+        # The oracles are here, or on a cluster beside the images.
+        self.oracles: list[Oracle] = []
+        self.away: Residents | None = None
+        if isinstance(place, Cluster):
+            self.away = Residents(place, list(zip(problems, map(np.asarray, labels))))
+            settings = self.model, chosen, normalize
+            self._plane = partial(plane_of, name_of(settings), *settings)
+        else:
+            self.oracles = [oracle_of(task) for task in self.tasks]
         self.layout: Layout = self.tasks[0].layout
         self.planes = [PlaneSet(self.n_weights) for _ in problems]
 
@@ -153,15 +165,30 @@ class Pool:
         part = object.__new__(Pool)
         part.model, part.settings, part.layout = self.model, self.settings, self.layout
         part.tasks = [self.tasks[i] for i in images]
-        part.oracles = [self.oracles[i] for i in images]
+        part.oracles = [self.oracles[i] for i in images if self.oracles]
+        part.away = None
+        if self.away is not None:
+            part.away, part._plane = self.away.take(images), self._plane
         part.planes = [self.planes[i] for i in images]
         return part
 
-    def ask(self, w: Vector, threads: int) -> tuple[NDArray[np.int32], Matrix]:
+    def ask(self, w: Vector, place: Place) -> tuple[NDArray[np.int32], Matrix]:
         """Ask every oracle at w; give each plane's index and the planes b, a as (N, 1 + d)."""
-        rows = self.oracles[0].ask(self.oracles, w, threads)
+        if self.away is not None:
+            rows = np.array(self.away.map(self._plane, w))
+        else:
+            rows = self.oracles[0].ask(self.oracles, w, self._threads(place))
         index = [known.add(row) for known, row in zip(self.planes, rows)]
         return np.array(index, np.int32), rows
+
+    @staticmethod
+    def _threads(place: Place) -> int:
+        if isinstance(place, Cluster):
+            raise InputError(
+                "pool was made on threads, but training asks for a cluster. Make the pool with the "
+                "same n_jobs."
+            )
+        return place
 
     def best(self, w: Vector) -> NDArray[np.int32]:
         """Give the index of each image's highest known plane at w, without any cut."""
@@ -190,9 +217,12 @@ def bind_all(
     model: Model,
     loss: Loss | None = None,
     normalize: str = "pixels",
-    n_jobs: int | None = None,
+    place: Place = 1,
 ) -> list[Task]:
-    """Bind every image to its labels; what is wrong names the image."""
+    """Bind every image to its labels; what is wrong names the image.
+
+    This is quick, and done here where a cluster asks for planes later.
+    """
 
     def bind(image: int) -> Task:
         try:
@@ -201,7 +231,7 @@ def bind_all(
             raise InputError(f"image {image}: {error}") from error
 
     large = sum(problem.n_nodes for problem in problems) > WORTH_THREADS
-    with Workers(n_jobs if large else None) as workers:
+    with Workers(place if large and isinstance(place, int) else 1) as workers:
         return workers.map(bind, range(len(problems)))
 
 

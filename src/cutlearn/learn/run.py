@@ -26,6 +26,7 @@ from cutlearn.learn.results import (
     steps_to_rows,
 )
 from cutlearn.run.checkpoint import load_checkpoint, refuse_other, restoring, save_checkpoint
+from cutlearn.run.workers import Place
 from cutlearn.sealed import Arrays
 
 Vector = NDArray[np.float64]
@@ -66,11 +67,11 @@ class Run(ABC):
                 self._restore(self.file)
 
     @abstractmethod
-    def begin(self, threads: int, tell: Tell | None) -> None:
+    def begin(self, place: Place, tell: Tell | None) -> None:
         """Look for good first weights; the steps on the way are told with the number 0."""
 
     @abstractmethod
-    def step(self, threads: int) -> Step:
+    def step(self, place: Place) -> Step:
         """Ask at w and take the next w."""
 
     @abstractmethod
@@ -92,10 +93,10 @@ class Run(ABC):
             len(self.steps) >= self.setting.max_steps or self.rest() <= self.setting.tol
         )
 
-    def go(self, threads: int, tell: Tell | None = None, sought: bool = False) -> None:
+    def go(self, place: Place, tell: Tell | None = None, sought: bool = False) -> None:
         """Make steps until the run is done; `sought`: on the way to another run's first weights."""
         while not self.done():
-            step = self.step(threads)
+            step = self.step(place)
             self.steps.append(step)
             if self.file is not None:
                 self.save()

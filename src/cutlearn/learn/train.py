@@ -27,8 +27,11 @@ from cutlearn.learn.margin.run import MarginRun
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.results import Step, TrainResult, settings_of
 from cutlearn.learn.run import Run
-from cutlearn.run.checkpoint import Interrupted, check_place
-from cutlearn.run.workers import thread_count
+from cutlearn.run.checkpoint import check_place
+from cutlearn.run.cluster import Cluster
+from cutlearn.run.interrupt import interrupted
+from cutlearn.run.residents import Residents
+from cutlearn.run.workers import Jobs, place_of
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -48,7 +51,7 @@ def train(
     model: Model | None = None,
     groups: int | None = None,
     max_steps: int = 1000,
-    n_jobs: int | None = None,
+    n_jobs: Jobs = None,
     checkpoint: str | Path | None = None,
     callback: Callable[[Step], None] | None = None,
     pool: Pool | None = None,
@@ -92,8 +95,8 @@ def train(
         min(N, 50).
     max_steps : int
         Training stops after this many steps, with a warning if the gap is still too large.
-    n_jobs : int, optional
-        Number of threads; the result is the same, to the bit, for every number.
+    n_jobs : int, address or Client, optional
+        Number of threads, or a cluster (docs/cluster.md); the result is the same, to the bit.
     checkpoint : path, optional
         A file that is written after every step. If a run was interrupted, the same call goes on
         from there.
@@ -121,26 +124,28 @@ def train(
     given: ModelLike = envelope if model is None else model
     if callback is not None and not callable(callback):
         raise InputError(f"callback must be a function of a step, not {quoted(callback)}.")
-    chosen = learner_of(learner)
+    chosen, place = learner_of(learner), place_of(n_jobs)
     run: Run
     if not chosen.margin:
         _refuse_margin(loss, normalize, constraints, groups, pool)
         setting = settings_of(len(problems), chosen, C, tol, groups, max_steps)
-        run = LikelihoodRun(likelihood_tasks(problems, labels, given), setting, checkpoint)
+        tasks, away = likelihood_tasks(problems, labels, given), None
+        if isinstance(place, Cluster):
+            away = Residents(place, list(zip(problems, map(np.asarray, labels))))
+        run = LikelihoodRun(tasks, setting, checkpoint, place, away)
     else:
         if pool is None:
-            pool = Pool(problems, labels, loss, normalize, n_jobs, given)
+            pool = Pool(problems, labels, loss, normalize, place, given)
         pool.check(problems, loss, normalize, given)
         setting = settings_of(len(pool), chosen, C, tol, groups, max_steps)
         run = MarginRun(pool, setting, *_constraints(pool, constraints), checkpoint)
-    threads = thread_count(n_jobs)
     try:
         if not run.steps:
-            run.begin(threads, callback)
-        run.go(threads, callback)
-    except KeyboardInterrupt:
+            run.begin(place, callback)
+        run.go(place, callback)
+    except KeyboardInterrupt as stop:
         searched = not chosen.margin
-        raise Interrupted(farewell(len(run.steps), checkpoint, searched)) from None
+        raise interrupted(stop, farewell(len(run.steps), checkpoint, searched)) from None
     return run.result()
 
 

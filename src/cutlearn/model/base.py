@@ -12,6 +12,7 @@ import math
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -44,9 +45,10 @@ from cutlearn.model.probabilities import Probabilities
 from cutlearn.model.probability.calibrate import Calibration
 from cutlearn.model.probability.decisions import Decision, decision_of
 from cutlearn.model.training_images import remembered, warn_of_differences, warn_of_size
-from cutlearn.run.checkpoint import Interrupted
+from cutlearn.run.cluster import ClusterLost
+from cutlearn.run.interrupt import Interrupted, interrupted
 from cutlearn.run.progress import Progress
-from cutlearn.run.workers import Workers, thread_count
+from cutlearn.run.workers import Jobs, Place, Workers, place_of
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -66,7 +68,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
 
     calibration: str | None
     min_side: int | str | None
-    n_jobs: int | None
+    n_jobs: Jobs
     random_state: Any
     verbose: bool
 
@@ -178,10 +180,12 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
                 made._learn(TrainingSet(samples, truth, together, folder, told, stepped))
             made.card_ = card_of(made, truth)
             made.training_ = remembered(images, masks, self.most_labels)
+        except ClusterLost as lost:
+            raise interrupted(lost, farewell(folder)) from None
         except Interrupted:
             raise  # training has said what it leaves
-        except KeyboardInterrupt:
-            raise Interrupted(farewell(folder)) from None
+        except KeyboardInterrupt as stop:
+            raise interrupted(stop, farewell(folder)) from None
         self.__dict__.update(vars(made))
         return self
 
@@ -208,15 +212,16 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
             0 .. L - 1, in the order of the values of the training masks. Where those were others,
             ``np.array(model.training_.values)[mask]`` has them, as `cutlearn predict` writes them.
         """
-        samples, chosen = self._read(images), decision_of(decision)
+        samples = self._read(images)
+        return self._each(samples, self.masking(decision))
+
+    def masking(self, decision: str | Decision = "map") -> Callable[[Any, Sample, Sample], Mask]:
+        """Give what `predict` asks the model for each sample, checked."""
+        chosen = decision_of(decision)
         if chosen.decide is None:
-            return self._each(samples, lambda small, full: to_full_size(self._mask(small), full))
+            return mask_of
         self._check_calibrated(f"predict(decision={chosen.name!r})")
-
-        def one(small: Sample, full: Sample) -> Mask:
-            return to_full_size(self._decided(chosen, self._evidence(small)), full)
-
-        return self._each(samples, one)
+        return partial(decided_of, chosen)
 
     def _read(self, images: Sequence[Any]) -> list[Sample]:
         """Check that the model is fitted, and the images."""
@@ -246,21 +251,25 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
     def _each(
         self,
         samples: Sequence[Sample],
-        one: Callable[[Sample, Sample], T],
+        one: Callable[[Any, Sample, Sample], T],
         progress: Callable[[int, int], None] | None = None,
     ) -> list[T]:
-        """one(the sample at the size at which the model works, the sample) of all, in order."""
-        check_side(self)
+        """one(model, sample at the size at which the model works, sample) of all, in order."""
         count = itertools.count(1)
 
         def finished(place: int, result: T) -> None:
             if progress is not None:
                 progress(next(count), len(samples))
 
-        with Workers(self._threads(), patient=False) as workers:
-            return workers.map(
-                lambda sample: one(at_side(sample, self.min_side), sample), samples, finished
-            )
+        with Workers(self._place(), patient=False) as workers:
+            return workers.map(partial(asked, self.alone(), one), samples, finished)
+
+    def alone(self) -> Self:
+        """Give a copy that answers in one thread, and can travel."""
+        check_side(self)
+        made = copy.copy(self)
+        made.n_jobs = 1
+        return made
 
     def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
         """Give the mean IoU over all labels within an image, then over images; void excluded.
@@ -279,8 +288,8 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
 
         save(self, path)
 
-    def _threads(self) -> int:
-        return thread_count(-1 if self.n_jobs is None else self.n_jobs)
+    def _place(self) -> Place:
+        return place_of(-1 if self.n_jobs is None else self.n_jobs)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "w_"):
@@ -288,3 +297,18 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
                 f"This {type(self).__name__} is not fitted yet. Call fit with images and masks "
                 "first."
             )
+
+
+def asked(model: Any, one: Callable[[Any, Sample, Sample], T], sample: Sample) -> T:
+    """Give one(model, the sample at the size at which the model works, the sample)."""
+    return one(model, at_side(sample, model.min_side), sample)
+
+
+def mask_of(model: Any, small: Sample, full: Sample) -> Mask:
+    """Give the best labels of a sample."""
+    return to_full_size(model._mask(small), full)
+
+
+def decided_of(decision: Decision, model: Any, small: Sample, full: Sample) -> Mask:
+    """Give the labels of a decision."""
+    return to_full_size(model._decided(decision, model._evidence(small)), full)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -25,9 +26,9 @@ from cutlearn.model.base import Estimator
 from cutlearn.model.card import Summary
 from cutlearn.model.fitting.parameters import BOLTZMANN, seed_of
 from cutlearn.model.fitting.training_set import TrainingSet
-from cutlearn.model.probability.calibrate import calibrate_held_out, uncalibrated
+from cutlearn.model.probability.calibrate import Rows, calibrate, drawn, uncalibrated
 from cutlearn.run.checkpoint import fingerprint
-from cutlearn.run.workers import Workers
+from cutlearn.run.workers import Jobs, Workers
 from cutlearn.shape.cccp import Learning
 from cutlearn.shape.conditional import Conditional
 from cutlearn.shape.describe import Describer, View
@@ -143,7 +144,7 @@ class BoltzmannSegmenter(Estimator):
         sees_image: bool = True,
         calibration: str | None = "temperature",
         min_side: int | str | None = None,
-        n_jobs: int | None = None,
+        n_jobs: Jobs = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -186,22 +187,17 @@ class BoltzmannSegmenter(Estimator):
         if self.calibration is None:
             return
 
-        tables: dict[int, Confusion] = {}
-
-        def min_marginals(part: int, image: int) -> Floats:
-            # What is calibrated is refined as strongly as what will be predicted.
-            machines[part].strength_ = self.strength_
-            found = machines[part]._min_marginals(data.samples[image])
-            mask = found.argmin(axis=-1).astype(np.uint8)
-            tables[image] = confusion(data.masks[image], mask, 2)
-            return found
-
-        self.calibration_ = calibrate_held_out(
-            parts, min_marginals, data.masks, self.calibration, len(parts) > 1, data.groups,
-            self._threads(),
-        )  # fmt: skip
+        found: dict[int, tuple[Rows, Confusion]] = {}
+        with Workers(self._place()) as workers:
+            for part, machine in zip(parts, machines):
+                # What is calibrated is refined as strongly as what will be predicted.
+                machine.strength_ = self.strength_
+                given = ((data.samples[i], data.masks[i]) for i in part)
+                found |= zip(part, workers.map(partial(_compared, machine.alone()), given))
+        rows, tables = zip(*(found[i] for i in range(len(found))))
+        self.calibration_ = calibrate(rows, self.calibration, len(parts) > 1, data.groups)
         if len(parts) > 1:
-            stacked = stack_tables([tables[i] for i in range(len(tables))])
+            stacked = stack_tables(tables)
             held = bootstrap(stacked, iou_of)
             self.judged_ |= {"judge": "pooled IoU", "held_out": held.plain()}
 
@@ -242,8 +238,8 @@ class BoltzmannSegmenter(Estimator):
         """Learn the codebooks and describe the training images."""
         shape = (int(self.shape[0]), int(self.shape[1]))
         patches = Patches.layout(shape) if self.layers == 2 else Patches.whole(shape)
-        with Workers(self._threads()) as workers:
-            pictures = workers.map(lambda s: self._frame(s).picture(s.image), samples)
+        with Workers(self._place()) as workers:
+            pictures = workers.map(partial(_pictured, shape), samples)
             describer = Describer.fit(pictures, patches, self.words, seed)
             return describer, workers.map(describer.view, pictures)
 
@@ -329,3 +325,14 @@ class BoltzmannSegmenter(Estimator):
     def from_header(cls, header: dict[str, Any], arrays: boltzmann_file.Arrays) -> Self:
         """Read what `to_header` gave."""
         return boltzmann_file.unpack(cls, header, arrays)
+
+
+def _pictured(shape: tuple[int, int], sample: Sample) -> Float32:
+    return Frame(shape, sample.shape).picture(sample.image)
+
+
+def _compared(machine: BoltzmannSegmenter, given: tuple[Sample, Mask]) -> tuple[Rows, Confusion]:
+    """Rows to calibrate by, and how the mask of the same min-marginals compares."""
+    sample, truth = given
+    found = machine._min_marginals(sample)
+    return drawn(found, truth), confusion(truth, found.argmin(axis=-1).astype(np.uint8), 2)

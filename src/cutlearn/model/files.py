@@ -16,6 +16,7 @@ from cutlearn.model.card import check_card
 from cutlearn.model.estimators import ESTIMATORS
 from cutlearn.model.probability.calibrate import Calibration, uncalibrated
 from cutlearn.model.training_images import TrainingImages
+from cutlearn.run.connect import is_cluster
 from cutlearn.sealed import Arrays, ForeignError, load_sealed, save_sealed
 
 KEY = "cutlearn-model"
@@ -43,6 +44,9 @@ def save(model: Estimator, path: str | os.PathLike[str]) -> None:
             f"Put the class in cutlearn.model.estimators.ESTIMATORS as {name!r} first."
         )
     given, tensors = model.to_header()
+    # A cluster is of this place and day: whoever reads the file must not be sent there.
+    if is_cluster(given["parameters"].get("n_jobs")):
+        given["parameters"]["n_jobs"] = None
     calibration, points = model.calibration_.to_header()
     header = {"format": FORMAT, "version": VERSION, "estimator": name, **given,
               "calibration": calibration, "card": model.card_}  # fmt: skip
@@ -132,6 +136,8 @@ def _built(header: dict[str, Any], arrays: Arrays) -> Estimator:
     """The estimator of a file, whose own part its class reads."""
     card = header["card"]
     check_card(card)
+    if is_cluster(header["parameters"].get("n_jobs")):
+        raise ValueError("the address of a cluster, which no file of ours has")
     # The command line used to keep it in the card.
     header["parameters"] = {"min_side": card.get("min_side")} | header["parameters"]
     points, rest = Arrays(), Arrays()

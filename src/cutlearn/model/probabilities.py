@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -61,10 +62,10 @@ class Probabilities:
     def _each(
         self,
         samples: Sequence[Sample],
-        one: Callable[[Sample, Sample], T],
+        one: Callable[[Any, Sample, Sample], T],
         progress: Callable[[int, int], None] | None = None,
     ) -> list[T]:
-        """one(the sample at the size at which the model works, the sample) of all, in order."""
+        """one(model, sample at the size at which the model works, sample) of all, in order."""
 
     @abstractmethod
     def _check_fitted(self) -> None:
@@ -84,11 +85,7 @@ class Probabilities:
         """
         samples = self._read(images)
         self._check_calibrated("predict_proba")
-
-        def one(small: Sample, full: Sample) -> NDArray[np.float32]:
-            return probabilities_at_full_size(self._believed(self._evidence(small)), full)
-
-        return self._each(samples, one)
+        return self._each(samples, probability_of)
 
     def _believed(self, found: Evidence) -> NDArray[np.float32]:
         q = np.empty(found.min_marginals.shape, np.float32)
@@ -131,24 +128,18 @@ class Probabilities:
         list of ((h, w) uint8 labels, (h, w, L) float32 probabilities)
             With a level also (L, 3): expected area, and both ends of its interval.
         """
-        samples, chosen = self._read(images), decision_of(decision)
+        samples = self._read(images)
+        return self._each(samples, self.segmenting(level, decision))
+
+    def segmenting(
+        self, level: float | None = None, decision: str | Decision = "map"
+    ) -> Callable[[Any, Sample, Sample], tuple[NDArray[Any], ...]]:
+        """Give what `segment` asks the model for each sample, checked."""
+        chosen = decision_of(decision)
         self._check_calibrated("segment")
         if level is not None:
             self._check_areas(0, level)
-
-        def one(small: Sample, full: Sample) -> tuple[NDArray[Any], ...]:
-            found = self._evidence(small)
-            q = self._believed(found)
-            both = (
-                to_full_size(self._decided(chosen, found), full),
-                probabilities_at_full_size(q, full),
-            )
-            if level is None:
-                return both
-            areas = [self._area(q, found.labels, k, level, full) for k in self.classes_]
-            return *both, np.array(areas)
-
-        return self._each(samples, one)
+        return partial(segmented, level, chosen)
 
     def _area(
         self,
@@ -203,12 +194,7 @@ class Probabilities:
         """
         self._check_fitted()
         self._check_areas(label, level)
-
-        def one(small: Sample, full: Sample) -> NDArray[np.float64]:
-            found = self._evidence(small)
-            return self._area(self._believed(found), found.labels, label, level, full)
-
-        rows = np.array(self._each(self._read(images), one))
+        rows = np.array(self._each(self._read(images), partial(area_of, label, level)))
         return rows[:, 0], rows[:, 1:]
 
     def calibrate(
@@ -226,7 +212,7 @@ class Probabilities:
         samples, truth, together = self._read_training(
             images, masks, groups, len(self.classes_), known_values(self)
         )
-        found = self._each(samples, lambda small, full: self._evidence(small))
+        found = self._each(samples, evidence_of)
         rows = [
             drawn(part.min_marginals, mask, alone=part.alone) for part, mask in zip(found, truth)
         ]
@@ -250,3 +236,40 @@ class Probabilities:
                 "calibrate(images, masks) with images that were not used to fit, or set "
                 "calibration=None for the plain softmax of min-marginals."
             )
+
+
+# What is asked of a model for one sample, given also at the size at which the model works.
+
+
+def probability_of(model: Any, small: Sample, full: Sample) -> NDArray[np.float32]:
+    """Give the probabilities of a sample."""
+    return probabilities_at_full_size(model._believed(model._evidence(small)), full)
+
+
+def evidence_of(model: Any, small: Sample, full: Sample) -> Evidence:
+    """Give what probabilities come from, at the size at which the model works."""
+    found: Evidence = model._evidence(small)
+    return found
+
+
+def segmented(
+    level: float | None, decision: Decision, model: Any, small: Sample, full: Sample
+) -> tuple[NDArray[Any], ...]:
+    """Give the mask, the probabilities and, with a level, the areas of a sample."""
+    found = model._evidence(small)
+    q = model._believed(found)
+    both = (
+        to_full_size(model._decided(decision, found), full),
+        probabilities_at_full_size(q, full),
+    )
+    if level is None:
+        return both
+    areas = [model._area(q, found.labels, k, level, full) for k in model.classes_]
+    return *both, np.array(areas)
+
+
+def area_of(label: int, level: float, model: Any, small: Sample, full: Sample) -> Floats:
+    """Give the expected area of a label in a sample, and its interval."""
+    found = model._evidence(small)
+    area: Floats = model._area(model._believed(found), found.labels, label, level, full)
+    return area

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -48,7 +49,7 @@ from cutlearn.model.probability.evidence import Evidence, alone
 from cutlearn.model.probability.ranking import Described as Windows
 from cutlearn.model.probability.ranking import Ranked, describe, rank
 from cutlearn.run.progress import Progress
-from cutlearn.run.workers import Workers
+from cutlearn.run.workers import Jobs, Workers, width_of
 
 Mask = NDArray[np.uint8]
 
@@ -95,8 +96,10 @@ class Segmenter(Estimator):
         copied, fitted anew, and brings its own connectivity and budget.
     connectivity : 4 or 8
         Neighbours of a pixel; a voxel has two more, in the slices beside its own.
-    n_jobs : int, optional
-        Threads; None: all usable cores. The results do not depend on it.
+    n_jobs : int, address or Client, optional
+        Threads; None: all usable cores. Or a dask.distributed cluster: the address of its
+        scheduler, "local:4" for four processes of this machine, or a `Client` (docs/cluster.md).
+        The results do not depend on it.
     random_state : int, RandomState or None
         None is 0: the same images always give the same model.
     verbose : bool
@@ -161,7 +164,7 @@ class Segmenter(Estimator):
         tol: float = 0.01,
         features: str | Featurizer = "auto",
         connectivity: int = 8,
-        n_jobs: int | None = None,
+        n_jobs: Jobs = None,
         random_state: Any = None,
         verbose: bool = False,
         *,
@@ -187,22 +190,20 @@ class Segmenter(Estimator):
     def _learn(self, data: TrainingSet) -> None:
         if isinstance(self.loss, Described):
             self.loss.refuse()
-        threads = self._threads()
+        place = self._place()
         top = max(int(mask[mask != VOID].max()) for mask in data.masks)
-        labels, featurizer = labels_for(self, max(2, 1 + top)), fresh_featurizer(self, threads)
+        labels, featurizer = labels_for(self, max(2, 1 + top)), fresh_featurizer(self, place)
         seen = [labels.questions(mask) for mask in data.masks]
         nodes = training_features(
             data.samples, seen, featurizer, data.groups, data.folder, data.progress
         )
         edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
-        with Workers(threads) as workers:
-            problems = workers.map(
-                lambda pair: featurizer.problem(*pair, edges, regions),
-                list(zip(data.samples, nodes)),
-            )
+        with Workers(place) as workers:
+            pose = partial(_posed, featurizer.unfitted(), edges, regions)
+            problems = workers.map(pose, zip(data.samples, nodes))
         model = model_for(self, featurizer, labels.count, len(problems[0].regions))
         plan = Plan(
-            self.loss, self.learner, self.C, float(self.tol), threads, data.folder,
+            self.loss, self.learner, self.C, float(self.tol), place, data.folder,
             data.callback, model, self.calibration,
             self._rivals,
         )  # fmt: skip
@@ -212,6 +213,8 @@ class Segmenter(Estimator):
     def _keep(self, featurizer: Featurizer, chosen: Chosen, model: Model, problem: Problem) -> None:
         """Put all that was learned in place."""
         result = chosen.result
+        # A cluster is where this fit ran; it is no part of the model.
+        featurizer.set_params(n_jobs=None)
         self.model_, self.featurizer_ = model, featurizer
         self.w_ = chosen.w
         self.w_names_ = model.names(problem, feature_names(featurizer))
@@ -274,10 +277,10 @@ class Segmenter(Estimator):
         """Give the seconds of the features and of all trainings, as reckoned beforehand."""
         from cutlearn.model.fitting.duration import phases_of
 
-        labels, threads = labels_for(self, n_labels), self._threads()
+        labels, place = labels_for(self, n_labels), self._place()
         return phases_of(
-            fresh_featurizer(self, threads), shapes, color, labels, self.trainings(len(shapes)),
-            threads,
+            fresh_featurizer(self, place), shapes, color, labels, self.trainings(len(shapes)),
+            width_of(place),
         )  # fmt: skip
 
     def shown_by(self, shown: Progress) -> Any:
@@ -305,24 +308,13 @@ class Segmenter(Estimator):
             The most telling image first: its place in the list, its score, its windows.
         """
         samples = self._read(images)
-        if are_volumes(samples):
-            raise InputError(
-                "rank: it orders images, but volumes were given. Rank their slices, "
-                "volume.slices(), with a model that was fitted on slices."
-            )
+        seen = self._each(samples, windows_of, progress)
+        return self.order(seen, [sample.shape for sample in samples])
 
-        def one(small: Sample, full: Sample) -> Windows:
-            problem, q = self._problem(small), None
-            if self.believes:
-                q = self.calibration_.probabilities(
-                    self.model_.min_marginals(problem, self.w_),
-                    alone(self.model_, problem, self.w_),
-                )
-            return describe(problem.node_features, small.shape, q)
-
-        seen = self._each(samples, one, progress)
+    def order(self, seen: Sequence[Windows], shapes: Sequence[Shape]) -> list[Ranked]:
+        """Give what `rank` gives, of the windows (`windows_of`) and shapes of all images."""
         return [
-            ranked.at(seen[ranked.image].shape, samples[ranked.image].shape)
+            ranked.at(seen[ranked.image].shape, shapes[ranked.image])
             for ranked in rank(seen, self.featurizer_.centers_)
         ]
 
@@ -371,3 +363,24 @@ class Segmenter(Estimator):
     def from_header(cls, header: dict[str, Any], arrays: segmenter_file.Arrays) -> Self:
         """Read what `to_header` gave."""
         return segmenter_file.unpack(cls, header, arrays)
+
+
+def windows_of(model: Any, small: Sample, full: Sample) -> Windows:
+    """Give the windows of a sample, as `rank` compares them."""
+    if are_volumes([full]):
+        raise InputError(
+            "rank: it orders images, but volumes were given. Rank their slices, "
+            "volume.slices(), with a model that was fitted on slices."
+        )
+    problem, q = model._problem(small), None
+    if model.believes:
+        q = model.calibration_.probabilities(
+            model.model_.min_marginals(problem, model.w_), alone(model.model_, problem, model.w_)
+        )
+    return describe(problem.node_features, small.shape, q)
+
+
+def _posed(
+    featurizer: Featurizer, edges: bool, regions: bool, given: tuple[Sample, Any]
+) -> Problem:
+    return featurizer.problem(*given, edges, regions)

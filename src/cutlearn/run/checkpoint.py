@@ -22,10 +22,6 @@ VERSION = 2
 KEY = "cutlearn"
 
 
-class Interrupted(KeyboardInterrupt):
-    """A long run was stopped by the keyboard; the message tells what is saved and how to go on."""
-
-
 def check_place(path: str | Path) -> Path:
     """Refuse, before work starts, a path where no checkpoint can be written; give it."""
     place = path_of("checkpoint", path)

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from cutlearn.run.checkpoint import load_checkpoint, refuse_other, restoring, save_checkpoint
 from cutlearn.run.progress import KEPT, Counter
-from cutlearn.run.workers import Workers
+from cutlearn.run.workers import Place, Workers
 from cutlearn.sealed import Arrays
 
 Job = TypeVar("Job", bound=Hashable)
@@ -97,19 +97,21 @@ class Form(Generic[Job, Result]):
 
 
 def each_kept(
-    work: Callable[[Job], Result],
+    work: Callable[[Any], Result],
+    given: Callable[[Job], Any],
     jobs: Sequence[Job],
-    threads: int,
+    place: Place,
     shelf: Shelf,
     form: Form[Job, Result],
     counter: Counter,
     what: str,
     weight: int = 1,
 ) -> list[Result]:
-    """Give work(job) for all jobs, in their order; what the shelf has is not done again.
+    """Give work(given(job)) for all jobs, in their order; what the shelf has is not done again.
 
-    Every result is kept as soon as it is there, and told as steps of the name `what`, as many as
-    its weight. An interrupt drops what waits and does not wait for what runs.
+    What a job is given is asked for when its turn comes, and may travel to a cluster. Every result
+    is kept as soon as it is there, and told as steps of the name `what`, as many as its weight. An
+    interrupt drops what waits and does not wait for what runs.
     """
     results: dict[Job, Result] = {}
     for job in jobs:
@@ -123,6 +125,6 @@ def each_kept(
         shelf.keep(form.name(left[place]), *form.kept(result))
         counter.tell(what, weight)
 
-    with Workers(threads, patient=False) as workers:
-        workers.map(work, left, finished)
+    with Workers(place, patient=False) as workers:
+        workers.map(work, map(given, left), finished)
     return [results[job] for job in jobs]

@@ -1,20 +1,34 @@
-"""Where work runs: an ordered map over threads.
+"""Where work runs: an ordered map over threads, or over a cluster with the same face.
 
-Results come in the order of the items whatever the number of threads, so sums over them have the
-same bits. The work must release the interpreter's lock (the C++ core and numpy do) to gain.
-A failure, or an interrupt of the thread that waits, drops what has not begun.
+`n_jobs` says where: a number of threads, the address of a dask.distributed scheduler, "local:4" for
+so many processes of this machine, or a `Client`. Results come in the order of the items wherever
+they are worked, so sums over them have the same bits. On threads the work must release the
+interpreter's lock (the C++ core and numpy do) to gain; to a cluster it travels, so that it must be
+a function of a module, or a `partial` of one, and its items plain data. BLAS has one thread while
+work is mapped. A failure, or an interrupt of the thread that waits, drops what has not begun.
 """
 
+import itertools
 import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import TypeVar
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any, TypeAlias, TypeVar
 
 from cutlearn.errors import InputError, quoted
+from cutlearn.run.cluster import Cluster
+from cutlearn.run.connect import cluster_of, is_cluster
+from cutlearn.run.single import in_task, one_thread
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+# What a user gives, and what becomes of it: a number of threads, or a cluster.
+Jobs: TypeAlias = Any
+Place: TypeAlias = int | Cluster
 MOST_THREADS = 4096
+# Items of a stream that are begun before the first of them is taken, for each thread.
+AHEAD = 2
 
 
 def thread_count(n_jobs: int | None) -> int:
@@ -27,13 +41,16 @@ def thread_count(n_jobs: int | None) -> int:
     """
     if n_jobs is None:
         return 1
-    if type(n_jobs) is not int or not 1 <= abs(n_jobs) <= MOST_THREADS:
+    if not _is_count(n_jobs):
         raise InputError(
             f"The 'n_jobs' parameter must be None, a positive integer up to {MOST_THREADS}, or -1 "
-            f"for all processors. Got {quoted(n_jobs)} instead."
+            "for all processors; for a cluster the address of its scheduler, local:N or a Client. "
+            f"Got {quoted(n_jobs)} instead."
         )
     if n_jobs > 0:
         return n_jobs
+    if in_task.get():
+        return 1
     try:
         processors = len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
@@ -41,13 +58,40 @@ def thread_count(n_jobs: int | None) -> int:
     return max(1, processors + 1 + n_jobs)
 
 
+def place_of(n_jobs: Jobs) -> Place:
+    """Give where work runs: a number of threads, or a cluster, which is connected to once."""
+    return cluster_of(n_jobs) if is_cluster(n_jobs) else thread_count(n_jobs)
+
+
+def is_place(n_jobs: Jobs) -> bool:
+    """Whether `n_jobs` can say where work runs; nothing is connected to."""
+    return n_jobs is None or _is_count(n_jobs) or is_cluster(n_jobs)
+
+
+def width_of(place: Place) -> int:
+    """Give how many items are worked at once in a place."""
+    return place.threads if isinstance(place, Cluster) else place
+
+
+def hold(place: Place, values: Sequence[Item]) -> list[Any]:
+    """Send values once to where they are worked; items of `map` may contain what this gives.
+
+    On threads these are the values themselves.
+    """
+    return place.hold(values) if isinstance(place, Cluster) else list(values)
+
+
+def _is_count(n_jobs: Jobs) -> bool:
+    return type(n_jobs) is int and 1 <= abs(n_jobs) <= MOST_THREADS
+
+
 class Workers:
-    """A pool of threads with an ordered map. Use as a context manager.
+    """Threads or a cluster, with an ordered map. Use as a context manager.
 
     Parameters
     ----------
-    n_jobs : int or None
-        See `thread_count`.
+    n_jobs : int, None, address, Client or Cluster
+        See `place_of`.
     patient : bool
         Whether an interrupt waits for what runs. Work that may take many seconds need not be waited
         for, as nobody wants its results any more, if it changes nothing that outlives it.
@@ -59,10 +103,11 @@ class Workers:
     [1, 2, 3]
     """
 
-    def __init__(self, n_jobs: int | None = None, patient: bool = True) -> None:
-        self.threads = thread_count(n_jobs)
+    def __init__(self, n_jobs: Jobs = None, patient: bool = True) -> None:
+        self.place = place_of(n_jobs)
         self._patient = patient
-        self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+        many = isinstance(self.place, int) and self.place > 1
+        self._pool = ThreadPoolExecutor(width_of(self.place)) if many else None
 
     def map(
         self,
@@ -70,34 +115,84 @@ class Workers:
         items: Iterable[Item],
         finished: Callable[[int, Result], None] | None = None,
     ) -> list[Result]:
-        """Give function(item) for every item, in their order; the first failure is raised.
+        """Give function(item) for every item, in their order; a failure is raised.
 
         Parameters
         ----------
         finished : callable (place, result), optional
             Called by the waiting thread for every result as soon as it is there, in any order.
         """
-        if self._pool is None:
-            results = []
-            for place, item in enumerate(items):
-                results.append(function(item))
-                if finished is not None:
-                    finished(place, results[-1])
-            return results
-        futures = [self._pool.submit(function, item) for item in items]
-        places = {future: place for place, future in enumerate(futures)}
-        try:
+        results: dict[int, Result] = {}
+
+        def took(place: int, result: Result) -> None:
+            results[place] = result
             if finished is not None:
-                for future in as_completed(futures):
-                    finished(places[future], future.result())
-            return [future.result() for future in futures]
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
+                finished(place, result)
+
+        self.rounds(function, items, took)
+        return [results[place] for place in range(len(results))]
+
+    def rounds(
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        took: Callable[[int, Result], Item | None],
+    ) -> None:
+        """Work on items again and again, each as soon as its last round is done.
+
+        Parameters
+        ----------
+        took : callable (place, result)
+            Called by the waiting thread for every result; gives the next item of this place, or
+            None where it is done.
+        """
+        if isinstance(self.place, Cluster):
+            self.place.rounds(function, items, took)
+            return
+        with one_thread():
+            if self._pool is None:
+                _one_by_one(function, items, took)
+            else:
+                _on_threads(self._pool, function, items, took)
+
+    def stream(
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        ahead: int | None = None,
+    ) -> Iterator[Result]:
+        """Give function(item) for every item, in their order, as a consumer takes them.
+
+        Parameters
+        ----------
+        items : iterable
+            Asked for the next item only when its work begins.
+        ahead : int, optional
+            How many results there may be that nobody has taken.
+        """
+        most = ahead or AHEAD * width_of(self.place)
+        if isinstance(self.place, Cluster):
+            yield from self.place.stream(function, items, most)
+            return
+        with one_thread():
+            if self._pool is None:
+                yield from map(function, items)
+                return
+            begun: deque[Future[Result]] = deque()
+            source = iter(items)
+            try:
+                for item in source:
+                    begun.append(self._pool.submit(function, item))
+                    if len(begun) >= most:
+                        yield begun.popleft().result()
+                while begun:
+                    yield begun.popleft().result()
+            finally:
+                for future in begun:
+                    future.cancel()
 
     def close(self, wait: bool = True) -> None:
-        """End the threads; work that has not begun is dropped."""
+        """End the threads; work that has not begun is dropped. A cluster stays."""
         if self._pool is not None:
             self._pool.shutdown(wait=wait, cancel_futures=True)
 
@@ -107,3 +202,57 @@ class Workers:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
         self.close(wait=self._patient or not interrupted)
+
+
+def _one_by_one(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    took: Callable[[int, Result], Item | None],
+) -> None:
+    later: deque[tuple[int, Item]] = deque()
+    for place, item in itertools.chain(enumerate(items), _emptied(later)):
+        again = took(place, function(item))
+        if again is not None:
+            later.append((place, again))
+
+
+def _emptied(later: deque[tuple[int, Item]]) -> Iterator[tuple[int, Item]]:
+    while later:
+        yield later.popleft()
+
+
+def _on_threads(
+    pool: ThreadPoolExecutor,
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    took: Callable[[int, Result], Item | None],
+) -> None:
+    ended: SimpleQueue[tuple[int, Future[Result]]] = SimpleQueue()
+    running: dict[int, Future[Result]] = {}
+
+    def begin(place: int, item: Item) -> None:
+        running[place] = pool.submit(function, item)
+        running[place].add_done_callback(lambda future: ended.put((place, future)))
+
+    try:
+        for place, item in enumerate(items):
+            begin(place, item)
+        while running:
+            place, future = ended.get()
+            if future.exception() is not None:
+                _raise_first({p: f for p, f in running.items() if p <= place})
+            del running[place]
+            again = took(place, future.result())
+            if again is not None:
+                begin(place, again)
+    except BaseException:
+        for future in running.values():
+            future.cancel()
+        raise
+
+
+def _raise_first(running: dict[int, Future[Result]]) -> None:
+    """Raise the failure of the first item of some, one of which has failed."""
+    for place in sorted(running):
+        if not running[place].cancel():
+            running[place].result()

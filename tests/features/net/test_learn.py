@@ -11,7 +11,7 @@ from cutlearn.features.net.crops import Crops, Lesson, Sight, canvas_of, turned,
 from cutlearn.features.net.learn import NetRecipe, Trainer, answer_of, fit_nets
 from cutlearn.features.net.optimise import Optimiser, loss_of, orthogonal, rate_at
 from cutlearn.features.net.planes import Layout, convolve, from_depth, pool, to_depth
-from cutlearn.features.net.single import one_thread
+from cutlearn.run.single import one_thread
 from features.worlds import world
 
 SMALL = NetRecipe(steps=12, crops=2, folds=2)

@@ -21,6 +21,7 @@ from cutlearn.model.fitting.selection import (
     choose,
     shifted,
 )
+from cutlearn.run.residents import Residents
 from tiny_problems import with_regions
 
 
@@ -38,12 +39,16 @@ def rare(n=6, shape=(30, 40), share=0.07, seed=0, noise=1.5):
 
 
 def plan(**changed):
-    return Plan(**({"loss": "hamming", "learner": "bundle", "C": 1000.0, "tol": 0.01, "threads": 1}
+    return Plan(**({"loss": "hamming", "learner": "bundle", "C": 1000.0, "tol": 0.01, "n_jobs": 1}
                    | changed))  # fmt: skip
 
 
 def predict_all(problems, w, plan):
     return [plan.model.mask(problem, w) for problem in problems]
+
+
+def scorer_of(plan, problems, masks):
+    return plan.scorer(problems, masks, Residents(1, list(zip(problems, masks))))
 
 
 def test_rare_labels_are_not_wiped_out():
@@ -143,7 +148,7 @@ def test_edges_that_help_stay_and_rivals_are_judged_alike():
 
 
 def test_edges_that_harm_are_left_out(monkeypatch):
-    monkeypatch.setattr(Likelihood, "score", lambda self, image, w: -100.0 * w[-1] + 1e-3 * image)
+    monkeypatch.setattr(Likelihood, "score", lambda self, i, x, y, w: 1e-3 * i - 100.0 * w[-1])
     problems, masks = striped()
     settings = plan(learner="likelihood", C="auto", tol=0.3, rivals=("logistic",))
     chosen = choose(problems, masks, settings)
@@ -182,7 +187,7 @@ def test_images_are_prepared_on_the_threads_of_the_plan(monkeypatch):
     monkeypatch.setattr(pool, "WORTH_THREADS", 0)
     monkeypatch.setattr(pool, "Workers", Seen)
     problems, masks = rare(4)
-    choose(problems, masks, plan(threads=2))
+    choose(problems, masks, plan(n_jobs=2))
     assert seen == [2]
 
 
@@ -199,7 +204,7 @@ def test_no_shift_where_it_gains_nothing():
     problems, masks = rare(3, noise=0.2)
     w = choose(problems, masks, plan()).result.w
 
-    scorer = plan().scorer(problems, masks)
+    scorer = scorer_of(plan(), problems, masks)
     shift, scores = best_shift(scorer, w)
     assert shift == 0
     assert scores == confusions(masks, predict_all(problems, w, plan()))
@@ -223,7 +228,7 @@ def test_the_shift_counts_what_envelopes_add_to_a_pixel():
     biased = w.copy()
     biased[0] += 3 * w[0]
     leaning = np.concatenate([w, [0.0, 3 * w[0]]])
-    plain, _ = best_shift(plan().scorer(problems, masks), biased)
-    found, _ = best_shift(leaned.scorer(single, masks), leaning)
+    plain, _ = best_shift(scorer_of(plan(), problems, masks), biased)
+    found, _ = best_shift(scorer_of(leaned, single, masks), leaning)
     assert plain < 0
     assert found == pytest.approx(plain, rel=1e-9)

@@ -7,6 +7,7 @@ the out-of-fold logits come free, and new images get the mean of nets that are e
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,11 @@ from cutlearn.features.net.crops import (
     turned_back,
 )
 from cutlearn.features.net.optimise import Optimiser, loss_of
-from cutlearn.features.net.single import one_thread
 from cutlearn.images.resize import resize_channels
 from cutlearn.run.progress import KEPT, Counter
-from cutlearn.run.shelf import Form, Shelf, each_kept
-from cutlearn.run.workers import Workers
+from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
+from cutlearn.run.single import one_thread
+from cutlearn.run.workers import Place, Workers, hold
 from cutlearn.sealed import Arrays
 
 Progress = Callable[[int, int, str], None]
@@ -166,7 +167,7 @@ def fit_nets(
     recipe: NetRecipe,
     fold: npt.NDArray[np.intp],
     seed: int = 0,
-    n_jobs: int = 1,
+    place: Place = 1,
     progress: Progress | None = None,
     shelf: Shelf | None = None,
 ) -> tuple[Nets, list[Float32]]:
@@ -199,41 +200,71 @@ def fit_nets(
         trainers.append(Trainer(shape, crops, recipe.steps, (seed, 5, k)))
     counter = Counter(progress, recipe.told(len(trainers), len(images)))
     parts = shelf or Shelf()
-
-    def out_of_fold(i: int) -> Float32:
-        return answer_of(sight, shape, [weights[fold[i]]], images[i], extras[i])
-
-    with one_thread():
-        weights = _trained(trainers, recipe.steps, n_jobs, parts, counter)
-        every, what = range(len(images)), "predict out of fold"
-        maps = each_kept(out_of_fold, every, n_jobs, parts, LOGITS, counter, what)
+    weights = _trained(trainers, recipe.steps, place, parts, counter)
+    every, what, held = range(len(images)), "predict out of fold", hold(place, weights)
+    maps = each_kept(
+        partial(_out_of_fold, sight, shape), lambda i: (held[fold[i]], images[i], extras[i]),
+        every, place, parts, LOGITS, counter, what,
+    )  # fmt: skip
     return Nets(sight, shape, tuple(weights)), maps
+
+
+def _out_of_fold(sight: Sight, shape: Shape, given: Any) -> Float32:
+    weights, image, extra = given
+    return answer_of(sight, shape, [weights], image, extra)
 
 
 def _trained(
     trainers: Sequence[Trainer],
     steps: int,
-    n_jobs: int,
+    place: Place,
     shelf: Shelf,
     counter: Counter,
 ) -> list[Weights]:
-    """Take all steps of all nets, a round of each at a time; give their last weights."""
+    """Take all steps of all nets, some of one at a time; give their last weights.
+
+    What changes in a net comes back after every round and is kept; no net waits for another.
+    """
+    ends = [*range(ROUND, steps, ROUND), steps]
     for k, trainer in enumerate(trainers):
         if (found := shelf.find(f"net{k}")) is not None:
             trainer.take(*found)
-    with Workers(n_jobs, patient=False) as workers:
-        for begin in range(0, steps, ROUND):
-            end = min(begin + ROUND, steps)
-            late = [k for k, trainer in enumerate(trainers) if trainer.optimiser.step < end]
-            for _ in range(len(trainers) - len(late)):
+            for _ in range(sum(end <= trainer.optimiser.step for end in ends)):
                 counter.tell(KEPT)
+    held = hold(place, trainers)
+    late = [k for k, trainer in enumerate(trainers) if trainer.optimiser.step < steps]
 
-            def finished(place: int, _: None, late: Sequence[int] = late) -> None:
-                shelf.keep(f"net{late[place]}", *trainers[late[place]].state())
-                counter.tell("train nets")
+    def job(k: int) -> Job:
+        step = trainers[k].optimiser.step
+        return held[k], trainers[k].state(), next(end for end in ends if end > step) - step
 
-            def advance(k: int, end: int = end) -> None:
-                trainers[k].advance(end - trainers[k].optimiser.step)
+    def took(place: int, state: Kept) -> Job | None:
+        k = late[place]
+        trainers[k].take(*state)
+        shelf.keep(f"net{k}", *trainers[k].state())
+        counter.tell("train nets")
+        return job(k) if trainers[k].optimiser.step < steps else None
 
-            workers.map(advance, late, finished)
-        return workers.map(Trainer.settled, trainers)
+    with Workers(place, patient=False) as workers:
+        workers.rounds(_advanced, [job(k) for k in late], took)
+        states = [trainer.state() for trainer in trainers]
+        return workers.map(_settled, zip(held, states))
+
+
+# A trainer where it is, its state, and the steps that it takes next.
+Job = tuple[Any, Kept, int]
+
+
+def _advanced(given: Job) -> Kept:
+    trainer, state, steps = given
+    trainer.take(*state)
+    trainer.advance(steps)
+    new: Kept = trainer.state()
+    return new
+
+
+def _settled(given: tuple[Any, Kept]) -> Weights:
+    trainer, state = given
+    trainer.take(*state)
+    weights: Weights = trainer.settled()
+    return weights

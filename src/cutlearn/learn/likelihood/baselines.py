@@ -43,17 +43,19 @@ def logistic(task: Task, w: Vector) -> Valued:
     return float((soft - costs[at, labels]).mean()), gradient
 
 
-def thinned(tasks: Sequence[Task]) -> list[Task]:
-    """Give tasks with every k-th labelled node alone, k the least that leaves `MOST_ROWS` in all.
+def thinning(tasks: Sequence[Task]) -> int:
+    """Give the least k such that every k-th labelled node leaves at most `MOST_ROWS` in all.
 
     Logistic regression sees no edges, and neighbouring pixels tell it nearly the same: several
     labels, which cost a field each, need no more.
     """
-    step = -(-sum(int(task.known.sum()) for task in tasks) // MOST_ROWS)
-    return [_every(task, step) for task in tasks] if step > 1 else list(tasks)
+    return -(-sum(int(task.known.sum()) for task in tasks) // MOST_ROWS)
 
 
-def _every(task: Task, step: int) -> Task:
+def every(task: Task, step: int) -> Task:
+    """Give a task with every so many-th labelled node alone."""
+    if step == 1:
+        return task
     problem, rows = task.problem, np.flatnonzero(task.known)[::step]
     alone = Problem(
         problem.node_features[rows],

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,15 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.layout import Layout
 from cutlearn.learn.learners import LikelihoodLearner, learner_of
-from cutlearn.learn.likelihood.baselines import logistic, thinned
+from cutlearn.learn.likelihood.baselines import every, logistic, thinning
 from cutlearn.learn.likelihood.quasi_newton import FixedStep, Move, QuasiNewton
-from cutlearn.learn.likelihood.value import mean_likelihood
+from cutlearn.learn.likelihood.value import mean_of, valued
 from cutlearn.learn.oracle import Task
 from cutlearn.learn.results import Settings, Step, digest_of_all
 from cutlearn.learn.run import Run, Tell
-from cutlearn.run.workers import Workers
+from cutlearn.run.residents import Residents
+from cutlearn.run.travel import name_of
+from cutlearn.run.workers import Place
 from cutlearn.sealed import Arrays
 
 Vector = NDArray[np.float64]
@@ -72,18 +75,33 @@ class LikelihoodRun(Run):
     setting : Settings
     file : path, optional
         The checkpoint; when it exists, the run goes on from it.
+    place : int or Cluster
+    away : Residents, optional
+        Problems and labels of the tasks, where they stay on a cluster.
     """
 
     kind = "likelihood"
 
-    def __init__(self, tasks: Sequence[Task], setting: Settings, file: str | Path | None) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        setting: Settings,
+        file: str | Path | None,
+        place: Place = 1,
+        away: Residents | None = None,
+    ) -> None:
         super().__init__(tasks[0].layout, setting, file)
         assert isinstance(setting.learner, LikelihoodLearner)
         self.learner = setting.learner
         self.value = self.learner.value()
         several, smooth = not tasks[0].model.labels.exact, self.value is logistic
         self.pace = SEVERAL if several and not smooth else TWO
-        self.tasks = thinned(tasks) if several and smooth else tasks
+        thin = thinning(tasks) if several and smooth else 1
+        self.tasks = [every(task, thin) for task in tasks]
+        self._given, self.place, self.away = tasks, place, away
+        self.data = Residents(place, self.tasks) if away is None else away
+        model = tasks[0].model
+        self._valued = partial(valued, self.value, name_of((model, thin)), model, thin)
         self.move: Move
         if self.learner.step is not None:
             self.move = FixedStep(self.layout, self.learner.step)
@@ -96,20 +114,20 @@ class LikelihoodRun(Run):
         if self.steps:
             self._forget_starts()
 
-    def begin(self, threads: int, tell: Tell | None) -> None:
+    def begin(self, place: Place, tell: Tell | None) -> None:
         """Start from logistic regression, and from where it wins the race."""
         if self.learner.starts == "zero":
             return
-        first = self._other("logistic", self.tasks, START_TOL, START_STEPS, "first")
-        first.go(threads, tell, sought=True)
+        first = self._other("logistic", range(len(self.tasks)), START_TOL, START_STEPS, "first")
+        first.go(place, tell, sought=True)
         self.w, self.spent = first.best_w, first.cost()
         self.best, self.best_w = first.best, first.best_w
         if self.learner.starts == "race":
-            self.w = self._race(first.best_w, threads, tell)
+            self.w = self._race(first.best_w, place, tell)
 
-    def _race(self, w: Vector, threads: int, tell: Tell | None) -> Vector:
+    def _race(self, w: Vector, place: Place, tell: Tell | None) -> Vector:
         """Give the weights of the start that gets furthest on some of the images."""
-        part = self.tasks[:: -(-len(self.tasks) // self.pace.racing)]
+        part = range(0, len(self.tasks), -(-len(self.tasks) // self.pace.racing))
         racers = []
         for k, start in enumerate(_starts(self.layout, self.tasks, w, self.pace.strengths)):
             racers.append(self._other(self.learner.name, part, self.setting.tol, 0, f"start{k}"))
@@ -120,18 +138,19 @@ class LikelihoodRun(Run):
             leading = sorted(leading, key=lambda run: run.best)[:places]
             for racer in leading:
                 racer.setting = replace(racer.setting, max_steps=most)
-                racer.go(threads, tell, sought=True)
+                racer.go(place, tell, sought=True)
         costs = [self.spent, *(racer.cost() for racer in racers)]
         self.spent = tuple(map(sum, zip(*costs)))  # type: ignore[assignment]
         return min(racers, key=lambda run: run.best).best_w
 
     def _other(
-        self, learner: str, tasks: Sequence[Task], tol: float, most: int, name: str
+        self, learner: str, places: Sequence[int], tol: float, most: int, name: str
     ) -> "LikelihoodRun":
         """A run on the way to the first weights, with a checkpoint beside that of this one."""
-        return LikelihoodRun(
-            tasks, Settings(learner_of(learner), self.setting.C, tol, 1, most), self._beside(name)
-        )
+        setting = Settings(learner_of(learner), self.setting.C, tol, 1, most)
+        tasks = [self._given[i] for i in places]
+        away = None if self.away is None else self.away.take(places)
+        return LikelihoodRun(tasks, setting, self._beside(name), self.place, away)
 
     def _beside(self, name: str) -> Path | None:
         if self.file is None:
@@ -155,11 +174,10 @@ class LikelihoodRun(Run):
         """Whether the run came to rest or the steps are used up."""
         return self._rest <= self.setting.tol or len(self.steps) >= self.setting.max_steps
 
-    def step(self, threads: int) -> Step:
+    def step(self, place: Place) -> Step:
         """Ask every image at w, and move on."""
         begin = time.perf_counter()
-        with Workers(threads) as workers:
-            value, gradient = mean_likelihood(self.value, self.tasks, self.w, workers)
+        value, gradient = mean_of(self.data.map(self._valued, self.w))
         asked = time.perf_counter()
         lam = 1.0 / self.setting.C
         objective = 0.5 * lam * float(self.w @ self.w) - value

@@ -12,6 +12,7 @@ not concave.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,9 +22,11 @@ from cutlearn.energy.layout import checked_weights
 from cutlearn.energy.model import Model, ModelLike
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
-from cutlearn.learn.oracle import Task
+from cutlearn.learn.likelihood.baselines import every
+from cutlearn.learn.oracle import Task, task_of
 from cutlearn.learn.pool import bind_all, model_of_all
-from cutlearn.run.workers import Workers
+from cutlearn.run.travel import Seat
+from cutlearn.run.workers import Jobs, Workers
 
 Vector = NDArray[np.float64]
 # Of one image at w.
@@ -36,7 +39,7 @@ def likelihood(
     w: ArrayLike,
     envelope: ModelLike = None,
     *,
-    n_jobs: int | None = None,
+    n_jobs: Jobs = None,
 ) -> Valued:
     """Give the average log-likelihood of labels and its gradient with respect to w.
 
@@ -48,8 +51,8 @@ def likelihood(
         In the order of `train`.
     envelope : EnvelopeSpec, or one for each family of regions, optional
         Or a Model, which also says what the labels are: "binary", "ordered" or "surrogate".
-    n_jobs : int, optional
-        Threads over images; the result has the same bits for every number.
+    n_jobs : int, address or Client, optional
+        Threads or a cluster over images; the result has the same bits for every number.
 
     Returns
     -------
@@ -103,7 +106,32 @@ def image_likelihood(task: Task, w: Vector) -> Valued:
 
 
 def mean_likelihood(value: Value, tasks: Sequence[Task], w: Vector, workers: Workers) -> Valued:
+    """Give the mean over images of L_n and of its gradient."""
+    return mean_of(workers.map(partial(_at, value, w), tasks))
+
+
+def _at(value: Value, w: Vector, task: Task) -> Valued:
+    return value(task, w)
+
+
+def valued(
+    value: Value, name: str, model: Model, thin: int, seat: Seat, image: int, w: Vector
+) -> Valued:
+    """Give L_n of an image where it stays: as a task, or as a problem and its labels.
+
+    Of the latter the task is made once, with every so many-th node, under the name of both.
+    """
+    if isinstance(seat.value, Task):
+        return value(seat.value, w)
+
+    def make() -> Task:
+        problem, labels = seat.value
+        return every(task_of(problem, labels, model, image), thin)
+
+    return value(seat.once(f"task {image} {name}", make), w)
+
+
+def mean_of(parts: Sequence[Valued]) -> Valued:
     """Give the mean over images of L_n and of its gradient, summed in the images' order."""
-    parts = workers.map(lambda task: value(task, w), tasks)
     total = sum(part[0] for part in parts) / len(parts)
     return total, np.sum([part[1] for part in parts], axis=0) / len(parts)

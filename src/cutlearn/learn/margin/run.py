@@ -18,6 +18,7 @@ from cutlearn.learn.margin.master import Master
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.results import Settings, Step
 from cutlearn.learn.run import Run, Tell
+from cutlearn.run.workers import Place
 from cutlearn.sealed import Arrays
 
 Vector = NDArray[np.float64]
@@ -80,7 +81,7 @@ class MarginRun(Run):
             )
         )
 
-    def begin(self, threads: int, tell: Tell | None) -> None:
+    def begin(self, place: Place, tell: Tell | None) -> None:
         """With many images and no planes, train roughly on a quarter of them, to ask the first
         time at good weights."""
         if len(self.pool) < MANY or any(map(len, self.pool.planes)):
@@ -92,7 +93,7 @@ class MarginRun(Run):
             groups=min(self.setting.groups, len(part)),
         )
         first = MarginRun(part, setting, self.master.rows, self.master.least, None)
-        first.go(threads, tell, sought=True)
+        first.go(place, tell, sought=True)
         self.w, self.begun, self.complete = first.best_w, True, False
         self.spent = first.cost()
 
@@ -130,14 +131,14 @@ class MarginRun(Run):
         self.w = self.layout.inside(w)
         return True
 
-    def step(self, threads: int) -> Step:
+    def step(self, place: Place) -> Step:
         """Ask the oracles at w, give their planes to the master, take the next w."""
         begin = time.perf_counter()
         if not (self.complete or (self.begun and not self.steps)):
             self._settle()
         between = time.perf_counter()
         w = self._point()
-        index, rows = self.pool.ask(w, threads)
+        index, rows = self.pool.ask(w, place)
         objective = self._objective(rows, w)
         if objective < self.best:
             self.best, self.best_w = objective, w

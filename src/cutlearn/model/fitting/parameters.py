@@ -26,7 +26,7 @@ from cutlearn.learn.loss import Loss
 from cutlearn.learn.losses import NAMED, loss_of
 from cutlearn.model.fitting.size import FULL
 from cutlearn.model.probability.calibrations import CALIBRATIONS
-from cutlearn.run.workers import MOST_THREADS
+from cutlearn.run.workers import MOST_THREADS, Place, is_place
 from cutlearn.shape.cccp import MARGINS
 
 # The most that a Boltzmann machine may ask for; its masks have at most so many labels.
@@ -150,8 +150,9 @@ SHARED = (
     ),
     rule(
         "n_jobs",
-        lambda jobs: jobs is None or (_whole(jobs) and 0 < abs(jobs) <= MOST_THREADS),
-        f"None or a whole number other than 0, up to {MOST_THREADS}",
+        is_place,
+        f"None, a whole number other than 0, up to {MOST_THREADS}, or a cluster: the address of "
+        "its scheduler, 'local:4' for four processes here, or a Client",
     ),
     rule(
         "random_state",
@@ -273,15 +274,15 @@ def feature_names(featurizer: Featurizer) -> FeatureNames:
     return FeatureNames(featurizer.node_names_, featurizer.edge_names_, featurizer.region_names_)
 
 
-def fresh_featurizer(model: Any, threads: int) -> Featurizer:
+def fresh_featurizer(model: Any, place: Place) -> Featurizer:
     """Give an unfitted featurizer for the model; one that the user brought is copied."""
     seed = seed_of(model.random_state)
     if not isinstance(model.features, Featurizer):
         return Featurizer(
             model.features, budget=model.budget, connectivity=model.connectivity,
-            random_state=seed, n_jobs=threads,
+            random_state=seed, n_jobs=place,
         )  # fmt: skip
-    made: Featurizer = clone(model.features).set_params(n_jobs=threads)
+    made: Featurizer = clone(model.features).set_params(n_jobs=place)
     return made if made.random_state is not None else made.set_params(random_state=seed)
 
 

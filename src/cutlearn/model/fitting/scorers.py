@@ -4,7 +4,9 @@ Masks are scored by their overlap or by the loss they were trained for, likeliho
 log-likelihood of a pixel under softmax(-Phi): what was learned is what C is chosen for.
 """
 
+import copy
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,8 @@ from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.loss import Loss
 from cutlearn.metrics import Confusion, confusion, iou_of, mean_iou_of, means, ratio, stack_tables
 from cutlearn.model.probability.calibrate import drawn
-from cutlearn.run.workers import Workers
+from cutlearn.run.residents import Residents
+from cutlearn.run.travel import Seat
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -29,22 +32,24 @@ class Scorer:
     ----------
     problems, labels : sequences of the same length
     model : Model
-    threads : int
+    data : Residents
+        Both of them, where they are worked.
     """
 
     name = ""
 
     def __init__(
-        self, problems: Sequence[Problem], labels: Sequence[Mask], model: Model, threads: int
+        self, problems: Sequence[Problem], labels: Sequence[Mask], model: Model, data: Residents
     ) -> None:
-        self.problems, self.labels, self.model, self.threads = problems, labels, model, threads
+        self.problems, self.labels, self.model, self.data = problems, labels, model, data
 
     def scores(self, images: Sequence[int], w: Vector) -> list[Any]:
         """Give the scores of some images, by their numbers."""
-        with Workers(self.threads) as workers:
-            return workers.map(lambda i: self.score(i, w), images)
+        alone = copy.copy(self)  # what scores one image needs no others, and travels without them
+        alone.problems, alone.labels, alone.data = (), (), Residents(1, ())
+        return self.data.take(images).map(partial(_scored, alone), w)
 
-    def score(self, image: int, w: Vector) -> Any:
+    def score(self, image: int, problem: Problem, labels: Mask, w: Vector) -> Any:
         """Give the score of one image: a number, or a table that adds up."""
         raise NotImplementedError
 
@@ -68,10 +73,9 @@ class Overlap(Scorer):
         super().__init__(*given)
         self.name = "pooled IoU" if self.model.labels.name == "binary" else "pooled mean IoU"
 
-    def score(self, image: int, w: Vector) -> Confusion:
+    def score(self, image: int, problem: Problem, labels: Mask, w: Vector) -> Confusion:
         """Give the table of an image, so that areas weigh."""
-        found = self.model.mask(self.problems[image], w)
-        return confusion(self.labels[image], found, self.model.n_labels)
+        return confusion(labels, self.model.mask(problem, w), self.model.n_labels)
 
     def parts(self, scores: Sequence[Confusion]) -> Vector:
         """Give the tables."""
@@ -91,12 +95,12 @@ class Cost(Scorer):
         super().__init__(*given)
         self.loss = loss
 
-    def score(self, image: int, w: Vector) -> float:
+    def score(self, image: int, problem: Problem, labels: Mask, w: Vector) -> float:
         """Give minus the loss of an image, over its labelled pixels."""
-        truth = self.labels[image].reshape(-1)
+        truth = labels.reshape(-1)
         known = truth != VOID
         flat = np.where(known, truth, 0).astype(np.uint8)
-        found = self.model.mask(self.problems[image], w)
+        found = self.model.mask(problem, w)
         cost = self.loss.bind(image, flat, known, self.model.n_labels).value(found)
         return -cost / int(known.sum())
 
@@ -106,11 +110,15 @@ class Likelihood(Scorer):
 
     name = "log-likelihood"
 
-    def score(self, image: int, w: Vector) -> float:
+    def score(self, image: int, problem: Problem, labels: Mask, w: Vector) -> float:
         """Give the mean of log q_d(y_d) over labelled pixels that no box or seed fixes."""
-        truth = self.labels[image]
-        rows = drawn(self.model.min_marginals(self.problems[image], w), truth, truth.size)
+        rows = drawn(self.model.min_marginals(problem, w), labels, labels.size)
         if not len(rows.labels):
             return 0.0
         _, soft = softened(rows.min_marginals)
         return float((soft - rows.min_marginals[np.arange(len(soft)), rows.labels]).mean())
+
+
+def _scored(scorer: Scorer, seat: Seat, image: int, w: Vector) -> Any:
+    problem, labels = seat.value
+    return scorer.score(image, problem, labels, w)

@@ -10,6 +10,7 @@ images, beside rivals that have fewer potentials; then the bias stays as trained
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,8 +30,17 @@ from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.metrics import Confusion, Figure, bootstrap, left_out
 from cutlearn.model.fitting.scorers import Cost, Likelihood, Overlap, Scorer
-from cutlearn.model.probability.calibrate import Calibration, calibrate_held_out, uncalibrated
+from cutlearn.model.probability.calibrate import (
+    Calibration,
+    Rows,
+    calibrate,
+    drawn,
+    uncalibrated,
+)
 from cutlearn.model.probability.evidence import alone
+from cutlearn.run.residents import Residents
+from cutlearn.run.travel import Seat
+from cutlearn.run.workers import Jobs
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -64,7 +74,7 @@ class Plan:
     learner: str = "bundle"
     C: float | str = "auto"
     tol: float = 0.01
-    threads: int = 1
+    n_jobs: Jobs = None
     checkpoint: Path | None = None
     callback: Callable[[Step], None] | None = None
     model: Model = field(default_factory=Model)
@@ -96,9 +106,11 @@ class Plan:
         """The gap at which the last training stops, if that asked for is not larger."""
         return TOL_OF_SEVERAL if self.many else 0.0
 
-    def scorer(self, problems: Sequence[Problem], labels: Sequence[Mask]) -> Scorer:
+    def scorer(
+        self, problems: Sequence[Problem], labels: Sequence[Mask], data: Residents
+    ) -> Scorer:
         """Give what scores the weights."""
-        given = problems, labels, self.model, self.threads
+        given = problems, labels, self.model, data
         if not is_margin(self.learner):
             return Likelihood(*given)
         return Overlap(*given) if self.loss == "hamming" else Cost(loss_of(self.loss), *given)
@@ -178,12 +190,14 @@ class _Training:
         self.problems, self.labels, self.plan, self.groups = problems, labels, plan, groups
         # What is held out together, for C and calibration alike.
         self.parts = held_out_parts(groups)
-        self.scorer = plan.scorer(problems, labels)
+        # On a cluster all that is asked of images finds them where they were sent once.
+        self.data = Residents(plan.n_jobs, list(zip(problems, labels)))
+        self.scorer = plan.scorer(problems, labels, self.data)
         self.loss: str | Loss = plan.loss
         self.pool: Pool | None = None
         if is_margin(plan.learner):
             self.loss = loss_of(plan.loss)
-            self.pool = Pool(problems, labels, self.loss, n_jobs=plan.threads, model=plan.model)
+            self.pool = Pool(problems, labels, self.loss, n_jobs=plan.n_jobs, model=plan.model)
         # Weights by setting and held-out part; scores of images at those that had not seen them.
         self.held_out: dict[tuple[Setting, int], Vector] = {}
         self.unseen: dict[Setting, list[Any]] = {}
@@ -204,7 +218,7 @@ class _Training:
             *setting,
             max(self.plan.tol, least),
             model=self.plan.model,
-            n_jobs=self.plan.threads,
+            n_jobs=self.plan.n_jobs,
             checkpoint=None if folder is None else folder / f"{name}.safetensors",
             callback=None if told is None else heard,
             pool=None if self.pool is None else self.pool.take(images),
@@ -265,22 +279,17 @@ class _Training:
         held_out = len(self.parts) > 1
         others = [self._train_without(k, setting) if held_out else trained
                   for k in range(len(self.parts))]  # fmt: skip
+        rows: dict[int, Rows] = {}
+        for other, images in zip(others, self.parts):
+            found = self.data.take(images).map(partial(_drawn, plan.model), other + (w - trained))
+            rows |= zip(images, found)
+        seen = [rows[i] for i in range(len(rows))]
+        return calibrate(seen, plan.calibration, held_out, self.groups)
 
-        weights = [other + (w - trained) for other in others]
 
-        def min_marginals(part: int, image: int) -> Vector:
-            return plan.model.min_marginals(self.problems[image], weights[part])
-
-        return calibrate_held_out(
-            self.parts,
-            min_marginals,
-            self.labels,
-            plan.calibration,
-            held_out,
-            self.groups,
-            plan.threads,
-            lambda part, image: alone(plan.model, self.problems[image], weights[part]),
-        )
+def _drawn(model: Model, seat: Seat, image: int, w: Vector) -> Rows:
+    problem, labels = seat.value
+    return drawn(model.min_marginals(problem, w), labels, alone=alone(model, problem, w))
 
 
 def _clearly_best(values: dict[K, Vector], default: K, figure: Figure) -> K:

@@ -24,7 +24,7 @@ area +- t r S with t of Student's law of g - 1 degrees; where a is fitted, g - 2
 One group tells nothing: r = 1.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 from cutlearn.errors import InputError
 from cutlearn.features.problem import VOID
 from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, Softmax, share_of_second
-from cutlearn.run.workers import Workers
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -265,42 +264,6 @@ def _strays(made: Calibration, part: Rows) -> tuple[Floats, Floats]:
     true, own = (np.bincount(x, minlength=n_labels) for x in (part.labels, found))
     scale = np.array([part.share * _stray(q[:, k], part.share) for k in range(n_labels)])
     return (true - q.sum(axis=0)) / scale, (own - q.sum(axis=0)) / scale
-
-
-def calibrate_held_out(
-    parts: Sequence[Sequence[int]],
-    min_marginals: Callable[[int, int], Floats],
-    masks: Sequence[Mask],
-    kind: str | None,
-    held_out: bool,
-    groups: Sequence[Any],
-    threads: int,
-    alone: Callable[[int, int], Floats] | None = None,
-) -> Calibration:
-    """Calibrate on all images, each seen by what was learned without its part.
-
-    Parameters
-    ----------
-    parts : sequence of lists of images
-        Every image is in one of them.
-    min_marginals : callable (part, image)
-        Of an image of a part, by what was learned without the part.
-    masks : n masks
-    kind, held_out, groups
-        As in `calibrate`.
-    threads : int
-    alone : callable (part, image), optional
-        What each label costs without neighbours, by what was learned without the part.
-    """
-    part_of = {i: k for k, part in enumerate(parts) for i in part}
-
-    def one(i: int) -> Rows:
-        own = None if alone is None else alone(part_of[i], i)
-        return drawn(min_marginals(part_of[i], i), masks[i], alone=own)
-
-    with Workers(threads) as workers:
-        rows = workers.map(one, range(len(masks)))
-    return calibrate(rows, kind, held_out, groups)
 
 
 def _stray(part: Floats, share: float = 1.0) -> float:

@@ -1,15 +1,18 @@
-"""One thread inside of BLAS while any net is at work: the same bits however many work at once.
+"""One thread inside of BLAS while work is mapped: the same bits however many work at once.
 
 BLAS may split a product by the number of its threads, which changes last bits, and its threads
-would fight with ours: nets of different folds and pictures of a folder already run side by side.
+would fight with ours: images, folds and nets already run side by side.
 """
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
+# Whether this is a task of a cluster, which has one thread of its own.
+in_task: ContextVar[bool] = ContextVar("in_task", default=False)
 _lock = threading.Lock()
 _inside: dict[str, Any] = {"count": 0, "limit": None}
 
@@ -36,3 +39,14 @@ def one_thread() -> Iterator[None]:
             _inside["count"] -= 1
             if _inside["count"] == 0:
                 _inside["limit"].__exit__(None, None, None)
+
+
+@contextmanager
+def as_task() -> Iterator[None]:
+    """Work as one task of many: in one thread, whatever is asked for of all processors."""
+    token = in_task.set(True)
+    try:
+        with one_thread():
+            yield
+    finally:
+        in_task.reset(token)

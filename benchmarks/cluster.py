@@ -1,0 +1,101 @@
+"""What a cluster costs: measured on two workers of this machine, then reckoned for many.
+
+    python benchmarks/cluster.py measure                 bytes and processor seconds of a task
+    python benchmarks/cluster.py simulate PICTURE.png    a round of training, 1 to 1,000 workers
+
+The simulation is of one round: the driver sends a task for each batch (BATCHES a worker), the
+scheduler handles one task after the other, workers ask their images' oracles, and the driver takes
+the planes in, one after the other, before the master's QP. Workers are as fast as each other but
+for a share of slow ones.
+"""
+
+import argparse
+import heapq
+import json
+import math
+import time
+
+import numpy as np
+
+BATCHES = 2
+# Seconds, measured on a busy machine of two cores: of an oracle on a 300 x 400 image with 8
+# neighbours, of the driver and of the scheduler for a task (3.6 ms together, halved here), of the
+# driver for a plane of 20 weights. Assumed: of the QP, and of a message's way.
+ORACLE, DRIVER, SCHEDULER, PLANE, QP, WAY = 0.065, 1.8e-3, 1.8e-3, 6.4e-6, 0.05, 2e-3
+# Assumed: the share of workers that are slow, and how slow.
+SLOW, HOW_SLOW = 0.02, 3.0
+
+
+def round_seconds(images, workers, rng, batches=BATCHES):
+    """Seconds of a round, and what the driver, the scheduler and a worker spend of them."""
+    slow = np.where(rng.random(workers) < SLOW, HOW_SLOW, 1.0)
+    count = min(images, batches * workers)
+    each = images / count
+    sent = handled = 0.0
+    free = [(0.0, k) for k in range(workers)]
+    done = []
+    for _ in range(count):
+        sent += DRIVER
+        handled = max(handled, sent + WAY) + SCHEDULER
+        begin, k = heapq.heappop(free)
+        end = max(begin, handled + WAY) + each * ORACLE * slow[k]
+        heapq.heappush(free, (end, k))
+        done.append(end + WAY)
+    taken = 0.0
+    for end in sorted(done):
+        taken = max(taken, end) + SCHEDULER + DRIVER + each * PLANE
+    spent = {
+        "oracles": images * ORACLE / workers,
+        "tasks": count * (SCHEDULER + DRIVER),
+        "planes": images * PLANE,
+        "master": QP,
+    }
+    return taken + QP, spent
+
+
+def measure():
+    """Count bytes and processor seconds of tasks that do nothing, on two workers."""
+    from cutlearn.run.workers import Workers, place_of
+
+    place = place_of("local:2")
+    try:
+        with Workers(place) as workers:
+            workers.map(math.sqrt, range(50))
+            sent, begin, wall = place.sent + place.received, time.process_time(), time.monotonic()
+            workers.map(math.sqrt, range(1000))
+            # The scheduler of local:N is a thread of this process.
+            both = (time.process_time() - begin) / 1000
+            moved = (place.sent + place.received - sent) / 1000
+        seconds = (time.monotonic() - wall) / 1000
+        told = {"driver and scheduler, ms a task": 1e3 * both, "wall, ms a task": 1e3 * seconds}
+        print(json.dumps(told | {"bytes a task": moved}))
+    finally:
+        place.close()
+
+
+def simulate(picture):
+    """Draw the seconds of a round against workers, for a million images."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    counts = [1, 3, 10, 30, 100, 300, 1000]
+    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    for images, color in ((10_000, "tab:orange"), (1_000_000, "tab:blue")):
+        told = [round_seconds(images, n, np.random.default_rng(0)) for n in counts]
+        axes.plot(counts, [t for t, _ in told], "o-", color=color, label=f"{images:,} images")
+        axes.plot(counts, [images * ORACLE / n for n in counts], ":", color=color)
+        for n, (t, spent) in zip(counts, told):
+            print(images, n, round(t, 2), {k: round(v, 2) for k, v in spent.items()})
+    axes.set(xscale="log", yscale="log", xlabel="workers", ylabel="seconds of a round")
+    axes.legend(title="dotted: the oracles alone")
+    figure.savefig(picture, dpi=80)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["measure", "simulate"])
+    parser.add_argument("picture", nargs="?")
+    given = parser.parse_args()
+    measure() if given.what == "measure" else simulate(given.picture)
