@@ -295,7 +295,7 @@ def test_works_in_grid_search(model):
         ("features", "deep", "or a Featurizer"),
         ("connectivity", 6, "4 or 8"),
         ("min_side", 0, "a whole number of pixels from 1"),
-        ("n_jobs", 0, "None or a whole number"),
+        ("n_jobs", 0, "None, a whole number other than 0"),
         ("random_state", -1, "RandomState"),
     ],
 )

@@ -27,9 +27,9 @@ Question = Callable[[Any, "Sample", "Sample"], Any]
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a model says of an image, which is read again if anybody wants to see it."""
+    """What a model says of an image; one that was read elsewhere is read if anybody looks at it."""
 
-    read: "Callable[[], FloatImage]"
+    read: "Callable[[], Any]"
     mask: "NDArray[np.uint8]"
     belief: "NDArray[np.float32] | None" = None
     areas: "NDArray[np.float64] | None" = None
@@ -79,15 +79,18 @@ def answers(
     one: Question = (
         estimator.segmenting(level, decision) if probability else estimator.masking(decision)
     )
-    for i, found in enumerate(asked_of_all(estimator, folder, one, place)):
+    for read, found in asked_of_all(estimator, folder, one, place):
         parts = found if probability else (found,)
-        yield Answer(partial(folder.image, i), *parts)
+        yield Answer(read, *parts)
 
 
 def asked_of_all(
     estimator: Any, folder: "Folder", one: Question, place: "Place" = 1
-) -> Iterator[Any]:
-    """Ask the model one question of every image, in order; a folder can be of any length."""
+) -> Iterator[tuple[Callable[[], Any], Any]]:
+    """Ask the model one question of every image, in order; a folder can be of any length.
+
+    Gives what reads the image, and the answer.
+    """
     from cutlearn.features.given import GivenFolder
     from cutlearn.run.cluster import Cluster
     from cutlearn.run.workers import Workers
@@ -108,18 +111,18 @@ def asked_of_all(
             if found is None:  # a worker does not see the files
                 unseen = True
                 (found,) = workers.map(work, [(i, folder.image(i))])
-            answer, notes = found
+            image, answer, notes = found
             for note in notes:
                 _told(note)
-            yield answer
+            yield partial(folder.image, i) if image is None else partial(_itself, image), answer
 
 
 def _answered(
     estimator: Any, folder: "Folder", one: Question, away: bool, item: "tuple[int, Any]"
 ) -> Any:
-    """The answer to the question, with what must be told of it on the driver's side.
+    """The image, the answer to the question, and what must be told of it on the driver's side.
 
-    None where the image is not the one that was meant.
+    None where the image is not the one that was meant; no image where it would have to travel.
     """
     from cutlearn.images.sample import as_sample
     from cutlearn.model.base import asked
@@ -132,11 +135,16 @@ def _answered(
     sample = as_sample(image)
     estimator._check_samples([sample])
     if not away:
-        return asked(estimator, one, sample), []
+        return image, asked(estimator, one, sample), []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", InputWarning)
-        return asked(estimator, one, sample), [str(warning.message) for warning in caught]
+        answer = asked(estimator, one, sample)
+    return None, answer, [str(warning.message) for warning in caught]
+
+
+def _itself(image: Any) -> Any:
+    return image
 
 
 def _same(folder: "Folder", i: int) -> Any:

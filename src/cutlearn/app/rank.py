@@ -67,7 +67,7 @@ def rank(
     place = fit_memory(estimator, folder)
     # All images are ranked together, by a few numbers of each.
     with shown_progress({"comparing": 1.0}) as progress:
-        windows = asked_of_all(estimator, folder, windows_of, place)
+        windows = (found for _, found in asked_of_all(estimator, folder, windows_of, place))
         seen = list(progress.count(windows, len(folder), "comparing"))
     order = estimator.order(seen, [one.shape for one in seen])
     if output is not None:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def refine(
             found = refined(scores, sample.image, probability)
             labels, q = found if isinstance(found, tuple) else (found, None)
             for product in products:
-                product.add(name, Answer(sample.image, labels, q))
+                product.add(name, Answer(partial(folder.image, k), labels, q))
             shares.append(float(np.mean(labels > 0)))
     made = "".join(product.finish() for product in products)
     seconds = time.monotonic() - begin

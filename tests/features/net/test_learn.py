@@ -194,7 +194,7 @@ def test_same_bits_for_any_number_of_threads():
     images, masks = world(3, shape=(32, 40))
     labels = [m[..., None] for m in masks]
     given = images, labels, [None] * 3, Bank("photograph", True), SMALL, np.array([0, 1, 1])
-    (one, first), (two, second) = (fit_nets(*given, n_jobs=n) for n in (1, 2))
+    (one, first), (two, second) = (fit_nets(*given, place=n) for n in (1, 2))
     for a, b in zip(one.weights, two.weights):
         assert all(np.array_equal(a[name], b[name]) for name in a)
     assert all(np.array_equal(a, b) for a, b in zip(first, second))
