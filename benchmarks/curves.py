@@ -20,9 +20,8 @@ from answers import row_of
 from matplotlib.figure import Figure
 from PIL import Image
 from rows import into_page, kept, measured, parser_of
+from sources import method
 from splits import Split, split
-
-from features import method
 
 SIZES = (1, 2, 4, 8, 16, 32)
 SETS = ("weizmann_horses", "penn_fudan", "nuclei", "em_drosophila_vnc")

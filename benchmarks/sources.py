@@ -1,7 +1,7 @@
 """Sources of logits on real images beside rivals, with and without the cut: a row a file.
 
-    python benchmarks/features.py --data DIR [--sets nuclei ..] [--seeds 0 1] [--sources auto ..]
-    python benchmarks/features.py --table FOLDER [--page docs/results/features.md]
+    python benchmarks/sources.py --data DIR [--sets nuclei ..] [--seeds 0 1] [--sources auto ..]
+    python benchmarks/sources.py --table FOLDER [--page docs/results/features.md]
 
 DIR holds the folders of the sets (splits.py). Sources: ours by their names in `Segmenter`;
 `forest`, scikit-image's features and a tuned cut (rivals.py); `unet` and `unet-long`, a U-Net
