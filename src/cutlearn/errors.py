@@ -91,3 +91,14 @@ def _visible(sign: str) -> str:
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 65
+
+
+def counted(n: int, what: str) -> str:
+    """Write a number of things, one or many.
+
+    Examples
+    --------
+    >>> counted(1, "mask"), counted(3, "mask")
+    ('1 mask', '3 masks')
+    """
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"

@@ -33,7 +33,7 @@ from cutlearn.app.options import (
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent
 from cutlearn.app.unfinished import farewell, found_unfinished, remove_unfinished, target_of
-from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.errors import ConvergenceWarning, InputError, counted
 from cutlearn.features.modes import SUMMARIES
 from cutlearn.learn.learners import LEARNERS
 from cutlearn.run.progress import Progress, clock
@@ -262,9 +262,9 @@ def _line(said: dict[str, Any], estimator: Any) -> str:
     """What a fit has found, for a person."""
     summary = estimator.summary()
     features = f"features {said['features']}, " if "features" in said else ""
-    things = "volumes" if estimator.of_volumes else "images"
+    things = counted(said["images"], "volume" if estimator.of_volumes else "image")
     return (
-        f"{said['model']}: learned from {said['images']} {things}, {features}"
+        f"{said['model']}: learned from {things}, {features}"
         f"{summary.n_weights} weights, "
         f"{summary.ending}{_held_out(estimator)}, {clock(said['seconds'])}"
     )

@@ -36,7 +36,7 @@ from cutlearn.app.products import Areas, Masks, Objects, Overlays, Probabilities
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent
 from cutlearn.app.volumes import VolumeMasks, VolumeProbabilities, refuse_for_volumes
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, counted
 from cutlearn.model.probability.decisions import DECISIONS
 from cutlearn.run.progress import clock
 
@@ -217,7 +217,7 @@ def _summary(
     objects = "labels above 0 cover" if values[0] == 0 else "labels after the first cover"
     if len(values) == 2:
         told, objects = f"0 and {said['object_value']}", "the object covers"
-    masks = "1 mask" if len(shares) == 1 else f"{len(shares)} masks"
+    masks = counted(len(shares), "mask")
     return (
         f"{said['output']}: {masks} ({told}){made}, {objects} "
         f"{percent(sum(shares) / len(shares))} on average, {clock(said['seconds'])}"

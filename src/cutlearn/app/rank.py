@@ -21,7 +21,7 @@ from cutlearn.app.options import (
 )
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, text_table
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, counted
 from cutlearn.run.progress import clock
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def rank(
         head = [at_side(as_sample(folder.image(r.image)), estimator.min_side)
                 for r in order[:SHOWN]]  # fmt: skip
         maps = estimator.predict_proba(head) if estimator.believes else [None] * len(head)
-        title = f"What to annotate next of {len(folder)} images"
+        title = f"What to annotate next of {counted(len(folder), 'image')}"
         shown = [Candidate(sample.image, q) for sample, q in zip(head, maps)]
         atomic_write(output, next_page(title, folder.names, order, shown).encode())
     seconds = time.monotonic() - begin
@@ -92,7 +92,7 @@ def rank(
     ]  # fmt: skip
     say(text_table(["image", "rank", "tells of all"], table))
     look = "" if output is None else f", look at {output}"
-    say(f"{images}: {len(folder)} images ranked, {clock(seconds)}{look}")
+    say(f"{images}: {counted(len(folder), 'image')} ranked, {clock(seconds)}{look}")
     return 0
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cutlearn.checks import is_number, is_one_of, path_of, whole_number
-from cutlearn.errors import InputError, quoted, shown
+from cutlearn.errors import InputError, counted, quoted, shown
 from cutlearn.images.coding import Coding, LabelMap, Stated
 from cutlearn.images.facts import Facts
 from cutlearn.images.listing import listed
@@ -224,7 +224,7 @@ def _paired(
     endings: Sequence[str],
 ) -> tuple[dict[str, Path], _Notes, dict[str, Path] | None]:
     """Images by name, what there is to say, and the masks of the same names."""
-    from cutlearn.images.listing import counted, some
+    from cutlearn.images.listing import some
 
     inside = path_of("leave", leave) if leave is not None else masks
     same = masks is not None and images.is_dir() and images.resolve() == masks.resolve()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cutlearn.errors import InputError, shown
+from cutlearn.errors import InputError, counted, shown
 from cutlearn.images.decode import ENDINGS
 
 # Names that a summary shows of many.
@@ -100,17 +100,6 @@ def _named(folder: Path, files: Iterable[Path]) -> dict[str, Path]:
             )
         named[name] = path
     return dict(sorted(named.items()))
-
-
-def counted(n: int, what: str) -> str:
-    """Write a number of things, one or many.
-
-    Examples
-    --------
-    >>> counted(1, "mask"), counted(3, "mask")
-    ('1 mask', '3 masks')
-    """
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def some(names: Iterable[object]) -> str:

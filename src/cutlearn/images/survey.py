@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.errors import InputError, shown
+from cutlearn.errors import InputError, counted, shown
 from cutlearn.images.coding import Coding, Stated, decide, gray, packed
 from cutlearn.images.facts import Facts
-from cutlearn.images.listing import EXAMPLES, counted, some
+from cutlearn.images.listing import EXAMPLES, some
 from cutlearn.images.read import Opened
 from cutlearn.images.reader import Pages
 
