@@ -20,6 +20,12 @@ def load_model(model: str, jobs: int | None, min_side: int | str | None) -> Any:
     estimator = load(model)
     estimator.n_jobs = where_to_work(jobs)
     if min_side is not None:
+        learned = estimator.min_side
+        if learned not in (None, min_side):
+            remark(
+                f"{model} was learned at a smaller side of {learned} pixels; at another size "
+                "objects look different to it, and masks may be much worse"
+            )
         estimator.min_side = min_side
     return estimator
 
