@@ -121,7 +121,7 @@ class Segmenter(Estimator):
     w_names_ : list of str
     gap_, converged_, certified_ : float, bool, bool
         The relative gap of the training, whether it reached `tol`, and whether it is proved. The
-        shift of the bias for IoU (`judged_["shift"]`, mostly 0) comes after the training. A
+        shift of the bias for IoU (`judged_["shift"]`) comes after the training. A
         likelihood has no gap (nan); `converged_` says whether its progress ended.
     n_steps_, steps_ : int, tuple of Step
     C_ : float

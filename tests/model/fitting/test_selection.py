@@ -5,24 +5,18 @@ import pytest
 
 import cutlearn as cl
 import cutlearn.images
-from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.energy.model import model_of
 from cutlearn.features.problem import Problem
 from cutlearn.learn import pool
 from cutlearn.learn.losses import Count, Hamming
-from cutlearn.metrics import confusions, means, pooled_iou, ratio
+from cutlearn.metrics import means, pooled_iou, ratio
 from cutlearn.model.fitting.scorers import Likelihood
 from cutlearn.model.fitting.selection import (
     LIKELIHOOD_PATH,
     PATH,
     Plan,
     _clearly_best,
-    best_shift,
     choose,
-    shifted,
 )
-from cutlearn.run.residents import Residents
-from tiny_problems import with_regions
 
 
 def rare(n=6, shape=(30, 40), share=0.07, seed=0, noise=1.5):
@@ -45,10 +39,6 @@ def plan(**changed):
 
 def predict_all(problems, w, plan):
     return [plan.model.mask(problem, w) for problem in problems]
-
-
-def scorer_of(plan, problems, masks):
-    return plan.scorer(problems, masks, Residents(1, list(zip(problems, masks))))
 
 
 def test_rare_labels_are_not_wiped_out():
@@ -198,37 +188,3 @@ def test_segmenter_tells_how_it_was_judged():
     assert model.card_["metrics"] == model.judged_
     assert model.judged_["judge"] == "pooled IoU"
     assert 0.2 <= model.judged_["training"] <= 1
-
-
-def test_no_shift_where_it_gains_nothing():
-    problems, masks = rare(3, noise=0.2)
-    w = choose(problems, masks, plan()).result.w
-
-    scorer = scorer_of(plan(), problems, masks)
-    shift, scores = best_shift(scorer, w)
-    assert shift == 0
-    assert scores == confusions(masks, predict_all(problems, w, plan()))
-    assert np.array_equal(shifted(w, 0.0), w)
-    off = w.copy()
-    off[0] += 3 * w[0]
-    shift, scores = best_shift(scorer, off)
-    assert shift < 0
-    back = shifted(off, shift)
-    assert back[0] == off[0] + shift
-    assert scores == confusions(masks, predict_all(problems, back, plan()))
-
-
-def test_the_shift_counts_what_envelopes_add_to_a_pixel():
-    """Envelopes of one line over single pixels are a bias: the same masks, the same shift."""
-    problems, masks = rare(3, noise=0.2)
-    single = [with_regions(p, np.arange(p.n_nodes)) for p in problems]
-    model = model_of(single[0], EnvelopeSpec(1, per="node"))
-    leaned = plan(model=model)
-    w = choose(problems, masks, plan()).result.w
-    biased = w.copy()
-    biased[0] += 3 * w[0]
-    leaning = np.concatenate([w, [0.0, 3 * w[0]]])
-    plain, _ = best_shift(scorer_of(plan(), problems, masks), biased)
-    found, _ = best_shift(scorer_of(leaned, single, masks), leaning)
-    assert plain < 0
-    assert found == pytest.approx(plain, rel=1e-9)

@@ -2,10 +2,11 @@
 
 In: problems whose node features are honest (out of fold), their masks, a loss or a likelihood.
 Out: weights. With `loss="hamming"` they are scored by the pooled IoU of label 1: C by held-out
-images, then one shift of the bias, since a hinge on weak features can give a rare label to no
-pixel at all. Either leaves its default only for a gain of more than one deviation over the images:
-smaller ones are chance. Another loss is its own score, a likelihood is scored by that of held-out
-images, beside rivals that have fewer potentials; then the bias stays as trained.
+images, which leaves its default only for a gain of more than one deviation over the images, smaller
+ones being chance; then the bias is shifted to where pooled IoU is served (`bias`), since a hinge on
+weak features can give a rare label to no pixel at all. Another loss is its own score, a likelihood
+is scored by that of held-out images, beside rivals that have fewer potentials; then the bias stays
+as trained.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,17 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.energy.label_potentials import FEW
-from cutlearn.energy.model import Model, unary_of
-from cutlearn.energy.potentials import Enveloped
+from cutlearn.energy.model import Model
 from cutlearn.features.folds import held_out_parts
-from cutlearn.features.problem import VOID, Problem
+from cutlearn.features.problem import Problem
 from cutlearn.learn.learners import is_margin
 from cutlearn.learn.loss import Loss
 from cutlearn.learn.losses import loss_of
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
-from cutlearn.metrics import Confusion, Figure, bootstrap, left_out
+from cutlearn.metrics import Figure, bootstrap, left_out
+from cutlearn.model.fitting.bias import Odds, served, shifted
 from cutlearn.model.fitting.scorers import Cost, Likelihood, Overlap, Scorer
 from cutlearn.model.probability.calibrate import (
     Calibration,
@@ -53,10 +54,6 @@ LIKELIHOOD_PATH = (300.0, 30.0, 3000.0)
 # margin, or of a likelihood, are tried with them, one if there are more than a few, and held-out
 # trainings stop at this gap; so does the last one with more than a few, where nothing is proved.
 SETTINGS_OF_SEVERAL, TOL_OF_SEVERAL = {True: 2, False: 1}, 0.05
-# Shifts of the bias are tried that would give label 1 these parts of its true area without edges;
-# then finer ones, by this factor, on both sides of the best.
-AREAS = (0.7, 1.0, 1.4)
-FINER = 1.2
 
 
 class Setting(NamedTuple):
@@ -150,17 +147,18 @@ def choose(
     run = _Training(problems, labels, plan, together)
     setting, judged = run.best()
     result = run.train(range(len(problems)), setting, "train", plan.least_gap)
-    w, scorer = result.w, run.scorer
+    w, scorer, aim = result.w, run.scorer, None
     if isinstance(scorer, Overlap) and plan.model.n_labels == 2:
-        judged["shift"], scores = best_shift(scorer, w)
+        judged["shift"], aim, scores = served(scorer, w)
         w = shifted(w, judged["shift"])
     else:
         scores = scorer.scores(range(len(problems)), w)
-    calibration = run.calibration(setting, result.w, w)
+    others = run.others(setting, result.w, aim)
+    calibration = run.calibration(others)
     judged |= {
         "judge": scorer.name,
         "training": scorer.value(scores),
-        **run.held_out_figure(setting),
+        **run.held_out_figure(others),
     }
     return Chosen(result, w, calibration, judged)
 
@@ -243,14 +241,39 @@ class _Training:
         named = [{"learner": s.learner} | row for s, row in zip(plan.path, rows)]
         return chosen, {"learner": chosen.learner, "path": named}
 
-    def held_out_figure(self, setting: Setting) -> dict[str, Any]:
+    def others(self, setting: Setting, w: Vector, aim: float | None) -> list[Vector]:
+        """Give weights for the images of each part that had not seen them, or w for all of them.
+
+        They had not where C or a calibration asked for such. Their bias serves a pooled IoU of
+        `aim`, if there is one.
+        """
+        known = all((setting, k) in self.held_out for k in range(len(self.parts)))
+        if len(self.parts) < 2 or not (known or self.plan.calibration is not None):
+            unseen, seen = [w], [list(range(len(self.problems)))]
+        else:
+            unseen = [self._train_without(k, setting) for k in range(len(self.parts))]
+            seen = [self._without(k) for k in range(len(self.parts))]
+        if aim is None:
+            return unseen
+        return [self._served(v, images, aim) for v, images in zip(unseen, seen)]
+
+    def _served(self, w: Vector, images: Sequence[int], aim: float) -> Vector:
+        """Shift the bias of weights that were trained on some images."""
+        problems, labels = [self.problems[i] for i in images], [self.labels[i] for i in images]
+        odds = Odds.of(problems, labels, w, self.plan.model)
+        return w if odds is None else shifted(w, odds.shift(aim))
+
+    def held_out_figure(self, others: Sequence[Vector]) -> dict[str, Any]:
         """Give what is said of images by weights that have not seen them, with its spread.
 
         Nothing where no such weights were trained, for the choice of C or for calibration.
         """
-        if any((setting, k) not in self.held_out for k in range(len(self.parts))):
+        if len(others) < 2:
             return {}
-        parts = self.scorer.parts(self._scores(setting))
+        found: dict[int, Any] = {}
+        for w, out in zip(others, self.parts):
+            found |= zip(out, self.scorer.scores(out, w))
+        parts = self.scorer.parts([found[i] for i in range(len(self.problems))])
         return {"held_out": bootstrap(parts, self.scorer.figure).plain()}
 
     def _scores(self, setting: Setting) -> list[Any]:
@@ -265,26 +288,27 @@ class _Training:
     def _train_without(self, k: int, setting: Setting) -> Vector:
         """Weights that have not seen the images of part k; trained once for each setting."""
         if (setting, k) not in self.held_out:
-            kept = [i for i in range(len(self.problems)) if i not in set(self.parts[k])]
             name = f"part{k}-{setting.learner}-C{setting.C:g}"
             least = TOL_OF_SEVERAL if self.plan.several else 0.0
-            self.held_out[setting, k] = self.train(kept, setting, name, least).w
+            self.held_out[setting, k] = self.train(self._without(k), setting, name, least).w
         return self.held_out[setting, k]
 
-    def calibration(self, setting: Setting, trained: Vector, w: Vector) -> Calibration:
-        """Calibrate on min-marginals of weights that have not seen their image, shifted as w is."""
+    def _without(self, k: int) -> list[int]:
+        """The images that are not of part k."""
+        out = set(self.parts[k])
+        return [i for i in range(len(self.problems)) if i not in out]
+
+    def calibration(self, others: Sequence[Vector]) -> Calibration:
+        """Calibrate on min-marginals of weights that have not seen their image, if others exist."""
         plan = self.plan
         if plan.calibration is None:
             return uncalibrated(plan.model.n_labels)
-        held_out = len(self.parts) > 1
-        others = [self._train_without(k, setting) if held_out else trained
-                  for k in range(len(self.parts))]  # fmt: skip
         rows: dict[int, Rows] = {}
         for other, images in zip(others, self.parts):
-            found = self.data.take(images).map(partial(_drawn, plan.model), other + (w - trained))
+            found = self.data.take(images).map(partial(_drawn, plan.model), other)
             rows |= zip(images, found)
         seen = [rows[i] for i in range(len(rows))]
-        return calibrate(seen, plan.calibration, held_out, self.groups)
+        return calibrate(seen, plan.calibration, len(others) > 1, self.groups)
 
 
 def _drawn(model: Model, seat: Seat, image: int, w: Vector) -> Rows:
@@ -306,40 +330,3 @@ def _clearly_best(values: dict[K, Vector], default: K, figure: Figure) -> K:
     gains = left_out(values[best], figure) - left_out(values[default], figure)
     deviation = float(np.sqrt((n - 1) / n * np.sum((gains - gains.mean()) ** 2)))
     return best if whole[best] - whole[default] > deviation else default
-
-
-def shifted(w: Vector, shift: float) -> Vector:
-    """Give w with its bias shifted: the first node feature is 1, so every unary moves alike."""
-    return np.concatenate([[w[0] + shift], w[1:]])
-
-
-def best_shift(scorer: Overlap, w: Vector) -> tuple[float, list[Confusion]]:
-    """Give the shift of the bias that serves pooled IoU, and the scores of all images with it."""
-    problems, labels = scorer.problems, scorer.labels
-    u = np.sort(np.concatenate([unary_of(problem, w) for problem in problems]))
-    u += _lean(problems[0], w, scorer.model)
-    known = sum(int((y != VOID).sum()) for y in labels)
-    share = sum(int((y == 1).sum()) for y in labels) / known
-    seen = {0.0: scorer.scores(range(len(problems)), w)}
-
-    def iou(area: float) -> float:
-        # A pixel has label 1 where its unary is below 0.
-        shift = -float(u[min(int(area * share * len(u)), len(u) - 1)])
-        if shift not in seen:
-            seen[shift] = scorer.scores(range(len(problems)), shifted(w, shift))
-        return scorer.value(seen[shift])
-
-    area = max(AREAS, key=iou)
-    for finer in (area / FINER, area * FINER):
-        iou(finer)
-    parts = {shift: scorer.parts(scores) for shift, scores in seen.items()}
-    best = _clearly_best(parts, 0.0, scorer.figure)
-    return best, seen[best]
-
-
-def _lean(problem: Problem, w: Vector, model: Model) -> float:
-    """What envelopes add to the cost of label 1 for a pixel whose regions turn with it."""
-    layout = model.layout(problem)
-    parts = [(p, w[at]) for p, at in zip(layout.potentials, layout.slices)]
-    samples = [p.spec.convert(v, "samples") for p, v in parts if isinstance(p, Enveloped)]
-    return float(sum(v[-1] - v[0] for v in samples))
