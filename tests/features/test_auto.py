@@ -35,7 +35,7 @@ from cutlearn.model.files import load
 from features.worlds import world
 
 RECIPE = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)
-NET = NetRecipe(steps=6, crops=2, folds=2)
+NET = NetRecipe(steps=6, crops=2, folds=2, restore=4)
 
 
 def task_of(n=4, shape=(24, 30), color=False, **options):
@@ -94,7 +94,7 @@ def told_by(task):
 
 @pytest.mark.parametrize("mode", ["net", "trees", "stacked", "both"])
 def test_a_comparison_ends_in_the_source_that_it_chose(mode, monkeypatch):
-    task = task_of(3, net=NetRecipe(steps=auto.LEAST, crops=1, folds=2))
+    task = task_of(3, net=NetRecipe(steps=auto.LEAST, crops=1, folds=2, restore=0))
     monkeypatch.setattr(auto, "FEWEST", auto.LEAST)
     first = "stacked" if mode == "both" else mode  # which is tried before it
     monkeypatch.setattr(auto, "judge", lambda *given: (first, f"{first}: as asked"))
@@ -115,7 +115,7 @@ def test_a_comparison_ends_in_the_source_that_it_chose(mode, monkeypatch):
 
 
 def test_nets_that_beat_the_trees_on_top_of_them_stay_alone(monkeypatch):
-    task = task_of(3, net=NetRecipe(steps=auto.LEAST, crops=1, folds=2))
+    task = task_of(3, net=NetRecipe(steps=auto.LEAST, crops=1, folds=2, restore=0))
     monkeypatch.setattr(auto, "FEWEST", auto.LEAST)
     monkeypatch.setattr(auto, "judge", lambda *given: ("stacked", "stacked: as asked"))
     monkeypatch.setattr(auto, "clearly_better", lambda *given: True)

@@ -7,12 +7,13 @@ from cutlearn.errors import InputError
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.describe import Bank
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.features.net.learn import NetRecipe, Trainer
+from cutlearn.features.net.learn import NetRecipe
+from cutlearn.features.net.trainer import Trainer
 from cutlearn.features.together import Together
 from features.worlds import world
 
 SMALL = Recipe(trees=2, rows=300, folds=2, min_leaf=5, leaves=4)
-NET = NetRecipe(steps=20, crops=1, folds=2)
+NET = NetRecipe(steps=20, crops=1, folds=2, restore=10)
 # So many steps between two interrupts.
 MODES = {"trees": 1, "net": 2, "stacked": 6, "both": 7, "auto": 3, "linear": 1}
 IMAGES, MASKS = world(3, (14, 18))

@@ -18,7 +18,7 @@ from cutlearn.model.files import load
 from features.worlds import world
 
 RECIPE = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)
-NET = NetRecipe(steps=6, crops=2, folds=2)
+NET = NetRecipe(steps=6, crops=2, folds=2, restore=4)
 NAMES = {
     "trees": ["logit2", "logit1"],
     "net": ["net"],

@@ -330,7 +330,9 @@ def net_seconds(task: Task, steps: int) -> float:
     rows, columns = CANVAS if photograph else SQUARE
     sides = np.max([image.shape[:2] for image in task.images], axis=0) / task.bank.scale
     area = min(rows * columns, (float(sides.max()) + 32) ** 2)  # a crop is no larger than needed
-    learn = nets * (steps + 4) * task.net.crops * area * STEP[task.bank.kind]
+    colored = photograph or any(image.ndim == 3 for image in task.images)
+    restored = min(steps, task.net.restore) if colored else 0
+    learn = (nets * (steps + 4) + restored) * task.net.crops * area * STEP[task.bank.kind]
     seen = [min(1.0, (SIDE / min(image.shape[:2])) ** 2) if photograph else 1.0
             for image in task.images]  # fmt: skip
     looks = sum(s * image.shape[0] * image.shape[1] for s, image in zip(seen, task.images))

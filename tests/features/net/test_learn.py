@@ -8,13 +8,14 @@ from cutlearn.errors import InputError
 from cutlearn.features.describe import Bank, Picture
 from cutlearn.features.net.body import Pass, Shape, folded
 from cutlearn.features.net.crops import Crops, Lesson, Sight, canvas_of, turned, turned_back
-from cutlearn.features.net.learn import NetRecipe, Trainer, answer_of, fit_nets
+from cutlearn.features.net.learn import NetRecipe, answer_of, fit_nets
 from cutlearn.features.net.optimise import Optimiser, loss_of, orthogonal, rate_at
 from cutlearn.features.net.planes import Layout, convolve, from_depth, pool, to_depth
+from cutlearn.features.net.trainer import Trainer
 from cutlearn.run.single import one_thread
 from features.worlds import world
 
-SMALL = NetRecipe(steps=12, crops=2, folds=2)
+SMALL = NetRecipe(steps=12, crops=2, folds=2, restore=10)
 
 
 def small_net(whole, seed=0):
@@ -168,11 +169,11 @@ def test_learns_and_answers_out_of_fold(color):
     images, masks = world(4, shape=(40, 50), color=color, void=True)
     labels = [np.stack([m, np.where(m == 255, 255, 1 - m)], axis=-1) for m in masks]
     bank = Bank.choose(images)
-    fold, recipe = np.array([0, 1, 0, 1]), NetRecipe(steps=40, crops=4, folds=2)
+    fold, recipe = np.array([0, 1, 0, 1]), NetRecipe(40, 4, 2, restore=20)
     seen = []
     nets, maps = fit_nets(images, labels, [None] * 4, bank, recipe, fold,
                           progress=lambda *told: seen.append(told))  # fmt: skip
-    assert seen[-1][:2] == (recipe.told(2, 4), recipe.told(2, 4))
+    assert seen[-1][:2] == (recipe.told(2, 4, color), recipe.told(2, 4, color))
     assert len(nets.weights) == 2
     for k, (image, label, found) in enumerate(zip(images, labels, maps)):
         assert found.shape == (2, *image.shape[:2])

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from cutlearn.checks import whole_number
 from cutlearn.features.describe import Bank, Image, Picture
 from cutlearn.features.filters import Float32
-from cutlearn.features.net.body import Pass, Shape, Weights, folded
+from cutlearn.features.net.body import Pass, Shape, Weights
 from cutlearn.features.net.crops import (
     Crops,
     Labels,
@@ -26,19 +26,19 @@ from cutlearn.features.net.crops import (
     turned,
     turned_back,
 )
-from cutlearn.features.net.optimise import Optimiser, loss_of
+from cutlearn.features.net.restore import Restorer
+from cutlearn.features.net.trainer import Trainer
 from cutlearn.images.resize import resize_channels
 from cutlearn.run.progress import KEPT, Counter
 from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
 from cutlearn.run.single import one_thread
 from cutlearn.run.workers import Place, Workers, hold
-from cutlearn.sealed import Arrays
 
 Progress = Callable[[int, int, str], None]
 # Micrographs, and photographs with one more level and the mean over the picture.
 WIDTHS = {"microscopy": (16, 32, 64, 64), "photograph": (16, 32, 64, 64, 64)}
-# Steps after which progress is told, and batches for the last statistics.
-ROUND, SETTLE = 10, 8
+# Steps after which progress is told.
+ROUND = 10
 # How the out-of-fold logits of an image are kept.
 LOGITS: Form[int, Float32] = Form(
     lambda i: f"logits{i}",
@@ -59,67 +59,24 @@ class NetRecipe:
         Crops in a batch.
     folds : int
         Parts of the images, and nets; at most one for each group.
+    restore : int
+        Batches that are restored before that, once for all nets, where pictures have colours.
     """
 
     steps: int = 300
     crops: int = 4
     folds: int = 3
+    restore: int = 300
 
     def __post_init__(self) -> None:
-        for name, most in (("steps", 100_000), ("crops", 1024), ("folds", 1000)):
-            least = 2 if name == "folds" else 1
+        for name, least, most in (("steps", 1, 100_000), ("crops", 1, 1024), ("folds", 2, 1000),
+                                  ("restore", 0, 100_000)):  # fmt: skip
             whole_number(f"net: {name}", getattr(self, name), least, most)
 
-    def told(self, nets: int, images: int) -> int:
+    def told(self, nets: int, images: int, color: bool) -> int:
         """Steps of the progress of so many nets."""
-        return nets * -(-self.steps // ROUND) + images
-
-
-class Trainer:
-    """One net while it is trained."""
-
-    def __init__(self, shape: Shape, crops: Crops, steps: int, seed: Sequence[int]) -> None:
-        self.shape, self.crops, self.rng = shape, crops, np.random.default_rng(list(seed))
-        known = np.sum([_totals(lesson) for lesson in crops.lessons], axis=0)
-        share = (known[0] + 1) / (known[1] + 2)
-        self.optimiser = Optimiser(shape.begin(share, self.rng), steps)
-
-    def advance(self, steps: int) -> None:
-        """Take some steps."""
-        for _ in range(steps):
-            planes, share, weights = self.crops.draw(self.rng)
-            one = Pass(self.shape, self.optimiser.weights)
-            _, slope = loss_of(one.logits(planes), share, weights)
-            self.optimiser.take(one.gradient(slope))
-
-    def state(self) -> tuple[dict[str, Any], Arrays]:
-        """All that training changes, as a part that is kept."""
-        told = {"step": self.optimiser.step, "random": self.rng.bit_generator.state}
-        return told, dict(self.optimiser.state())
-
-    def take(self, told: dict[str, Any], arrays: Arrays) -> None:
-        """Go on from a state."""
-        self.rng.bit_generator.state = told["random"]
-        self.optimiser.restore(int(told["step"]), arrays)
-
-    def settled(self) -> Weights:
-        """The averaged weights, with statistics of fresh batches worked in."""
-        weights, seen = self.optimiser.average, []
-        for _ in range(SETTLE):
-            one = Pass(self.shape, weights)
-            one.logits(self.crops.draw(self.rng)[0])
-            seen.append(one.statistics)
-        mean = {
-            name: tuple(np.mean([s[name][k] for s in seen], axis=0) for k in (0, 1))
-            for name in seen[0]
-        }
-        return folded(self.shape, weights, mean)
-
-
-def _totals(lesson: Lesson) -> npt.NDArray[np.float64]:
-    """Pixels of label 1 and known pixels, (2, T)."""
-    sums: npt.NDArray[np.float64] = lesson.labels.sum(axis=(1, 2), dtype=np.float64)
-    return sums.reshape(2, -1)
+        rounds = nets * -(-self.steps // ROUND) + (-(-self.restore // ROUND) if color else 0)
+        return rounds + images
 
 
 @dataclass(frozen=True)
@@ -193,14 +150,21 @@ def fit_nets(
     shape = Shape(sight.inputs, masks[0].shape[2], widths, bank.kind == "photograph")
     lessons = [Lesson.of(sight, *given) for given in zip(images, masks, extras)]
     canvas = canvas_of(sight, lessons, shape.block)
+    nets, parts = 1 + int(fold.max()), shelf or Shelf()
+    counter = Counter(progress, recipe.told(nets, len(images), sight.color))
+    first = None
+    if sight.color and recipe.restore:
+        restorer = Restorer(
+            shape, sight, lessons, canvas, recipe.crops, recipe.restore, (seed, 5, nets)
+        )
+        work = "restore pictures"
+        (first,) = _trained([restorer], recipe.restore, place, parts, counter, "restorer", work)
     trainers = []
-    for k in range(1 + int(fold.max())):
+    for k in range(nets):
         kept = [lesson for lesson, part in zip(lessons, fold) if part != k]
         crops = Crops(sight, kept, canvas, recipe.crops)
-        trainers.append(Trainer(shape, crops, recipe.steps, (seed, 5, k)))
-    counter = Counter(progress, recipe.told(len(trainers), len(images)))
-    parts = shelf or Shelf()
-    weights = _trained(trainers, recipe.steps, place, parts, counter)
+        trainers.append(Trainer(shape, crops, recipe.steps, (seed, 5, k), first))
+    weights = _trained(trainers, recipe.steps, place, parts, counter, "net", "train nets")
     every, what, held = range(len(images)), "predict out of fold", hold(place, weights)
     maps = each_kept(
         partial(_out_of_fold, sight, shape), lambda i: (held[fold[i]], images[i], extras[i]),
@@ -220,14 +184,17 @@ def _trained(
     place: Place,
     shelf: Shelf,
     counter: Counter,
+    name: str,
+    work: str,
 ) -> list[Weights]:
     """Take all steps of all nets, some of one at a time; give their last weights.
 
-    What changes in a net comes back after every round and is kept; no net waits for another.
+    What changes in a net comes back after every round and is kept under its name and number; no
+    net waits for another.
     """
     ends = [*range(ROUND, steps, ROUND), steps]
     for k, trainer in enumerate(trainers):
-        if (found := shelf.find(f"net{k}")) is not None:
+        if (found := shelf.find(f"{name}{k}")) is not None:
             trainer.take(*found)
             for _ in range(sum(end <= trainer.optimiser.step for end in ends)):
                 counter.tell(KEPT)
@@ -241,8 +208,8 @@ def _trained(
     def took(place: int, state: Kept) -> Job | None:
         k = late[place]
         trainers[k].take(*state)
-        shelf.keep(f"net{k}", *trainers[k].state())
-        counter.tell("train nets")
+        shelf.keep(f"{name}{k}", *trainers[k].state())
+        counter.tell(work)
         return job(k) if trainers[k].optimiser.step < steps else None
 
     with Workers(place, patient=False) as workers:
