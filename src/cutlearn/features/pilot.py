@@ -23,6 +23,7 @@ from cutlearn.features.planes import Float32
 from cutlearn.features.sources import Task
 from cutlearn.features.together import Together, grow_on
 from cutlearn.features.trees import Trees
+from cutlearn.loaded import mapped
 from cutlearn.metrics import Figure, iou_of, left_out
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import Form, each_kept
@@ -86,7 +87,7 @@ class Pilot:
         recipe, scale = small_recipe(task.recipe), task.bank.scale
         quota = max(2, recipe.rows // len(task.images))
         questions = range(task.labels[0].shape[2])
-        small = [shrink_labels(labels, scale) for labels in task.labels]
+        small = mapped(lambda labels: shrink_labels(labels, scale), task.labels)
         drawn = [
             [Drawn.of(labels[..., t], quota, (task.seed, 7, i, t)) for t in questions]
             for i, labels in enumerate(small)

@@ -27,6 +27,7 @@ from cutlearn.learn.margin.run import MarginRun
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.results import Step, TrainResult, settings_of
 from cutlearn.learn.run import Run
+from cutlearn.loaded import mapped, together
 from cutlearn.run.checkpoint import check_place
 from cutlearn.run.cluster import Cluster
 from cutlearn.run.interrupt import interrupted
@@ -131,7 +132,7 @@ def train(
         setting = settings_of(len(problems), chosen, C, tol, groups, max_steps)
         tasks, away = likelihood_tasks(problems, labels, given), None
         if isinstance(place, Cluster):
-            away = Residents(place, list(zip(problems, map(np.asarray, labels))))
+            away = Residents(place, together(problems, mapped(np.asarray, labels)))
         run = LikelihoodRun(tasks, setting, checkpoint, place, away)
     else:
         if pool is None:

@@ -15,6 +15,7 @@ from typing import Any
 from cutlearn.errors import InputWarning
 from cutlearn.images.facts import Facts, facts_of
 from cutlearn.images.listing import some
+from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample
 from cutlearn.images.volume import Volume
 from cutlearn.model.fitting.size import worked_shape
@@ -142,9 +143,8 @@ class TrainingImages:
         return cls(sides, bool(plain["color"]), bool(plain["grey"]), bright, digests, values, names)
 
 
-def warn_of_size(model: Any, samples: Sequence[Sample]) -> None:
+def warn_of_size(model: Any, shapes: Sequence[Shape]) -> None:
     """Warn of images that are worked at a smaller size because nobody has named one."""
-    shapes = [(s.shape[-2], s.shape[-1]) for s in samples]
     large = [shape for shape in shapes if worked_shape(shape, None) != shape]
     if model.min_side is None and large and not hasattr(model, "shape"):
         (high, wide), (rows, columns) = large[0], worked_shape(large[0], None)
@@ -156,9 +156,14 @@ def warn_of_size(model: Any, samples: Sequence[Sample]) -> None:
         )
 
 
+def flat_shapes(samples: Sequence[Sample]) -> list[Shape]:
+    """Give the rows and columns of samples, of volumes those of a slice."""
+    return [(s.shape[-2], s.shape[-1]) for s in samples]
+
+
 def warn_of_differences(model: Any, samples: Sequence[Sample]) -> None:
     """Warn of images that differ from those of a model's fit."""
-    warn_of_size(model, samples)
+    warn_of_size(model, flat_shapes(samples))
     training = getattr(model, "training_", None)
     if training is None:
         return

@@ -22,6 +22,10 @@ VERSION = 2
 KEY = "cutlearn"
 
 
+class DamagedError(InputError):
+    """A file that is no whole checkpoint: cut off, changed, or of something else."""
+
+
 def check_place(path: str | Path) -> Path:
     """Refuse, before work starts, a path where no checkpoint can be written; give it."""
     place = path_of("checkpoint", path)
@@ -81,13 +85,15 @@ def save_checkpoint(path: str | Path, kind: str, values: dict[str, Any], arrays:
     save_sealed(path, KEY, {"kind": kind, "version": VERSION, "values": values}, arrays)
 
 
-def load_checkpoint(path: str | Path, kind: str) -> tuple[dict[str, Any], Arrays]:
-    """Read a checkpoint of a kind; gives its values and arrays."""
+def load_checkpoint(
+    path: str | Path, kind: str, known: bool = False
+) -> tuple[dict[str, Any], Arrays]:
+    """Read a checkpoint of a kind; gives its values and arrays. `known`: as in `load_sealed`."""
     try:
-        header, arrays, sealed = load_sealed(path, KEY)
+        header, arrays, sealed = load_sealed(path, KEY, known)
         found, version, values = header["kind"], header["version"], header["values"]
     except (KeyError, ValueError) as error:
-        raise InputError(
+        raise DamagedError(
             f"{path} is not a checkpoint of an unfinished run, or is damaged ({error}). Remove it "
             "to start anew."
         ) from error

@@ -25,6 +25,7 @@ from cutlearn.learn.likelihood.value import mean_of, valued
 from cutlearn.learn.oracle import Task
 from cutlearn.learn.results import Settings, Step, digest_of_all
 from cutlearn.learn.run import Run, Tell
+from cutlearn.loaded import mapped, taken
 from cutlearn.run.residents import Residents
 from cutlearn.run.travel import name_of
 from cutlearn.run.workers import Place
@@ -97,7 +98,7 @@ class LikelihoodRun(Run):
         several, smooth = not tasks[0].model.labels.exact, self.value is logistic
         self.pace = SEVERAL if several and not smooth else TWO
         thin = thinning(tasks) if several and smooth else 1
-        self.tasks = [every(task, thin) for task in tasks]
+        self.tasks = mapped(lambda task: every(task, thin), tasks)
         self._given, self.place, self.away = tasks, place, away
         self.data = Residents(place, self.tasks) if away is None else away
         model = tasks[0].model
@@ -148,7 +149,7 @@ class LikelihoodRun(Run):
     ) -> "LikelihoodRun":
         """A run on the way to the first weights, with a checkpoint beside that of this one."""
         setting = Settings(learner_of(learner), self.setting.C, tol, 1, most)
-        tasks = [self._given[i] for i in places]
+        tasks = taken(self._given, places)
         away = None if self.away is None else self.away.take(places)
         return LikelihoodRun(tasks, setting, self._beside(name), self.place, away)
 
@@ -232,7 +233,7 @@ def _starts(
     layout: Layout, tasks: Sequence[Task], w: Vector, strengths: Sequence[float]
 ) -> list[Vector]:
     """Give the weights of logistic regression beside edges of each strength t, over 1 + 2 t."""
-    features = [task.problem.edge_features for task in tasks]
+    features = (task.problem.edge_features for task in tasks)
     sums = [g.sum(dtype=np.float64) / len(g) for g in features if g is not None and g.size]
     smoothing = layout.smoothing(tasks[0].problem)
     if not sums or max(sums) == 0 or not smoothing.any():

@@ -28,13 +28,16 @@ from cutlearn.learn.losses import loss_of
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
+from cutlearn.loaded import mapped, taken, together
 from cutlearn.metrics import Confusion, Figure, bootstrap, left_out
+from cutlearn.model.fitting.places import sorted_at
 from cutlearn.model.fitting.scorers import Cost, Likelihood, Overlap, Scorer
 from cutlearn.model.probability.calibrate import (
     Calibration,
     Rows,
     calibrate,
     drawn,
+    most_of,
     uncalibrated,
 )
 from cutlearn.model.probability.evidence import alone
@@ -191,7 +194,7 @@ class _Training:
         # What is held out together, for C and calibration alike.
         self.parts = held_out_parts(groups)
         # On a cluster all that is asked of images finds them where they were sent once.
-        self.data = Residents(plan.n_jobs, list(zip(problems, labels)))
+        self.data = Residents(plan.n_jobs, together(problems, labels))
         self.scorer = plan.scorer(problems, labels, self.data)
         self.loss: str | Loss = plan.loss
         self.pool: Pool | None = None
@@ -212,8 +215,8 @@ class _Training:
         folder, told = self.plan.checkpoint, self.plan.callback
         heard = _Heard(told)
         result = train(
-            [self.problems[i] for i in images],
-            [self.labels[i] for i in images],
+            taken(self.problems, images),
+            taken(self.labels, images),
             self.loss,
             *setting,
             max(self.plan.tol, least),
@@ -280,16 +283,17 @@ class _Training:
         others = [self._train_without(k, setting) if held_out else trained
                   for k in range(len(self.parts))]  # fmt: skip
         rows: dict[int, Rows] = {}
+        draw = partial(_drawn, plan.model, most_of(len(self.problems), plan.model.n_labels))
         for other, images in zip(others, self.parts):
-            found = self.data.take(images).map(partial(_drawn, plan.model), other + (w - trained))
+            found = self.data.take(images).map(draw, other + (w - trained))
             rows |= zip(images, found)
         seen = [rows[i] for i in range(len(rows))]
         return calibrate(seen, plan.calibration, held_out, self.groups)
 
 
-def _drawn(model: Model, seat: Seat, image: int, w: Vector) -> Rows:
+def _drawn(model: Model, most: int, seat: Seat, image: int, w: Vector) -> Rows:
     problem, labels = seat.value
-    return drawn(model.min_marginals(problem, w), labels, alone=alone(model, problem, w))
+    return drawn(model.min_marginals(problem, w), labels, most, alone(model, problem, w))
 
 
 def _clearly_best(values: dict[K, Vector], default: K, figure: Figure) -> K:
@@ -316,15 +320,18 @@ def shifted(w: Vector, shift: float) -> Vector:
 def best_shift(scorer: Overlap, w: Vector) -> tuple[float, list[Confusion]]:
     """Give the shift of the bias that serves pooled IoU, and the scores of all images with it."""
     problems, labels = scorer.problems, scorer.labels
-    u = np.sort(np.concatenate([unary_of(problem, w) for problem in problems]))
-    u += _lean(problems[0], w, scorer.model)
-    known = sum(int((y != VOID).sum()) for y in labels)
-    share = sum(int((y == 1).sum()) for y in labels) / known
+    unaries = mapped(lambda problem: unary_of(problem, w), problems)
+    lean = _lean(problems[0], w, scorer.model)
+    sizes, known, ones = (sum(counts) for counts in zip(*map(_sizes, labels)))
+    share = ones / known
+    areas = [finer for area in AREAS for finer in (area, area / FINER, area * FINER)]
+    places = {area: min(int(area * share * sizes), sizes - 1) for area in areas}
+    least = sorted_at(unaries, set(places.values()))
     seen = {0.0: scorer.scores(range(len(problems)), w)}
 
     def iou(area: float) -> float:
         # A pixel has label 1 where its unary is below 0.
-        shift = -float(u[min(int(area * share * len(u)), len(u) - 1)])
+        shift = -(least[places[area]] + lean)
         if shift not in seen:
             seen[shift] = scorer.scores(range(len(problems)), shifted(w, shift))
         return scorer.value(seen[shift])
@@ -335,6 +342,11 @@ def best_shift(scorer: Overlap, w: Vector) -> tuple[float, list[Confusion]]:
     parts = {shift: scorer.parts(scores) for shift, scores in seen.items()}
     best = _clearly_best(parts, 0.0, scorer.figure)
     return best, seen[best]
+
+
+def _sizes(labels: Mask) -> tuple[int, int, int]:
+    """Pixels of a mask, those that are known, and those of label 1."""
+    return labels.size, int((labels != VOID).sum()), int((labels == 1).sum())
 
 
 def _lean(problem: Problem, w: Vector, model: Model) -> float:

@@ -40,6 +40,8 @@ Mask = NDArray[np.uint8]
 
 # Numbers of an image that are kept for the fit: so many pixels for each of its labels.
 MOST_NUMBERS = 100_000
+# Numbers of all images together: of thousands of images there are fewer pixels of each.
+MOST_OF_ALL = 16_000_000
 # Pixels of all images together that the map is fitted on: what images differ by counts for more.
 MOST_ROWS = 200_000
 # Groups of held-out images from which on they say whether to believe the masks' own areas.
@@ -72,6 +74,17 @@ class Rows:
         own = None if self.alone is None else self.alone[kept]
         share = self.share * most / len(self.labels)
         return Rows(self.min_marginals[kept], self.labels[kept], share, own)
+
+
+def most_of(n_images: int, n_labels: int) -> int:
+    """Give how many pixels of each of so many images are drawn.
+
+    Examples
+    --------
+    >>> most_of(20, 2), most_of(2000, 2)
+    (50000, 4000)
+    """
+    return max(1, min(MOST_NUMBERS, MOST_OF_ALL // n_images) // n_labels)
 
 
 def drawn(
