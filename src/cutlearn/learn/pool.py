@@ -198,12 +198,20 @@ class Pool:
 
     def ask(self, w: Vector, place: Place) -> tuple[NDArray[np.int32], Matrix]:
         """Ask every oracle at w; give each plane's index and the planes b, a as (N, 1 + d)."""
+        rows = self.highest(range(len(self)), w, place)
+        return self.add(rows), rows
+
+    def highest(self, images: Sequence[int], w: Vector, place: Place) -> Matrix:
+        """Ask the oracles of some images at w; give their planes b, a as rows."""
         if self.away is not None:
-            rows = np.array(self.away.map(self._plane, w))
-        else:
-            rows = self.oracles[0].ask(self.oracles, w, self._threads(place))
+            return np.array(self.away.take(images).map(self._plane, w))
+        asked = [self.oracles[i] for i in images]
+        return asked[0].ask(asked, w, self._threads(place))
+
+    def add(self, rows: Matrix) -> NDArray[np.int32]:
+        """Add a plane of every image, b, a; give their indices."""
         index = [known.add(row) for known, row in zip(self.planes, rows)]
-        return np.array(index, np.int32), rows
+        return np.array(index, np.int32)
 
     @staticmethod
     def _threads(place: Place) -> int:

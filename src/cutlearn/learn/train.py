@@ -99,8 +99,9 @@ def train(
     n_jobs : int, address or Client, optional
         Number of threads, or a cluster (docs/cluster.md); the result is the same, to the bit.
     checkpoint : path, optional
-        A file that is written after every step. If a run was interrupted, the same call goes on
-        from there.
+        A file that is written after every step; the one before it stays beside it, in case the
+        last one is damaged, and in long rounds what is known so far. If a run was interrupted,
+        the same call goes on from there.
     callback : callable, optional
         Called with every Step. Steps of number 0 tell of the search for good first weights.
     pool : Pool, optional
@@ -145,13 +146,13 @@ def train(
             run.begin(place, callback)
         run.go(place, callback)
     except KeyboardInterrupt as stop:
-        searched = not chosen.margin
+        searched = (first := run.start_file("first")) is not None and first.exists()
         raise interrupted(stop, farewell(len(run.steps), checkpoint, searched)) from None
     return run.result()
 
 
 def farewell(steps: int, file: str | Path | None, searched: bool) -> str:
-    """Say what an interrupted run leaves; a likelihood searches for first weights before it."""
+    """Say what an interrupted run leaves; `searched`: it was on the way to its first weights."""
     if file is not None and not steps and searched:
         return (
             f"training: interrupted in the search for first weights; it is saved beside {file}. "
