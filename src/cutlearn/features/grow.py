@@ -28,7 +28,7 @@ from cutlearn.features.trees import Trees, logits_of
 from cutlearn.loaded import Loaded, mapped
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
-from cutlearn.run.workers import Place, hold
+from cutlearn.run.workers import Place, hold, own_threads
 
 Progress = Callable[[int, int, str], None]
 Labels = npt.NDArray[np.uint8]
@@ -176,7 +176,9 @@ class _Growing:
             return held[i], self._later(i), drawn[i].index
 
         rows_of = partial(_first_rows, self.bank)
-        grower.add(list(each_kept(rows_of, seen, every, place, shelf, ROWS, counter, what)))
+        threads = own_threads(place)
+        rows_seen = each_kept(rows_of, seen, every, place, shelf, ROWS, counter, what)
+        grower.add(list(rows_seen), threads)
         stages: list[Trees] = []
         for stage in range(self.recipe.stages):
             (rows,) = hold(place, [grower])
@@ -202,7 +204,7 @@ class _Growing:
             self.found.append(({i: place for place, i in enumerate(wanted)}, found))
             stages.append(trees[0])
             if not last:
-                grower.add([new for _, new in found if new is not None])
+                grower.add([new for _, new in found if new is not None], threads)
         return Boosted(self.bank, self.recipe.step, tuple(stages))
 
     def logits(self, item: int) -> list[Float32]:

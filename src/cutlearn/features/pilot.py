@@ -27,7 +27,7 @@ from cutlearn.loaded import mapped
 from cutlearn.metrics import Figure, iou_of, left_out
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import Form, each_kept
-from cutlearn.run.workers import hold
+from cutlearn.run.workers import hold, own_threads
 
 # No more than these of a recipe.
 MOST = {"stages": 1, "rows": 20_000, "copies": 0, "folds": 3}
@@ -106,7 +106,7 @@ class Pilot:
         for t in questions:
             counts = [np.array([[(y[..., t] == v).sum() for v in (0, 1)]]) for y in small]
             growers.append(Together([part[t].labels[:, None] for part in drawn], counts, recipe))
-            growers[t].add([part[t] for part in rows])
+            growers[t].add([part[t] for part in rows], own_threads(task.place))
         held = hold(task.place, growers)
 
         def without(job: tuple[int, int]) -> Any:

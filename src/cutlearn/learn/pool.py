@@ -24,7 +24,7 @@ from cutlearn.loaded import Loaded, mapped, taken, together
 from cutlearn.run.cluster import Cluster
 from cutlearn.run.residents import Residents
 from cutlearn.run.travel import name_of
-from cutlearn.run.workers import Jobs, Place, Workers, place_of
+from cutlearn.run.workers import Jobs, Place, Workers, own_threads, place_of
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -109,7 +109,7 @@ def _facts_of(tasks: Sequence[Task], place: Place) -> list[Facts]:
         task = tasks[image]
         return Facts(task.largest, digest_of(task))
 
-    with Workers(place if isinstance(place, int) else 1) as workers:
+    with Workers(own_threads(place)) as workers:
         return workers.map(look, range(len(tasks)))
 
 
@@ -267,7 +267,7 @@ def bind_all(
     if isinstance(problems, Loaded):
         return Loaded(len(problems), bind)
     large = sum(problem.n_nodes for problem in problems) > WORTH_THREADS
-    with Workers(place if large and isinstance(place, int) else 1) as workers:
+    with Workers(own_threads(place) if large else 1) as workers:
         return workers.map(bind, range(len(problems)))
 
 

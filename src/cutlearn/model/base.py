@@ -59,7 +59,7 @@ from cutlearn.model.training_images import (
 from cutlearn.run.cluster import ClusterLost
 from cutlearn.run.interrupt import Interrupted, interrupted
 from cutlearn.run.progress import Progress
-from cutlearn.run.workers import Jobs, Place, Workers, place_of
+from cutlearn.run.workers import Jobs, Place, Workers, own_threads, place_of
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -200,7 +200,8 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
                 # A copy learns, so that an interrupt leaves this one as it was.
                 made._learn(TrainingSet(samples, truth, together, folder, room, told, stepped))
                 made.card_ = card_of(made, truth)
-            made.training_ = remembered(images, masks, self.most_labels)
+            threads = own_threads(self._place())
+            made.training_ = remembered(images, masks, self.most_labels, threads)
         except ClusterLost as lost:
             raise interrupted(lost, farewell(folder)) from None
         except Interrupted:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from cutlearn.errors import InputWarning
@@ -20,6 +21,7 @@ from cutlearn.images.sample import Sample
 from cutlearn.images.volume import Volume
 from cutlearn.model.fitting.size import worked_shape
 from cutlearn.model.prepare import read_samples, values_of
+from cutlearn.run.workers import Workers, own_threads
 
 # How many times larger or smaller, brighter or darker than any training image is another world.
 FAR_SIZE, FAR_LIGHT = 2.0, 4.0
@@ -167,7 +169,8 @@ def warn_of_differences(model: Any, samples: Sequence[Sample]) -> None:
     training = getattr(model, "training_", None)
     if training is None:
         return
-    facts = [_facts(sample, digest=False) for sample in samples]
+    with Workers(own_threads(model._place())) as workers:
+        facts = workers.map(partial(_facts, digest=False), samples)
     names = [f"images[{i}]" for i in range(len(samples))]
     # A model of a fixed shape brings every image to it.
     sized = model.min_side is None and not hasattr(model, "shape")
@@ -175,9 +178,10 @@ def warn_of_differences(model: Any, samples: Sequence[Sample]) -> None:
         warnings.warn(told, InputWarning, stacklevel=4)
 
 
-def remembered(images: Any, masks: Any, most_labels: int) -> TrainingImages:
+def remembered(images: Any, masks: Any, most_labels: int, threads: int = 1) -> TrainingImages:
     """Give what to remember of the images and masks that a fit was given."""
-    facts = [_facts(sample) for sample in read_samples(images)]
+    with Workers(threads) as workers:
+        facts = workers.map(_facts, read_samples(images))
     return TrainingImages.of(facts, values_of(masks, most_labels, images))
 
 

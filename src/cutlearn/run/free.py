@@ -32,12 +32,17 @@ def _limit() -> int | None:
     return None if most == resource.RLIM_INFINITY else most - pages * resource.getpagesize()
 
 
+def own_group() -> Path:
+    """The folder of the control group of this process, of the second version of such groups."""
+    lines = Path("/proc/self/cgroup").read_text().splitlines()
+    own = next(line[3:] for line in lines if line.startswith("0::"))
+    return GROUPS / own.lstrip("/")
+
+
 def _group() -> int | None:
     """What is left of the memory of the control group, of which files that were read can go."""
     try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-        own = next(line[3:] for line in lines if line.startswith("0::"))
-        folder = GROUPS / own.lstrip("/")
+        folder = own_group()
         most, used = ((folder / f"memory.{name}").read_text() for name in ("max", "current"))
         stat = (folder / "memory.stat").read_text().splitlines()
         files = next(int(s.split()[1]) for s in stat if s.startswith("inactive_file "))

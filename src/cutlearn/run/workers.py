@@ -68,6 +68,12 @@ def is_place(n_jobs: Jobs) -> bool:
     return n_jobs is None or _is_count(n_jobs) or is_cluster(n_jobs)
 
 
+def own_threads(n_jobs: Jobs) -> int:
+    """Give the threads of this process for what does not travel: one where work runs elsewhere."""
+    place = place_of(n_jobs)
+    return place if isinstance(place, int) else 1
+
+
 def width_of(place: Place) -> int:
     """Give how many items are worked at once in a place."""
     return place.threads if isinstance(place, Cluster) else place

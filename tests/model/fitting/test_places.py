@@ -1,5 +1,7 @@
 """Numbers at places of a sorted order that nobody has in memory: those of a sort."""
 
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -38,3 +40,16 @@ def test_a_wrong_guess_is_tried_again(order, monkeypatch):
     given = parts if order == "drawn" else [np.sort(part) for part in parts]
     found = sorted_at(Loaded(len(given), given.__getitem__), wanted)
     assert found == {place: whole[place] for place in wanted}
+
+
+def test_parts_do_not_stay_in_memory():
+    made = []
+
+    def load(place):
+        part = np.random.default_rng(place).random(1000)
+        made.append(weakref.ref(part))
+        assert sum(one() is not None for one in made) <= 2
+        return part
+
+    sorted_at(Loaded(9, load), [10, 4000])
+    assert len(made) == 18

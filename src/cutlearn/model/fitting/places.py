@@ -34,7 +34,8 @@ def sorted_at(parts: Sequence[Vector], places: Iterable[int]) -> dict[int, float
     if not isinstance(parts, Loaded):
         whole = np.sort(np.concatenate(list(parts)))
         return {place: float(whole[place]) for place in wanted}
-    few = np.sort(np.concatenate([part[::STEP] for part in parts]))
+    # Copies: a view would keep all of its part in memory.
+    few = np.sort(np.concatenate([part[::STEP].copy() for part in parts]))
     found: dict[int, float] = {}
     far = max(FEWEST, int(FAR * len(few)))
     while left := [place for place in wanted if place not in found]:

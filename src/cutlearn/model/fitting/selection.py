@@ -43,7 +43,7 @@ from cutlearn.model.probability.calibrate import (
 from cutlearn.model.probability.evidence import alone
 from cutlearn.run.residents import Residents
 from cutlearn.run.travel import Seat
-from cutlearn.run.workers import Jobs
+from cutlearn.run.workers import Jobs, own_threads
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -288,7 +288,8 @@ class _Training:
             found = self.data.take(images).map(draw, other + (w - trained))
             rows |= zip(images, found)
         seen = [rows[i] for i in range(len(rows))]
-        return calibrate(seen, plan.calibration, held_out, self.groups)
+        threads = own_threads(plan.n_jobs)
+        return calibrate(seen, plan.calibration, held_out, self.groups, threads)
 
 
 def _drawn(model: Model, most: int, seat: Seat, image: int, w: Vector) -> Rows:

@@ -26,6 +26,7 @@ One group tells nothing: r = 1.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from numpy.typing import NDArray
 from cutlearn.errors import InputError
 from cutlearn.features.problem import VOID
 from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, Softmax, share_of_second
+from cutlearn.run.workers import Workers
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -225,6 +227,7 @@ def calibrate(
     kind: str | None,
     held_out: bool,
     groups: Sequence[Any] | None = None,
+    threads: int = 1,
 ) -> Calibration:
     """Fit the map on the pixels of held-out images, then the spread of their areas.
 
@@ -237,13 +240,17 @@ def calibrate(
         As in `Calibration`.
     groups : n hashables, optional
         Images of one group vary together; by default each is its own.
+    threads : int
+        That look at the areas of images; the result does not depend on it.
     """
     names = range(len(rows)) if groups is None else groups
     g = len({name for name, part in zip(names, rows) if len(part.labels)})
     rows = [part for part in rows if len(part.labels)]
     made = _fitted(rows, kind, g, held_out)
     n_labels = len(made.spread)
-    off, gain = (np.array(part) for part in zip(*(_strays(made, part) for part in rows)))
+    with Workers(threads) as workers:
+        strays = workers.map(partial(_strays, made), rows)
+    off, gain = (np.array(part) for part in zip(*strays))
     if g < ENOUGH_GROUPS:
         factor = (g + 1) / (g - 1) if g > 1 else 1.0
         spread = np.sqrt(np.mean(off**2, axis=0) * factor) if g > 1 else np.ones(n_labels)
