@@ -28,6 +28,8 @@ WORKED, GIVEN, KEPT = 200, 28, 150
 ON_DISK = 120
 # Bytes a pixel of an image that is cut in strips: unaries, labels, and what a tile takes.
 PASSED = 12
+# What its probabilities take beside: min-marginals, costs of a pixel alone, and themselves.
+BELIEVED = 48
 # What the rest of the program takes.
 BASE = 150 * 2**20
 # The part of the free memory that may be used.
@@ -80,9 +82,11 @@ def worked_bytes(pixels: int) -> int:
     return PASSED * pixels + WORKED * (STRIP + STRIP // 4)
 
 
-def refuse_beyond(pixels: int, free: int | None = None) -> None:
-    """Refuse an image whose mask needs more memory than is free."""
+def refuse_beyond(pixels: int, free: int | None = None, believed: bool = False) -> None:
+    """Refuse an image whose mask, or probabilities, need more memory than is free."""
     room, need, gigabyte = free_bytes() if free is None else free, worked_bytes(pixels), 2**30
+    if believed and pixels > WHOLE:
+        need += BELIEVED * pixels
     if room is not None and need > ROOM * room:
         raise InputError(
             f"images: about {need / gigabyte:.1f} GB of memory are needed for {pixels / 1e6:.0f} "
