@@ -2,6 +2,8 @@
 
     python benchmarks/cluster.py measure                 bytes and processor seconds of a task
     python benchmarks/cluster.py simulate PICTURE.png    a round of training, 1 to 1,000 workers
+    python benchmarks/cluster.py compare IMAGES MASKS    one worker against two: a training on
+                                                         forty images at a smaller side of 300
 
 The simulation is of one round: the driver sends a task for each batch (BATCHES a worker), the
 scheduler handles one task after the other, workers ask their images' oracles, and the driver takes
@@ -73,6 +75,38 @@ def measure():
         place.close()
 
 
+def compare(images, masks, count=40, side=300):
+    """Train on one worker and on two; processor seconds of the workers, and of driver and rest."""
+    import cutlearn as cl
+    from cutlearn.features.featurizer import Featurizer
+    from cutlearn.model.fitting.size import at_side, mask_at_side
+    from cutlearn.run.workers import place_of
+
+    given, truth = cl.images.read_folder(images, masks).lazy()
+    samples = [at_side(cl.Sample(image), side) for image in given[:count]]
+    labels = [mask_at_side(mask, side) for mask in truth[:count]]
+    featurizer = Featurizer("linear")
+    nodes = featurizer.fit_transform(samples, labels)
+    problems = [featurizer.problem(*pair) for pair in zip(samples, nodes)]
+    bits, rows = set(), {}
+    for workers in (1, 2):
+        place = place_of(f"local:{workers}")
+        try:
+            before, own = place.client.run(time.process_time), time.process_time()
+            result = cl.train(problems, labels, C=100.0, tol=0.02, n_jobs=place)
+            after, own = place.client.run(time.process_time), time.process_time() - own
+        finally:
+            place.close()
+        bits.add(result.w.tobytes())
+        each = [after[name] - before[name] for name in after]
+        rows[workers] = {
+            "workers": each, "sum": sum(each), "driver and scheduler": own,
+            "steps": len(result.steps), "asked": sum(s.calls for s in result.steps),
+        }  # fmt: skip
+    rows |= {"ratio": rows[1]["sum"] / rows[2]["sum"], "same bits": len(bits) == 1}
+    print(json.dumps(rows | {"pixels": sum(y.size for y in labels)}, indent=1))
+
+
 def simulate(picture):
     """Draw the seconds of a round against workers, for a million images."""
     import matplotlib as mpl
@@ -95,7 +129,7 @@ def simulate(picture):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["measure", "simulate"])
-    parser.add_argument("picture", nargs="?")
+    parser.add_argument("what", choices=["measure", "simulate", "compare"])
+    parser.add_argument("files", nargs="*")
     given = parser.parse_args()
-    measure() if given.what == "measure" else simulate(given.picture)
+    {"measure": measure, "simulate": simulate, "compare": compare}[given.what](*given.files)

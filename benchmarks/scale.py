@@ -2,6 +2,7 @@
 
     python benchmarks/scale.py --json FILE [--images 1000 2000 ...] [--volumes 100 200 ...]
     python benchmarks/scale.py --picture FILE PICTURE.png
+    python benchmarks/scale.py --json FILE --believed 5000    probabilities instead of a mask
     python benchmarks/scale.py --stream 50 500
 
 A model is fitted on small images (features "linear"); then images and volumes of given sides are
@@ -22,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import cutlearn as cl
+from cutlearn.energy.strips import Joined
 from cutlearn.images import cells, write_probability
 from cutlearn.model.large import large_cut
 
@@ -55,7 +57,7 @@ def noisy(clean, shape, rng, noise=0.12):
 def fitted(kind):
     """A model, and a clean world."""
     rng = np.random.default_rng(0)
-    if kind == "image":
+    if kind != "volume":
         worlds = [cells(seed, (200, 260)) for seed in range(4)]
         model = cl.Segmenter(features="linear", calibration=None, n_jobs=1, min_side="full")
         return model.fit([w.image for w in worlds], [w.labels for w in worlds])
@@ -67,13 +69,17 @@ def fitted(kind):
 def one(kind, side, file):
     """Predict one image; prints a row."""
     model, rng = cl.load(file), np.random.default_rng(9)
-    if kind == "image":
+    if kind != "volume":
         given = cl.Sample(noisy(cells(9, (SIDE, SIDE)).image, (side, side), rng, 0.02))
     else:
         given = cl.Volume(noisy(ball_stack(9, (100, 100, 100))[0], (side,) * 3, rng))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     begin, wall = time.process_time(), time.monotonic()
-    found = large_cut(model, given)
+    if kind == "believed":
+        q = model.predict_proba([given])[0]
+        found = Joined(q.argmax(axis=-1), 0.0, 0.0, 0)
+    else:
+        found = large_cut(model, given)
     row = {
         "kind": kind, "side": side, "pixels": int(found.labels.size),
         "seconds": time.process_time() - begin, "wall": time.monotonic() - wall,
@@ -138,6 +144,7 @@ def main():
     parser.add_argument("--json", type=Path)
     parser.add_argument("--images", type=int, nargs="*", default=[])
     parser.add_argument("--volumes", type=int, nargs="*", default=[])
+    parser.add_argument("--believed", type=int, nargs="*", default=[])
     parser.add_argument("--picture", type=Path, nargs=2)
     parser.add_argument("--one", nargs=3)
     parser.add_argument("--stream", type=int, nargs="*")
@@ -150,7 +157,8 @@ def main():
         return picture(*given.picture)
     rows = json.loads(given.json.read_text()) if given.json.exists() else []
     with tempfile.TemporaryDirectory() as folder:
-        for kind, sides in (("image", given.images), ("volume", given.volumes)):
+        for kind in ("image", "volume", "believed"):
+            sides = {"image": given.images, "volume": given.volumes}.get(kind, given.believed)
             file = Path(folder) / f"{kind}.model"
             if sides:
                 fitted(kind).save(file)

@@ -7,7 +7,7 @@ later, not even from another thread while the core is at work on it.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.errors import InputError, clean, quoted
+from cutlearn.loaded import Loaded
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 MOST_NODES = 2**31 - 64  # the core counts in 32 bits
@@ -156,12 +157,12 @@ def one_of(name: str, value: Any, choices: Iterable[Any], advice: str = "") -> N
         raise InputError(f"{name} must be {allowed}, not {quoted(value)}.{advice}")
 
 
-def listed(name: str, values: Any) -> list[Any]:
-    """The values as a list; refuses text, tables and what has no parts."""
+def listed(name: str, values: Any) -> Sequence[Any]:
+    """The values as a list, or as they are loaded; refuses text, tables and what has no parts."""
     sized = hasattr(values, "__len__") and np.iterable(values)
     if not sized or isinstance(values, str | bytes | dict | set):
         raise InputError(f"{name} must be a list, not {quoted(values)}.")
-    return list(values)
+    return values if isinstance(values, Loaded) else list(values)
 
 
 def instance(name: str, value: Any, wanted: type) -> None:

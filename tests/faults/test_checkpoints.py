@@ -1,12 +1,14 @@
-"""Damaged checkpoints: a flipped bit is refused, never gone on with."""
+"""Damaged checkpoints: a flipped bit is never gone on with; the checkpoint before it is."""
 
 import contextlib
+import errno
 
 import numpy as np
 import pytest
 
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, InputWarning
 from cutlearn.learn.train import train
+from cutlearn.run import checkpoint
 from cutlearn.run.checkpoint import load_checkpoint, save_checkpoint
 from tiny_problems import tiny_set
 
@@ -33,24 +35,65 @@ def test_flipped_bits_are_refused_or_change_nothing(tmp_path):
             assert again == content, f"byte {place}"
 
 
-def test_a_run_does_not_go_on_from_a_flipped_checkpoint(tmp_path):
-    problems, truth = tiny_set(np.random.default_rng(11), images=4)[:2]
-    file = tmp_path / "run"
-
-    def interrupt(step):
-        if step.number == 2:
-            raise KeyboardInterrupt
-
-    settings = {"C": 30.0, "tol": 1e-7, "groups": 1, "checkpoint": file}
-    with pytest.raises(KeyboardInterrupt):
-        train(problems, truth, **settings, callback=interrupt)
-    _, arrays = load_checkpoint(file, "train")
-    data, planes = file.read_bytes(), arrays["planes"].tobytes()
+def damage(file):
+    """Flip one bit of the planes."""
+    data, planes = file.read_bytes(), load_checkpoint(file, "train")[1]["planes"].tobytes()
     changed = bytearray(data)
     changed[data.index(planes) + 6] ^= 1
     file.write_bytes(bytes(changed))
-    with pytest.raises(InputError, match="Remove it to start anew"):
+
+
+def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(tmp_path):
+    problems, truth = tiny_set(np.random.default_rng(11), images=4)[:2]
+    file, before = tmp_path / "run", tmp_path / "run-before"
+
+    def interrupt(step):
+        if step.number == 3:
+            raise KeyboardInterrupt
+
+    settings = {"C": 30.0, "tol": 1e-7, "groups": 1}
+    whole = train(problems, truth, **settings)
+    assert len(whole.steps) > 3
+    settings["checkpoint"] = file
+    with pytest.raises(KeyboardInterrupt):
+        train(problems, truth, **settings, callback=interrupt)
+    damage(file)
+    told = []
+    with pytest.warns(InputWarning, match=r"run is damaged; the run goes on from .*run-before"):
+        again = train(problems, truth, **settings, callback=told.append)
+    assert told[0].number == 3
+    assert again.w.tobytes() == whole.w.tobytes()
+    for place in (file, before):
+        damage(place)
+    with (
+        pytest.warns(InputWarning, match="run is damaged"),
+        pytest.raises(InputError, match=r"run-before is not a checkpoint.*Remove it to start anew"),
+    ):
         train(problems, truth, **settings)
+
+
+def test_killed_between_two_checkpoints_the_older_one_is_there(tmp_path, monkeypatch):
+    """Between the rename of the last one and the write of the next, a kill leaves one."""
+    problems, truth = tiny_set(np.random.default_rng(11), images=4)[:2]
+    settings = {"C": 30.0, "tol": 1e-7, "groups": 1}
+    whole = train(problems, truth, **settings)
+    settings["checkpoint"] = tmp_path / "run"
+    save, left = checkpoint.save_checkpoint, iter(range(3))
+
+    def full(*given):
+        if next(left, None) is None:
+            raise OSError(errno.ENOSPC, "disk full")
+        save(*given)
+
+    monkeypatch.setattr(checkpoint, "save_checkpoint", full)
+    with pytest.raises(OSError, match="disk full"):
+        train(problems, truth, **settings)
+    assert [path.name for path in tmp_path.iterdir()] == ["run-before"]
+    monkeypatch.undo()
+    told = []
+    again = train(problems, truth, **settings, callback=told.append)
+    assert told[0].number == 4
+    assert again.w.tobytes() == whole.w.tobytes()
 
 
 WRONG_PARTS = {

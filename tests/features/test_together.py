@@ -5,7 +5,7 @@ import pytest
 
 from cutlearn import _core
 from cutlearn.features.boosted import Recipe
-from cutlearn.features.together import Together, binned, edges_of
+from cutlearn.features.together import Together, binned
 from cutlearn.features.trees import Trees
 
 TASK = {"leaves": 5, "least": 4, "rate": 0.3, "l2": 1.0}
@@ -102,13 +102,24 @@ def test_too_many_rows_are_refused():
 def test_a_bin_is_a_comparison():
     rng = np.random.default_rng(0)
     rows = np.hstack([rng.random((500, 2)), rng.integers(0, 3, (500, 1))]).astype(np.float32)
-    edges = edges_of(rows)
-    bins = binned(rows, edges)
-    for column, ends in enumerate(edges):
+    found = [binned(rows, column) for column in range(3)]
+    for column, (ends, bins) in enumerate(found):
         for b, end in enumerate(ends):
-            np.testing.assert_array_equal(bins[column] <= b, rows[:, column] <= end)
-    assert bins[0].max() == _core.TREE_BINS - 1
-    assert len(edges[2]) <= 3
+            np.testing.assert_array_equal(bins <= b, rows[:, column] <= end)
+    assert found[0][1].max() == _core.TREE_BINS - 1
+    assert len(found[2][0]) <= 3
+
+
+def test_bins_of_several_images_do_not_depend_on_threads():
+    rng = np.random.default_rng(0)
+    rows = [rng.random((count, 5)).astype(np.float32) for count in (40, 0, 7)]
+    growers = [Together([], [], Recipe()) for _ in range(2)]
+    for threads, grower in zip((1, 3), growers):
+        grower.add(rows, threads)
+        grower.add(rows, threads)
+    assert [part.shape for part in growers[0].bins] == [(10, 40), (10, 0), (10, 7)]
+    for one, other in zip(*(grower.bins + grower.edges for grower in growers)):
+        assert one.tobytes() == other.tobytes()
 
 
 def test_the_odds_of_all_pixels_come_back():

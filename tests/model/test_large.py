@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import pytest
 
 import cutlearn as cl
@@ -79,6 +80,37 @@ def test_boxes_and_seeds_hold_in_strips(model, small, monkeypatch):
     assert labels.any()
 
 
+def margins(evidence):
+    """How much more the worse label costs."""
+    return np.abs(evidence.min_marginals[..., 1] - evidence.min_marginals[..., 0])
+
+
+def test_min_marginals_of_strips_are_bounds_that_mostly_touch(model, small, monkeypatch):
+    whole = large.large_evidence(model, cl.Sample(IMAGE))
+    monkeypatch.setattr(large, "WHOLE", 0)
+    monkeypatch.setattr(large, "STRIP", 80 * 200)
+    rounding = 1e-9 * np.abs(whole.min_marginals).max()
+    for overlap, least in ((4, 0.7), (24, 0.99), (300, 1.0)):
+        monkeypatch.setattr(large, "OVERLAP", {2: overlap})
+        parts = large.large_evidence(model, cl.Sample(IMAGE))
+        assert (parts.alone == whole.alone).all()
+        same = parts.labels == whole.labels
+        assert same.mean() > 0.999
+        more = (margins(parts) - margins(whole))[same]
+        assert more.min() >= -rounding
+        assert (more <= rounding).mean() >= least
+
+
+def test_probabilities_of_strips_and_what_a_person_has_settled(model, small, monkeypatch):
+    sample = cl.Sample(IMAGE, box=(20, 30, 260, 180))
+    whole = model.predict_proba([sample])[0]
+    monkeypatch.setattr(large, "WHOLE", 0)
+    monkeypatch.setattr(large, "STRIP", 80 * 200)
+    parts = model.predict_proba([sample])[0]
+    assert (parts[sample.fixed() == 0] == [1, 0]).all()
+    assert np.abs(parts - whole).max() < 1e-3
+
+
 def test_full_size_is_asked_for_by_name(model, monkeypatch):
     from cutlearn.model.fitting import size
 
@@ -105,8 +137,6 @@ def test_full_size_is_kept_in_files(model, tmp_path):
 
 def test_what_strips_cannot_do_is_refused(model, small, monkeypatch):
     monkeypatch.setattr(large, "WHOLE", 0)
-    with pytest.raises(cl.InputError, match="Ask for masks alone"):
-        model.predict_proba([IMAGE])
     worlds = [cells(seed, (32, 40)) for seed in range(3)]
     pair = [w.image for w in worlds], [w.labels for w in worlds]
     other = cl.Segmenter(("unary", "contrast", "envelope"), features="linear", C=1.0)

@@ -7,6 +7,7 @@ that would steer it, is written with its bytes as numbers.
 """
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -105,8 +106,11 @@ class ReportingGroup(click.Group):
             if place is None:
                 place = "the output"
                 _give_up_stdout()
-            what = error.strerror or str(error)
-            _leave(YOURS, f"{_name(place)}: {what}. Check the path, its rights and disk.")
+            what, full = error.strerror or str(error), error.errno in (errno.ENOSPC, errno.EDQUOT)
+            advice = "Check the path, its rights and disk."
+            if full:
+                advice = "Make room there and run the same command again; what was kept is sound."
+            _leave(YOURS, f"{_name(place)}: {what}. {advice}")
         except MemoryError as error:
             _trace(ctx)
             what = clean(str(error), 200) or "no more to be had"

@@ -6,7 +6,6 @@ model is written. A second run on the same model at the same time is refused.
 """
 
 import json
-import math
 import time
 import warnings
 from pathlib import Path
@@ -15,8 +14,15 @@ from typing import Any
 import click
 
 from cutlearn.app.exits import UNFINISHED, say
+from cutlearn.app.fit_words import expected, figures_of, line_of, names_of_labels
 from cutlearn.app.groups import groups_of
-from cutlearn.app.inputs import fit_memory, open_folder, remark, where_to_work
+from cutlearn.app.inputs import (
+    fit_memory,
+    is_beyond_memory,
+    open_folder,
+    remark,
+    where_to_work,
+)
 from cutlearn.app.options import (
     FILE,
     IMAGES,
@@ -31,17 +37,11 @@ from cutlearn.app.options import (
     volume_options,
 )
 from cutlearn.app.registry import register
-from cutlearn.app.tables import percent
 from cutlearn.app.unfinished import farewell, found_unfinished, remove_unfinished, target_of
-from cutlearn.errors import ConvergenceWarning, InputError, counted
+from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features.modes import SUMMARIES
 from cutlearn.learn.learners import LEARNERS
-from cutlearn.run.progress import Progress, clock
-
-# Below so many seconds nobody asks how long it takes.
-SOON = 15.0
-# Seconds in which a pixel is read.
-READING = 1e-7
+from cutlearn.run.progress import Progress
 
 
 def _strength(_: click.Context, param: click.Parameter, value: str) -> float | str:
@@ -207,7 +207,7 @@ def fit(
     )
     coding = folder.coding
     assert coding is not None
-    words = _words(names, coding.n_labels)
+    words = names_of_labels(names, coding.n_labels)
     labels = kind_of(labels, coding.n_labels, is_margin(learner)).name
     if logits is not None and features == "auto":
         features = "given"
@@ -220,14 +220,15 @@ def fit(
     slices = _annotated(folder)
     # An annotated slice looks at one before and one behind it.
     depths = [min(one.depth, 3 * count) for one, count in zip(folder.facts, slices)]
-    estimator.n_jobs = fit_memory(estimator, folder, True, depths)
-    phases, seconds = _expected(folder, estimator, slices)
+    lazily = is_beyond_memory(estimator, folder)
+    estimator.n_jobs = fit_memory(estimator, folder, not lazily, depths)
+    phases, seconds = expected(folder, estimator, slices)
     part = target.with_name(f"{target.name}.part")
     with only_one(part):
         resumed = found_unfinished(part, target, restart)
         with shown_progress(phases, estimator.trainings(len(folder)), seconds=seconds) as shown:
-            pairs = _pairs(folder, estimator.min_side, shown)
-            stopped = _train(estimator, pairs, together, part, shown)
+            given = _given(folder, estimator.min_side, lazily, shown)
+            stopped = _train(estimator, given, together, part, shown)
         # The facts are those of the files; what was fitted may have been resized before.
         values = coding.values or (0, 1)
         estimator.training_ = TrainingImages.of(folder.facts, values, words)
@@ -237,51 +238,30 @@ def fit(
     if stopped:
         say(f"cutlearn: {stopped}", err=True)
     said = {
-        "model": str(target), "images": len(folder), **_figures(estimator), "resumed": resumed,
+        "model": str(target), "images": len(folder), **figures_of(estimator), "resumed": resumed,
         "seconds": round(time.monotonic() - begin, 2),
     }  # fmt: skip
-    say(json.dumps(said) if as_json else _line(said, estimator))
+    say(json.dumps(said) if as_json else line_of(said, estimator))
     return UNFINISHED if strict and not estimator.summary().converged else 0
 
 
-def _pairs(folder: Any, side: int | None, shown: Progress) -> list[tuple[Any, Any]]:
+def _given(folder: Any, side: Any, lazily: bool, shown: Progress) -> tuple[Any, Any]:
     """Samples and masks at the size at which the model works.
 
-    As fit would make them, but one by one: all at full size may need too much memory.
+    As fit would make them, but one by one: all at full size may need too much memory. What is
+    larger than memory at any size is read when fit asks for it.
     """
     from cutlearn.images.sample import as_sample
+    from cutlearn.loaded import Loaded
     from cutlearn.model.fitting.size import at_side, mask_at_side
 
-    return [
-        (at_side(as_sample(folder.image(i)), side), mask_at_side(folder.labels(i), side))
-        for i in shown.count(range(len(folder)), len(folder), "reading")
-    ]
-
-
-def _line(said: dict[str, Any], estimator: Any) -> str:
-    """What a fit has found, for a person."""
-    summary = estimator.summary()
-    features = f"features {said['features']}, " if "features" in said else ""
-    things = counted(said["images"], "volume" if estimator.of_volumes else "image")
-    return (
-        f"{said['model']}: learned from {things}, {features}"
-        f"{summary.n_weights} weights, "
-        f"{summary.ending}{_held_out(estimator)}, {clock(said['seconds'])}"
-    )
-
-
-def _figures(estimator: Any) -> dict[str, Any]:
-    """What a fit has found, as JSON can hold it."""
-    summary, given = estimator.summary(), estimator.get_params(deep=False)
-    found = getattr(estimator, "featurizer_", None)
-    return {
-        "labels": len(estimator.classes_),
-        "weights": summary.n_weights,
-        **{name: given[name] for name in ("loss", "learner") if name in given},
-        **({"features": found.chosen_, "why": found.why_} if found is not None else {}),
-        **summary.fitted,
-        "held_out": estimator.judged_.get("held_out"),
-    }
+    images = Loaded(len(folder), lambda i: at_side(as_sample(folder.image(i)), side))
+    masks = Loaded(len(folder), lambda i: mask_at_side(folder.labels(i), side))
+    if lazily:
+        return images, masks
+    reading = shown.count(range(len(folder)), len(folder), "reading")
+    pairs = [(images[i], masks[i]) for i in reading]
+    return [image for image, _ in pairs], [mask for _, mask in pairs]
 
 
 def _estimator(command: str, settings: dict[str, Any]) -> Any:
@@ -299,31 +279,6 @@ def _estimator(command: str, settings: dict[str, Any]) -> Any:
                 "model."
             )
     return made.set_params(**{name: settings[name] for name in settings.keys() & known.keys()})
-
-
-def _expected(
-    folder: Any, estimator: Any, slices: list[int]
-) -> tuple[dict[str, float], float | None]:
-    """The phases of a fit and how long all of it takes, which is told; None: nobody knows."""
-    from cutlearn.model.fitting.size import worked_shape
-
-    shapes = [
-        worked_shape((one.height, one.width), estimator.min_side)
-        for one, count in zip(folder.facts, slices) for _ in range(count)
-    ]  # fmt: skip
-    color = any(one.color for one in folder.facts)
-    phases = estimator.phases(shapes, color, folder.coding.n_labels)
-    pixels = sum(rows * columns for rows, columns in shapes)
-    whole = sum(phases.values())
-    if not math.isfinite(whole):
-        return {"reading": 1.0} | dict.fromkeys(phases, 20.0), None
-    reading = READING * sum(one.height * one.width for one in folder.facts)
-    if whole > SOON:
-        remark(
-            f"{len(shapes)} images of {pixels / 1e6:.2g} megapixels in all take about "
-            f"{clock(whole)}"
-        )
-    return {"reading": reading} | phases, reading + whole
 
 
 def _annotated(folder: Any) -> list[int]:
@@ -359,20 +314,9 @@ def _together(folder: Any) -> list[Any] | None:
     return made
 
 
-def _words(names: str | None, n_labels: int) -> tuple[str, ...]:
-    """The names of labels, one for each."""
-    words = () if names is None else tuple(word.strip() for word in names.split(","))
-    if words and len(words) != n_labels:
-        raise InputError(
-            f"--names gives {len(words)} names, but the masks hold {n_labels} labels. Give one "
-            "name for each label, that of label 0 (the background) first."
-        )
-    return words
-
-
 def _train(
     estimator: Any,
-    pairs: list[tuple[Any, Any]],
+    given: tuple[Any, Any],
     groups: list[Any] | None,
     part: Path,
     shown: Progress,
@@ -380,7 +324,7 @@ def _train(
     """Fit with checkpoints; gives the warning of a run that stopped before its gap, or nothing."""
     from cutlearn.run.interrupt import interrupted
 
-    images, labels = [list(side) for side in zip(*pairs)]
+    images, labels = given
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         try:
@@ -398,14 +342,3 @@ def _train(
             remark(str(warning.message))
     # Of several runs (the choice of C) only the last one is the model's.
     return "" if estimator.summary().converged or not gaps else str(gaps[-1])
-
-
-def _held_out(estimator: Any) -> str:
-    """How well images were segmented that the weights had not seen, if there were any."""
-    held, name = estimator.judged_.get("held_out"), estimator.judged_.get("judge", "")
-    if held is None:
-        return ", no held-out figure: the images cannot be divided in two parts"
-    if "IoU" not in name:
-        return f", {name} {held['value']:.4g} on held-out images"
-    low, high = (f"{100 * held[end]:.1f}" for end in ("low", "high"))
-    return f", {name} {percent(held['value'])} [{low} .. {high}] on held-out images"

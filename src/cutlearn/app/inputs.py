@@ -138,6 +138,20 @@ def fit_memory(
     return place
 
 
+def is_beyond_memory(estimator: Any, folder: Any) -> bool:
+    """Whether images are to be read when a fit asks for them, since memory cannot hold all; told.
+
+    Only if the estimator can do without them, and no file is a volume.
+    """
+    from cutlearn.model.memory import fits, told_on_disk
+
+    shapes, side = [(one.height, one.width) for one in folder.facts], estimator.min_side
+    if not estimator.streams or any(one.depth > 1 for one in folder.facts) or fits(shapes, side):
+        return False
+    remark(told_on_disk(shapes, side))
+    return True
+
+
 def remark(text: str) -> None:
     """Write a note on stderr, in the words of the command line."""
     say(f"note: {in_options(text)}", err=True)

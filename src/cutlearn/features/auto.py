@@ -10,6 +10,7 @@ images give the same model on a busy machine, too. Seconds are those of one core
 docs/decisions/0017-features-within-a-budget.md and 0027.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,7 +80,7 @@ def seconds_of(budget: str | float, task: Task) -> float:
     return BUDGETS[budget] * min(1.0, pixels / SMALL) * max(1.0, pixels / FULL)
 
 
-def fit_auto(task: Task, budget: str | float) -> tuple[Choice, Source, list[Answers]]:
+def fit_auto(task: Task, budget: str | float) -> tuple[Choice, Source, Sequence[Answers]]:
     """Choose a source within the budget, and fit it."""
     seconds = seconds_of(budget, task)
     plan = None if _together(task, budget) else _compared(task, seconds)

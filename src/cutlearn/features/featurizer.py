@@ -18,20 +18,18 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.checks import listed
-from cutlearn.features.auto import checked_budget, fit_auto
 from cutlearn.features.boosted import Recipe, default_recipe
 from cutlearn.features.describe import Bank, is_grey
 from cutlearn.features.edges import edge_features
 from cutlearn.features.filters import Float32
-from cutlearn.features.folds import find_groups
-from cutlearn.features.inputs import Pair, read_image, read_training
-from cutlearn.features.kept import kept_or_made, mark_of, memory_file
+from cutlearn.features.fit_images import fit_images
+from cutlearn.features.inputs import read_image
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.nodes import Fitted, learn_columns
+from cutlearn.features.nodes import Fitted
 from cutlearn.features.problem import Problem
 from cutlearn.features.regions import SIZE, checked_families, superpixels
 from cutlearn.features.settings import CHECKS, FREE, checked_seed
-from cutlearn.features.sources import Progress, Task, source_of
+from cutlearn.features.sources import Progress
 from cutlearn.features.stored import FORMAT, read_featurizer
 from cutlearn.features.volumes import (
     Third,
@@ -46,8 +44,7 @@ from cutlearn.features.volumes import (
 )
 from cutlearn.images.sample import Sample, as_sample
 from cutlearn.images.volume import Volume
-from cutlearn.run.shelf import Shelf
-from cutlearn.run.workers import Jobs, place_of
+from cutlearn.run.workers import Jobs
 
 
 class Featurizer(BaseEstimator):  # type: ignore[misc]
@@ -157,7 +154,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         *,
         checkpoint: Path | None = None,
         progress: Progress | None = None,
-    ) -> list[Float32]:
+    ) -> Sequence[Float32]:
         """Learn from images and masks; return the training images' node features, out of fold.
 
         Parameters
@@ -179,62 +176,18 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        list of (h * w, F) float32
-            The logits come from trees that never saw the image or its group: what a model may be
-            trained on. `transform` gives other ones, of trees that saw all training images.
+        sequence of (h * w, F) float32
+            A list; where the images are loaded one by one and there is a checkpoint or a memory,
+            these are, too. The logits come from trees that never saw the image or its group: what a
+            model may be trained on. `transform` gives other ones, of trees that saw all images.
         """
         if are_volumes(listed("images", images)):
             return fit_volumes(
                 self, images, masks, groups,
-                lambda x, y, names: self._fit_images(x, y, names, checkpoint, progress),
+                lambda x, y, names: fit_images(self, x, y, names, checkpoint, progress),
             )  # fmt: skip
         self.third_ = None
-        return self._fit_images(images, masks, groups, checkpoint, progress)
-
-    def _fit_images(
-        self,
-        images: Sequence[Any],
-        masks: Sequence[npt.NDArray[Any]],
-        groups: Sequence[Any] | None,
-        checkpoint: Path | None,
-        progress: Progress | None,
-    ) -> list[Float32]:
-        settings = self.settings()
-        pairs, labels = read_training(images, masks)
-        together = find_groups([image for image, _ in pairs], groups)
-        if checkpoint is None and self.memory is None:
-            return self._learn(pairs, labels, together, progress, Shelf())
-        mark = mark_of(settings, together, pairs, labels)
-        file = checkpoint or memory_file(self.memory, mark)
-        return kept_or_made(
-            file, mark, self, lambda shelf: self._learn(pairs, labels, together, progress, shelf)
-        )
-
-    def _learn(
-        self,
-        pairs: Sequence[Pair],
-        labels: Sequence[npt.NDArray[np.uint8]],
-        groups: Sequence[int],
-        progress: Progress | None,
-        shelf: Shelf,
-    ) -> list[Float32]:
-        """Fit on checked images; give their out-of-fold node features."""
-        place = place_of(-1 if self.n_jobs is None else self.n_jobs)
-        pictures = [image for image, _ in pairs]
-        bank = Bank.choose(pictures, self.kind, self.position)
-        task = Task(
-            pictures, labels, [extra for _, extra in pairs], groups, bank,
-            self.recipe or default_recipe(bank, labels[0].shape[2]), self.net or NetRecipe(),
-            self._seed(), place, progress, shelf,
-        )  # fmt: skip
-        mode, why = self._asked(), "asked for by name"
-        if mode == "auto":
-            choice, source, maps = fit_auto(task, checked_budget(self.budget))
-            mode, why = choice.mode, choice.why
-        else:
-            source, maps = source_of(mode).fit(task)
-        self.fitted_, rows = learn_columns(task, mode, why, source, maps, self.channels)
-        return rows
+        return fit_images(self, images, masks, groups, checkpoint, progress)
 
     # -- using -----------------------------------------------------------------------------
 
@@ -390,14 +343,11 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         """The inverse of `to_arrays`. Nothing is executed; damage is an `InputError`."""
         return read_featurizer(cls, arrays, described, n_jobs)
 
-    def _asked(self) -> str:
-        mode: str = CHECKS["features"](self.features)
-        return mode
-
     def _seed(self) -> int:
         return checked_seed(self.random_state) or 0
 
     def _need(self) -> Fitted:
         if not hasattr(self, "fitted_"):
             raise NotFittedError("This Featurizer is not fitted yet. Call fit first.")
-        return self.fitted_
+        fitted: Fitted = self.fitted_
+        return fitted

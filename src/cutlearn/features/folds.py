@@ -100,15 +100,16 @@ def _numbers(names: Sequence[Any]) -> list[int]:
 
 def alike(images: Sequence[Image]) -> list[int]:
     """Group numbers: images of one size whose thumbnails correlate above `ALIKE`, chained."""
-    thumbnails = []
+    thumbnails, shapes = [], []
     for image in images:
+        shapes.append(image.shape[:2])
         small = reduce(as_grey(image), max(1, min(image.shape[:2]) // 32)).astype(np.float64)
         small = (small - small.mean()).reshape(-1)
         thumbnails.append(small / max(float(np.linalg.norm(small)), 1e-6))
-    group = list(range(len(images)))
+    group = list(range(len(thumbnails)))
     for i, first in enumerate(thumbnails):
         for j in range(i):
-            same = images[i].shape[:2] == images[j].shape[:2]
+            same = shapes[i] == shapes[j]
             if same and group[i] != group[j] and float(first @ thumbnails[j]) > ALIKE:
                 old, new = max(group[i], group[j]), min(group[i], group[j])
                 group = [new if g == old else g for g in group]

@@ -3,7 +3,8 @@
 In: images, masks (0, 1, 255 = void), a `Bank`. Out: `Boosted` (refitted on all images, for new
 ones) and, for each training image, the logits of trees that never saw it. Rows are drawn
 class-balanced in each image; the prior comes back as one shift of the logit. An image is described
-once in every pass over the images: before the first trees, and after those of each stage.
+once in every pass over the images: before the first trees, and after those of each stage. Only the
+drawn rows need be in memory: images may be loaded one by one, and logits stay on a shelf then.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,9 +25,10 @@ from cutlearn.features.folds import make_folds
 from cutlearn.features.planes import Float32
 from cutlearn.features.together import Together, grow_on
 from cutlearn.features.trees import Trees, logits_of
+from cutlearn.loaded import Loaded, mapped
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
-from cutlearn.run.workers import Place, hold
+from cutlearn.run.workers import Place, hold, own_threads
 
 Progress = Callable[[int, int, str], None]
 Labels = npt.NDArray[np.uint8]
@@ -63,7 +65,7 @@ def fit_questions(
     progress: Progress | None = None,
     guesses: Sequence[Float32] | None = None,
     shelf: Shelf | None = None,
-) -> tuple[Boosted, list[Answers]]:
+) -> tuple[Boosted, Sequence[Answers]]:
     """Fit the trees of all stages for T questions.
 
     Parameters
@@ -86,25 +88,50 @@ def fit_questions(
     """
     instance("recipe", recipe, Recipe)
     whole_number("random_state", seed, 0, 2**32 - 1)  # scikit-learn's own bound
+    small = partial(shrink, scale=bank.scale)
     items = make_items(
-        [shrink(image, bank.scale) for image in images],
-        [shrink_labels(mask, bank.scale) for mask in masks],
-        [shrink(extra, bank.scale) for extra in extras],
-        [None] * len(images) if guesses is None else [shrink(g, bank.scale) for g in guesses],
+        mapped(small, images),
+        mapped(lambda mask: shrink_labels(mask, bank.scale), masks),
+        mapped(small, extras),
+        [None] * len(images) if guesses is None else mapped(small, guesses),
         make_folds(groups, recipe.folds, seed),
         recipe.copies,
         seed,
     )
     run = _Growing(items, bank, recipe, seed)
     model = run.fit(place, Counter(progress, run.steps), shelf or Shelf())
-    maps: list[Answers] = []
-    for i, (image, found) in enumerate(zip(images, run.originals())):
-        shape = (image.shape[0], image.shape[1])
-        made = [enlarge(logits, bank.scale, shape) for logits in found]
+
+    def answers(i: int) -> Answers:
+        # Masks have the shape of their images, and are smaller.
+        shape = (masks[i].shape[0], masks[i].shape[1])
+        made = [enlarge(logits, bank.scale, shape) for logits in run.logits(i * run.each)]
         if guesses is not None:  # as they came, not made small and large again
             made[0] = np.moveaxis(guesses[i], -1, 0)
-        maps.append([list(stages) for stages in zip(*made)])
-    return model, maps
+        return [list(stages) for stages in zip(*made)]
+
+    if isinstance(items, Loaded):
+        return model, Loaded(len(images), answers)
+    return model, [answers(i) for i in range(len(images))]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What stays in memory of an item: where its rows are, their answers, and a few facts."""
+
+    index: npt.NDArray[np.int64]
+    answers: Labels  # (rows, questions)
+    counts: npt.NDArray[np.int64]  # of all pixels, (questions, 2)
+    fold: int
+    original: bool
+    pixels: int
+
+    @staticmethod
+    def of(item: Item, quota: int) -> "Drawn":
+        """Draw up to `quota` rows of an item."""
+        index = draw_rows(item.labels, quota, item.seed)
+        answers = item.labels.reshape(-1, item.labels.shape[2])[index]
+        pixels = item.labels.shape[0] * item.labels.shape[1]
+        return Drawn(index, answers, _count(item.labels), item.fold, item.original, pixels)
 
 
 class _Growing:
@@ -112,49 +139,52 @@ class _Growing:
 
     def __init__(self, items: Sequence[Item], bank: Bank, recipe: Recipe, seed: int) -> None:
         self.items, self.bank, self.recipe, self.seed = items, bank, recipe, seed
-        self.n_folds = 1 + max(item.fold for item in items)
         quota = max(2, recipe.rows // len(items))
-        self.index = [draw_rows(item.labels, quota, item.seed) for item in items]
-        # Logits by stage, (T, h, w).
-        self.maps: list[list[Float32]] = [_first(item) for item in items]
+        self.drawn = [Drawn.of(item, quota) for item in items]
+        self.n_folds = 1 + max(one.fold for one in self.drawn)
+        self.each = 1 + recipe.copies  # items of an image, the original first
+        # What each stage has found: the place of an item, and logits by place.
+        self.found: list[tuple[dict[int, int], Sequence[Guess]]] = []
 
     @property
     def weight(self) -> int:
         """How many images could be described while the trees of a fold grow, about."""
-        pixels = sum(int(item.image.shape[0] * item.image.shape[1]) for item in self.items)
-        image = DESCRIBE[self.bank.kind] * pixels / len(self.items)
-        questions = self.items[0].labels.shape[2]
+        pixels = sum(one.pixels for one in self.drawn)
+        image = DESCRIBE[self.bank.kind] * pixels / len(self.drawn)
+        questions = self.drawn[0].answers.shape[1]
         return max(1, round(forest_seconds(self.recipe, pixels, questions) / image))
 
     @property
     def steps(self) -> int:
         """Finished images, and trees by their weight, that `fit` will tell of."""
-        originals = sum(item.original for item in self.items)
+        originals = sum(one.original for one in self.drawn)
         trees = self.recipe.stages * (self.n_folds + 1)
         return self.recipe.stages * len(self.items) + originals + self.weight * trees
 
     def fit(self, place: Place, counter: Counter, shelf: Shelf) -> Boosted:
-        """Grow all stages; the out-of-fold logits are then in `maps`."""
-        items = self.items
-        T = items[0].labels.shape[2]
-        labels = [item.labels.reshape(-1, T)[k] for item, k in zip(items, self.index)]
-        grower = Together(labels, [_count(item.labels) for item in items], self.recipe)
-        every = list(range(len(items)))
+        """Grow all stages; `logits` then gives those out of fold."""
+        drawn = self.drawn
+        grower = Together(
+            [one.answers for one in drawn], [one.counts for one in drawn], self.recipe
+        )
+        every = list(range(len(drawn)))
         what = "describe images"
         # Images are looked at once before the first trees, and once in every stage.
-        held = hold(place, items)
+        held = hold(place, self.items)
 
         def seen(i: int) -> Seen:
-            return held[i], self.maps[i], self.index[i]
+            return held[i], self._later(i), drawn[i].index
 
         rows_of = partial(_first_rows, self.bank)
-        grower.add(each_kept(rows_of, seen, every, place, shelf, ROWS, counter, what))
+        threads = own_threads(place)
+        rows_seen = each_kept(rows_of, seen, every, place, shelf, ROWS, counter, what)
+        grower.add(list(rows_seen), threads)
         stages: list[Trees] = []
         for stage in range(self.recipe.stages):
             (rows,) = hold(place, [grower])
 
             def without(fold: int, rows: Any = rows, seed: int = self.seed + stage) -> Any:
-                return rows, [i for i in every if items[i].fold != fold], seed
+                return rows, [i for i in every if drawn[i].fold != fold], seed
 
             folds = list(range(-1, self.n_folds))  # -1 leaves none out
             here, what = shelf.within(f"stage{stage + 1}"), f"grow trees, stage {stage + 1}"
@@ -165,39 +195,41 @@ class _Growing:
             last = stage + 1 == self.recipe.stages
 
             def known(i: int, grown: dict[int, Any] = grown) -> Any:
-                return *seen(i), grown[items[i].fold]
+                return *seen(i), grown[drawn[i].fold]
 
-            wanted = [i for i in every if items[i].original or not last]
+            wanted = [i for i in every if drawn[i].original or not last]
             what = "predict out of fold"
             guess = partial(_guess, self.bank, self.recipe.step, last)
             found = each_kept(guess, known, wanted, place, here, GUESS, counter, what)
-            for i, (logits, _) in zip(wanted, found):
-                self.maps[i].append(logits)
+            self.found.append(({i: place for place, i in enumerate(wanted)}, found))
             stages.append(trees[0])
             if not last:
-                grower.add([new for _, new in found if new is not None])
+                grower.add([new for _, new in found if new is not None], threads)
         return Boosted(self.bank, self.recipe.step, tuple(stages))
 
-    def originals(self) -> list[list[Float32]]:
-        """Out-of-fold logits of the originals, by image and stage."""
-        return [maps for item, maps in zip(self.items, self.maps) if item.original]
+    def logits(self, item: int) -> list[Float32]:
+        """Out-of-fold logits of an item by stage, (T, h, w); the guess comes first."""
+        return _first(self.items[item]) + self._later(item)
+
+    def _later(self, item: int) -> list[Float32]:
+        return [found[places[item]][0] for places, found in self.found]
 
 
-# What is done with an item, its logits so far and the places of its rows, wherever it is.
+# What is done with an item, its logits beside the guess and the places of its rows, anywhere.
 Seen = tuple[Item, list[Float32], npt.NDArray[np.int64]]
 
 
 def _first_rows(bank: Bank, given: Seen) -> Float32:
     item, maps, index = given
     picture, base = _described(bank, item)
-    return sampled(base, [_context(bank, maps, picture)], [index])[0]
+    return sampled(base, [_context(bank, _first(item) + maps, picture)], [index])[0]
 
 
 def _guess(bank: Bank, step: int, last: bool, given: Any) -> Guess:
     """The item's logits, and its rows of their context for the next stage."""
     item, maps, index, trees = given
     picture, base = _described(bank, item)
-    context = _context(bank, maps, picture)
+    context = _context(bank, _first(item) + maps, picture)
     (logits,) = logits_of([trees], base, [context], step)
     if last:
         return logits, None
@@ -239,19 +271,25 @@ def make_items(
     fold: npt.NDArray[np.intp],
     copies: int,
     seed: int,
-) -> list[Item]:
-    """Originals first, each followed by its turned and contrast-jittered copies."""
-    items = []
-    for i, (image, labels, extra, guess) in enumerate(zip(images, masks, extras, guesses)):
-        items.append(Item(image, labels, extra, guess, int(fold[i]), True, (seed, 2, i, 0)))
+) -> Sequence[Item]:
+    """Originals, each followed by its turned and contrast-jittered copies."""
+
+    def make(number: int) -> Item:
+        i, k = divmod(number, 1 + copies)
+        given = images[i], masks[i], extras[i], guesses[i]
+        if k == 0:
+            return Item(*given, int(fold[i]), True, (seed, 2, i, 0))
         rng = np.random.default_rng([seed, 3, i])
-        for k in range(1, copies + 1):
+        for _ in range(k):  # the draws of the copies before it come first
             turns, mirror = int(rng.integers(1, 4)), bool(rng.integers(2))
             gain, power = np.exp(rng.uniform(-0.2, 0.2, 2)).astype(np.float32)
-            jittered = np.clip(gain * image**power, 0, 1).astype(np.float32)
-            a, b, c, d = (_turn(part, turns, mirror) for part in (jittered, labels, extra, guess))
-            items.append(Item(a, b, c, d, int(fold[i]), False, (seed, 2, i, k)))
-    return items
+        jittered = np.clip(gain * given[0] ** power, 0, 1).astype(np.float32)
+        a, b, c, d = (_turn(part, turns, mirror) for part in (jittered, *given[1:]))
+        return Item(a, b, c, d, int(fold[i]), False, (seed, 2, i, k))
+
+    count = len(images) * (1 + copies)
+    loaded = isinstance(images, Loaded)
+    return Loaded(count, make) if loaded else [make(number) for number in range(count)]
 
 
 def _turn(array: Any, turns: int, mirror: bool) -> Any:

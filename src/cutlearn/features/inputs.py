@@ -14,6 +14,7 @@ from cutlearn.checks import as_array, float_array, listed
 from cutlearn.errors import InputError
 from cutlearn.features.describe import Image
 from cutlearn.features.filters import Float32
+from cutlearn.loaded import Loaded, mapped
 
 VOID = 255
 Pair = tuple[Image, Float32 | None]
@@ -62,8 +63,11 @@ def read_extra(extra: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> F
 
 def read_training(
     images: Sequence[Any], masks: Sequence[npt.NDArray[Any]]
-) -> tuple[list[Pair], list[npt.NDArray[np.uint8]]]:
-    """All training images and masks; all that is wrong is told at once."""
+) -> tuple[Sequence[Pair], Sequence[npt.NDArray[np.uint8]]]:
+    """All training images and masks; all that is wrong is told at once.
+
+    What is loaded stays loaded: it is looked at once, and read again whenever it is asked for.
+    """
     images, masks = listed("images", images), listed("masks", masks)
     if len(images) == 0:
         raise InputError("images is empty, but at least one image with a mask is needed.")
@@ -71,33 +75,44 @@ def read_training(
         raise InputError(
             f"masks has {len(masks)} masks, but there are {len(images)} images. Give one for each."
         )
-    pairs: list[Pair] = []
-    labels: list[npt.NDArray[np.uint8]] = []
+    loaded = any(isinstance(given, Loaded) for given in (images, masks))
+    seen: list[tuple[Pair, npt.NDArray[np.uint8]]] = []
     wrong: list[str] = []
-    for i, image in enumerate(images):
+    widths: set[int] = set()
+    values: set[int] = set()
+    for i, (image, mask) in enumerate(zip(images, masks)):
         try:
-            pairs.append(read_image(image, None, f"image {i}"))
-            labels.append(_read_mask(masks[i], pairs[-1][0].shape[:2], f"mask {i}"))
+            pair = read_image(image, None, f"image {i}")
+            labels = _read_mask(mask, pair[0].shape[:2], f"mask {i}")
         except InputError as error:
             wrong.append(str(error))
-    widths = {0 if e is None else e.shape[2] for _, e in pairs}
+            continue
+        widths.add(0 if pair[1] is None else pair[1].shape[2])
+        values |= set(np.unique(labels).tolist())
+        if not loaded:
+            seen.append((pair, labels))
     if len(widths) > 1:
         wrong.append(
             f"extra has {sorted(widths)} channels in different images. Give all the same number."
         )
     if wrong:
         raise InputError("\n".join(wrong))
-    if not {0, 1} <= set(np.unique(np.concatenate([np.unique(m) for m in labels]))):
+    if not {0, 1} <= values:
         raise InputError(
             "masks have one label only in all of them, but pixels of 0 and of 1 are needed. "
             "Annotate an image with both."
         )
-    return pairs, labels
+    if not loaded:
+        return [pair for pair, _ in seen], [labels for _, labels in seen]
+    return mapped(_read_again, images), mapped(_plain_mask, masks)
+
+
+def _read_again(image: Any) -> Pair:
+    return read_image(image, None, "image")
 
 
 def _read_mask(mask: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> npt.NDArray[np.uint8]:
-    found = as_array(where, mask)
-    found = found[..., None] if found.ndim == 2 else found
+    found = _plain_mask(as_array(where, mask))
     if found.ndim != 3 or found.shape[:2] != shape or found.shape[2] == 0:
         raise InputError(
             f"{where} has shape {np.shape(mask)}, but its image is {shape}. Give each image a mask "
@@ -110,3 +125,8 @@ def _read_mask(mask: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> np
             "are possible."
         )
     return np.ascontiguousarray(found, np.uint8)
+
+
+def _plain_mask(mask: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """A mask as (h, w, T); one question may go without its axis."""
+    return mask[..., None] if mask.ndim == 2 else mask

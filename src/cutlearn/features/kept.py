@@ -2,7 +2,8 @@
 
 In: a fitted `Featurizer` and out-of-fold node features. Out: the same, later. A mark tells all that
 they depend on: settings, groups, images, arrays that the user brings, and masks. Until there is
-such a file, the parts that are finished lie beside it.
+such a file, the parts that are finished lie beside it. Where images are loaded one by one, their
+columns stay in parts, and the file has only what was learned.
 """
 
 import json
@@ -17,6 +18,7 @@ from cutlearn.checks import path_of
 from cutlearn.errors import InputError
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import Pair
+from cutlearn.loaded import Loaded, mapped
 from cutlearn.run.checkpoint import (
     fingerprint,
     load_checkpoint,
@@ -60,41 +62,60 @@ def memory_file(memory: Any, mark: str) -> Path:
 
 
 def kept_or_made(
-    file: Path, mark: str, featurizer: "Featurizer", make: Callable[[Shelf], list[Float32]]
-) -> list[Float32]:
+    file: Path,
+    mark: str,
+    featurizer: "Featurizer",
+    make: Callable[[Shelf], Sequence[Float32]],
+    spills: bool = False,
+) -> Sequence[Float32]:
     """Give node features from a file, or make and keep them; parts go when the file is whole.
 
     Parameters
     ----------
     make : callable (shelf)
         Fits the featurizer and gives the node features; takes finished parts from the shelf.
+    spills : bool
+        Whether the features are larger than memory.
     """
-    shelf = Shelf(file, mark, OTHER)
+    shelf = Shelf(file, mark, OTHER, spills)
     if file.exists():
-        nodes = load_features(file, mark, featurizer)
+        nodes = load_features(file, mark, featurizer, shelf)
     else:
         nodes = make(shelf)
         save_features(file, mark, featurizer, nodes)
-    shelf.clear()
+    shelf.clear("columns" if isinstance(nodes, Loaded) else None)
     return nodes
 
 
-def save_features(file: Path, mark: str, featurizer: "Featurizer", nodes: list[Float32]) -> None:
+def save_features(
+    file: Path, mark: str, featurizer: "Featurizer", nodes: Sequence[Float32]
+) -> None:
     """Write a fitted featurizer and the node features of its training images."""
     arrays, described = featurizer.to_arrays()
     whole: dict[str, NDArray[Any]] = {f"fitted.{name}": a for name, a in arrays.items()}
-    whole |= {f"nodes.{i}": a for i, a in enumerate(nodes)}
-    values = {"mark": mark, "described": described, "images": len(nodes)}
+    parts = isinstance(nodes, Loaded)
+    if not parts:
+        whole |= {f"nodes.{i}": a for i, a in enumerate(nodes)}
+    values = {"mark": mark, "described": described, "images": len(nodes), "parts": parts}
     save_checkpoint(file, KIND, values, whole)
 
 
-def load_features(file: Path, mark: str, featurizer: "Featurizer") -> list[Float32]:
+def load_features(
+    file: Path, mark: str, featurizer: "Featurizer", shelf: Shelf
+) -> Sequence[Float32]:
     """Give node features that were kept, and the featurizer what it had learned."""
     values, arrays = load_checkpoint(file, KIND)
     refuse_other(file, values.get("mark"), mark, OTHER)
     fitted = {n.removeprefix("fitted."): a for n, a in arrays.items() if n.startswith("fitted.")}
     with restoring(file):
         made = featurizer.from_arrays(fitted, values["described"], featurizer.n_jobs)
-        nodes = [arrays[f"nodes.{i}"] for i in range(int(values["images"]))]
+        every = range(int(values["images"]))
+        nodes: Sequence[Float32]
+        if values.get("parts", False):
+            nodes = mapped(
+                lambda part: made.fitted_.standardised(part[0]), shelf.loaded(every, COLUMNS)
+            )
+        else:
+            nodes = [arrays[f"nodes.{i}"] for i in every]
     featurizer.fitted_ = made.fitted_
     return nodes

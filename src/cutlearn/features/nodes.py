@@ -22,6 +22,7 @@ from cutlearn.features.inputs import VOID
 from cutlearn.features.kept import COLUMNS
 from cutlearn.features.sources import Source, Task, source_of
 from cutlearn.features.windows import window_means
+from cutlearn.loaded import mapped
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import each_kept
 
@@ -66,6 +67,10 @@ class Fitted:
         maps = self.source.answers(picture, extra)
         stages = self.source.stages
         rows, _ = columns(self.mode, channels, self.bank, maps, stages, picture, extra)
+        return self.standardised(rows)
+
+    def standardised(self, rows: Float32) -> Float32:
+        """Give columns with the training images' mean and deviation taken out, in place."""
         return standardise(rows, self.mean, self.scale)
 
     @property
@@ -198,7 +203,7 @@ def learn_columns(
     source: Source,
     maps: Sequence[Answers],
     channels: Sequence[str],
-) -> tuple[Fitted, list[Float32]]:
+) -> tuple[Fitted, Sequence[Float32]]:
     """Give all that was learned, and the training images' node features.
 
     Parameters
@@ -216,10 +221,10 @@ def learn_columns(
     every, what = range(len(task.images)), "describe images"
     counter = Counter(None if source.stages else task.progress, len(every))
     made = each_kept(described, given, every, task.place, task.shelf, COLUMNS, counter, what)
-    rows, names, first = [m[0] for m in made], made[0][1], task.extras[0]
+    rows, names, first = mapped(lambda m: m[0], made), made[0][1], task.extras[0]
     count, questions = len(source.stages), task.labels[0].shape[2]
-    mean, scale = moments(rows, [label[..., 0] for label in task.labels], questions, count)
-    rows = [standardise(r, mean, scale) for r in rows]
+    mean, scale = moments(rows, mapped(_first_answers, task.labels), questions, count)
+    rows = mapped(lambda r: standardise(r, mean, scale), rows)
     centers = np.concatenate([window_means(r, y.shape[:2]) for r, y in zip(rows, task.labels)])
     n_extra = 0 if first is None else first.shape[2]
     return Fitted(task.bank, mode, why, source, n_extra, names, mean, scale, centers), rows
@@ -235,7 +240,7 @@ def moments(
 
     Logits of several questions stay comparable: those of one stage have a mean and a deviation.
     """
-    known = [label.reshape(-1) != VOID for label in labels]
+    known = mapped(lambda label: label.reshape(-1) != VOID, labels)
     count = sum(int(k.sum()) for k in known)
     mean = sum(r[k].sum(axis=0, dtype=np.float64) for r, k in zip(rows, known)) / count
     square = sum(((r[k] - mean) ** 2).sum(axis=0) for r, k in zip(rows, known)) / count
@@ -247,6 +252,10 @@ def moments(
     scale[scale < 1e-6] = 1.0  # a constant column stays constant
     mean[0], scale[0] = 0.0, 1.0
     return mean, scale
+
+
+def _first_answers(labels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    return labels[..., 0]
 
 
 def _checked_names(names: Any, count: int) -> list[str]:

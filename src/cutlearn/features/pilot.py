@@ -23,10 +23,11 @@ from cutlearn.features.planes import Float32
 from cutlearn.features.sources import Task
 from cutlearn.features.together import Together, grow_on
 from cutlearn.features.trees import Trees
+from cutlearn.loaded import mapped
 from cutlearn.metrics import Figure, iou_of, left_out
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import Form, each_kept
-from cutlearn.run.workers import hold
+from cutlearn.run.workers import hold, own_threads
 
 # No more than these of a recipe.
 MOST = {"stages": 1, "rows": 20_000, "copies": 0, "folds": 3}
@@ -86,7 +87,7 @@ class Pilot:
         recipe, scale = small_recipe(task.recipe), task.bank.scale
         quota = max(2, recipe.rows // len(task.images))
         questions = range(task.labels[0].shape[2])
-        small = [shrink_labels(labels, scale) for labels in task.labels]
+        small = mapped(lambda labels: shrink_labels(labels, scale), task.labels)
         drawn = [
             [Drawn.of(labels[..., t], quota, (task.seed, 7, i, t)) for t in questions]
             for i, labels in enumerate(small)
@@ -105,7 +106,7 @@ class Pilot:
         for t in questions:
             counts = [np.array([[(y[..., t] == v).sum() for v in (0, 1)]]) for y in small]
             growers.append(Together([part[t].labels[:, None] for part in drawn], counts, recipe))
-            growers[t].add([part[t] for part in rows])
+            growers[t].add([part[t] for part in rows], own_threads(task.place))
         held = hold(task.place, growers)
 
         def without(job: tuple[int, int]) -> Any:

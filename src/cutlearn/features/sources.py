@@ -23,6 +23,7 @@ from cutlearn.features.grow import DESCRIBE, fit_questions, forest_seconds
 from cutlearn.features.net.crops import CANVAS, SIDE, SQUARE
 from cutlearn.features.net.file import arrays_of_nets, described_nets, read_nets
 from cutlearn.features.net.learn import NetRecipe, Nets, fit_nets
+from cutlearn.loaded import mapped
 from cutlearn.run.shelf import Shelf
 from cutlearn.run.workers import Place
 
@@ -53,6 +54,12 @@ class Task:
     place: Place = 1
     progress: Progress | None = None
     shelf: Shelf = field(default_factory=Shelf)  # keeps what is finished
+    shapes: tuple[tuple[int, int], ...] = ()  # of the images, looked at once
+
+    def __post_init__(self) -> None:
+        if not self.shapes:
+            shapes = tuple((image.shape[0], image.shape[1]) for image in self.images)
+            object.__setattr__(self, "shapes", shapes)
 
     def parts(self, costs: Sequence[float]) -> "Parts":
         """Tasks like this one, for sources that are fitted one after the other."""
@@ -93,7 +100,7 @@ class Source(ABC):
 
     @classmethod
     @abstractmethod
-    def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
+    def fit(cls, task: Task) -> tuple[Self, Sequence[Answers]]:
         """Learn; give the source, and each image's out-of-fold logits by question and stage."""
 
     @classmethod
@@ -127,8 +134,8 @@ class NoLogits(Source):
     stages: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
-        return cls(), [[] for _ in task.images]
+    def fit(cls, task: Task) -> tuple[Self, Sequence[Answers]]:
+        return cls(), [[] for _ in range(len(task.images))]
 
     def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
         return []
@@ -151,7 +158,7 @@ class TreeLogits(Source):
     models: tuple[Boosted, ...]
 
     @classmethod
-    def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
+    def fit(cls, task: Task) -> tuple[Self, Sequence[Answers]]:
         model, maps = _grown(task)
         return cls((model,)), maps
 
@@ -189,13 +196,13 @@ class NetLogits(Source):
     nets: Nets
 
     @classmethod
-    def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
+    def fit(cls, task: Task) -> tuple[Self, Sequence[Answers]]:
         nets, maps = fit_nets(
             task.images, task.labels, task.extras, task.bank, task.net,
             make_folds(task.groups, task.net.folds, task.seed), task.seed, task.place,
             task.progress, task.shelf,
         )  # fmt: skip
-        return cls(nets), [[[logit] for logit in found] for found in maps]
+        return cls(nets), mapped(lambda found: [[logit] for logit in found], maps)
 
     @classmethod
     def seconds(cls, task: Task) -> float:
@@ -220,7 +227,7 @@ class BothLogits(Source):
     net: NetLogits
 
     @classmethod
-    def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
+    def fit(cls, task: Task) -> tuple[Self, Sequence[Answers]]:
         parts = task.parts([NetLogits.seconds(task), TreeLogits.seconds(task)])
         net, first = NetLogits.fit(parts.next())
         return cls.over(parts.next(), net, first)
@@ -228,10 +235,10 @@ class BothLogits(Source):
     @classmethod
     def over(
         cls, task: Task, net: NetLogits, first: Sequence[Answers]
-    ) -> tuple[Self, list[Answers]]:
+    ) -> tuple[Self, Sequence[Answers]]:
         """Grow the trees beside nets that are fitted already, `first` their logits out of fold."""
         trees, second = TreeLogits.fit(task)
-        joined = [[b + a for a, b in zip(*pair)] for pair in zip(first, second)]
+        joined = mapped(lambda *pair: [b + a for a, b in zip(*pair)], first, second)
         return cls(trees, net), joined
 
     @classmethod
@@ -261,7 +268,7 @@ class StackedLogits(BothLogits):
     """Nets as the first stage: one stage of trees sees the context of their logits."""
 
     @classmethod
-    def fit(cls, task: Task) -> tuple[Self, list[Answers]]:
+    def fit(cls, task: Task) -> tuple[Self, Sequence[Answers]]:
         grown = replace(task, recipe=cls.recipe(task))
         parts = task.parts([NetLogits.seconds(task), TreeLogits.seconds(grown)])
         net, first = NetLogits.fit(parts.next())
@@ -280,7 +287,7 @@ class StackedLogits(BothLogits):
     @classmethod
     def over(
         cls, task: Task, net: NetLogits, first: Sequence[Answers]
-    ) -> tuple[Self, list[Answers]]:
+    ) -> tuple[Self, Sequence[Answers]]:
         """Grow the trees over nets that are fitted already, `first` their logits out of fold."""
         model, maps = _grown(replace(task, recipe=cls.recipe(task)), _guesses(first))
         return cls(TreeLogits((model,)), net), maps
@@ -308,16 +315,18 @@ def source_of(mode: str) -> type[Source]:
     return SOURCES.get(mode, NoLogits)
 
 
-def _grown(task: Task, guesses: Sequence[Float32] | None = None) -> tuple[Boosted, list[Answers]]:
+def _grown(
+    task: Task, guesses: Sequence[Float32] | None = None
+) -> tuple[Boosted, Sequence[Answers]]:
     return fit_questions(
         task.images, task.labels, task.extras, task.bank, task.recipe, task.groups, task.seed,
         task.place, task.progress, guesses, task.shelf,
     )  # fmt: skip
 
 
-def _guesses(maps: Sequence[Answers]) -> list[Float32]:
+def _guesses(maps: Sequence[Answers]) -> Sequence[Float32]:
     """The last logits of every question, an (h, w, T) array an image."""
-    return [np.stack([logits[-1] for logits in answers], axis=-1) for answers in maps]
+    return mapped(lambda answers: np.stack([z[-1] for z in answers], axis=-1), maps)
 
 
 # -- what it costs ---------------------------------------------------------------------------
@@ -328,14 +337,13 @@ def net_seconds(task: Task, steps: int) -> float:
     photograph = task.bank.kind == "photograph"
     nets = min(task.net.folds, len(set(task.groups)))
     rows, columns = CANVAS if photograph else SQUARE
-    sides = np.max([image.shape[:2] for image in task.images], axis=0) / task.bank.scale
+    sides = np.max(task.shapes, axis=0) / task.bank.scale
     area = min(rows * columns, (float(sides.max()) + 32) ** 2)  # a crop is no larger than needed
-    colored = photograph or any(image.ndim == 3 for image in task.images)
+    colored = photograph or task.images[0].ndim == 3
     restored = min(steps, task.net.restore) if colored else 0
     learn = (nets * (steps + 4) + restored) * task.net.crops * area * STEP[task.bank.kind]
-    seen = [min(1.0, (SIDE / min(image.shape[:2])) ** 2) if photograph else 1.0
-            for image in task.images]  # fmt: skip
-    looks = sum(s * image.shape[0] * image.shape[1] for s, image in zip(seen, task.images))
+    seen = [min(1.0, (SIDE / min(shape)) ** 2) if photograph else 1.0 for shape in task.shapes]
+    looks = sum(s * rows * columns for s, (rows, columns) in zip(seen, task.shapes))
     views = 2 if photograph else 4
     return float(learn + views * looks / task.bank.scale**2 * LOOK + READ * pixels_of(task))
 
@@ -353,4 +361,4 @@ def tree_seconds(task: Task, recipe: Recipe) -> float:
 
 def pixels_of(task: Task) -> float:
     """Pixels of all images, as the bank sees them."""
-    return float(sum(i.shape[0] * i.shape[1] for i in task.images) / task.bank.scale**2)
+    return float(sum(rows * columns for rows, columns in task.shapes) / task.bank.scale**2)

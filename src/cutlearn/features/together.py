@@ -15,6 +15,7 @@ from cutlearn import _core
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.filters import Float32
 from cutlearn.features.trees import Trees
+from cutlearn.run.workers import Workers
 
 Answers = npt.NDArray[np.uint8]
 # Quantiles are those of about so many rows.
@@ -38,16 +39,23 @@ class Together:
         self.edges: list[Float32] = []
         self.bins: list[Answers] = []
 
-    def add(self, rows: Sequence[Float32]) -> None:
+    def add(self, rows: Sequence[Float32], threads: int = 1) -> None:
         """Take columns of every image's rows, (rows, f) float32, beside those there are.
 
         The bins' edges are quantiles over all images: of held-out ones they know numbers, but
         no answers.
         """
-        new = edges_of(np.concatenate(rows))
-        made = [binned(part, new) for part in rows]
+        whole, ends = np.concatenate(rows), np.cumsum([len(part) for part in rows])[:-1]
+        table = np.empty((whole.shape[1], len(whole)), np.uint8)
+
+        def bin_column(column: int) -> Float32:
+            edges, table[column] = binned(whole, column)
+            return edges
+
+        with Workers(threads) as workers:
+            self.edges += workers.map(bin_column, range(whole.shape[1]))
+        made = np.split(table, ends, axis=1)
         self.bins = [np.concatenate(pair) for pair in zip(self.bins, made)] or made
-        self.edges += new
 
     def grow(self, images: Sequence[int], seed: int) -> Trees:
         """Boost trees on the rows of some images.
@@ -88,21 +96,15 @@ def grow_on(given: tuple[Together, Sequence[int], int]) -> Trees:
     return rows.grow(images, seed)
 
 
-def edges_of(rows: Float32) -> list[Float32]:
-    """The upper ends of all bins but the last, of every column; equal ones are one."""
-    some = np.sort(rows[:: max(1, len(rows) // LOOKED_AT)], axis=0)
-    if not len(some):
-        return [np.zeros(1, np.float32)] * rows.shape[1]
-    places = np.arange(1, _core.TREE_BINS) * len(some) // _core.TREE_BINS
-    return [np.unique(some[places, f]) for f in range(rows.shape[1])]
+def binned(rows: Float32, column: int) -> tuple[Float32, Answers]:
+    """The bins of a column of (n, f) numbers: their upper ends but the last, and that of each.
 
-
-def binned(rows: Float32, edges: Sequence[Float32]) -> Answers:
-    """The bin of every number, (columns, rows) uint8: how many edges lie below it.
-
-    So x <= edges[b] where bin <= b, which is the comparison of a tree.
+    Equal ends are one. A bin is the number of ends below: x <= ends[b] where bin <= b, which is
+    the comparison of a tree.
     """
-    out = np.empty((len(edges), len(rows)), np.uint8)
-    for column, (ends, line) in enumerate(zip(edges, out)):
-        line[:] = np.searchsorted(ends, rows[:, column])
-    return out
+    numbers = np.ascontiguousarray(rows[:, column])
+    some = np.sort(numbers[:: max(1, len(numbers) // LOOKED_AT)])
+    if not len(some):
+        return np.zeros(1, np.float32), np.zeros(0, np.uint8)
+    ends = np.unique(some[np.arange(1, _core.TREE_BINS) * len(some) // _core.TREE_BINS])
+    return ends, np.searchsorted(ends, numbers).astype(np.uint8)

@@ -24,6 +24,7 @@ from cutlearn.features.edges import (
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import VOID
 from cutlearn.images.volume import Volume
+from cutlearn.loaded import Loaded
 
 if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
@@ -47,7 +48,9 @@ class Third:
 
 
 def are_volumes(images: Sequence[Any]) -> bool:
-    """Whether images are volumes; some of both are refused."""
+    """Whether images are volumes; some of both are refused. Volumes are never loaded one by one."""
+    if isinstance(images, Loaded):
+        return False
     count = sum(isinstance(image, Volume) for image in images)
     if count not in (0, len(images)):
         raise InputError(
@@ -68,7 +71,7 @@ def fit_volumes(
     volumes: Sequence[Volume],
     masks: Sequence[npt.NDArray[Any]],
     groups: Sequence[Any] | None,
-    fit: Callable[[list[Any], list[Any], list[Any]], list[Float32]],
+    fit: Callable[[list[Any], list[Any], list[Any]], Sequence[Float32]],
 ) -> list[Float32]:
     """Fit on all slices; give the node features of every volume, (d * h * w, F).
 

@@ -25,6 +25,7 @@ from cutlearn.images.read import MAX_BYTES, MAX_PIXELS, FloatImage
 from cutlearn.images.reader import Limits, Pages, Volumes
 from cutlearn.images.survey import Survey, look
 from cutlearn.images.volume import checked_spacing
+from cutlearn.loaded import Loaded
 
 IMAGES = Pages(Limits(), True)
 
@@ -91,6 +92,11 @@ class Folder:
         """All images and all labels (an empty list without masks)."""
         labels = [self.labels(i) for i in range(len(self))] if self.masks else []
         return [self.image(i) for i in range(len(self))], labels
+
+    def lazy(self) -> tuple[Loaded[Any], Loaded[LabelMap]]:
+        """Images and labels that are read each time they are asked for: sets larger than memory."""
+        masks = len(self) if self.masks else 0
+        return Loaded(len(self), self.image), Loaded(masks, self.labels)
 
 
 def read_folder(

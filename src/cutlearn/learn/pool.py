@@ -5,6 +5,7 @@ images or on the master: one pool serves a path of C, every fold (`take`) and ev
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -18,11 +19,12 @@ from cutlearn.features.problem import Problem
 from cutlearn.learn.loss import Loss
 from cutlearn.learn.losses import loss_of
 from cutlearn.learn.oracle import Oracle, Task, oracle_of, plane_of, task_of
-from cutlearn.learn.results import digest_of_all
+from cutlearn.learn.results import digest_of, joined_digest
+from cutlearn.loaded import Loaded, mapped, taken, together
 from cutlearn.run.cluster import Cluster
 from cutlearn.run.residents import Residents
 from cutlearn.run.travel import name_of
-from cutlearn.run.workers import Jobs, Place, Workers, place_of
+from cutlearn.run.workers import Jobs, Place, Workers, own_threads, place_of
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -90,6 +92,27 @@ class PlaneSet:
             self.add(np.ascontiguousarray(row))
 
 
+@dataclass
+class Facts:
+    """What is remembered of a task: its largest loss, and its fingerprint once it is known."""
+
+    largest: float
+    digest: str = ""
+
+
+def _facts_of(tasks: Sequence[Task], place: Place) -> list[Facts]:
+    """The facts of all tasks; of those that are loaded the fingerprints too, while one is here."""
+    if not isinstance(tasks, Loaded):
+        return [Facts(task.largest) for task in tasks]
+
+    def look(image: int) -> Facts:
+        task = tasks[image]
+        return Facts(task.largest, digest_of(task))
+
+    with Workers(own_threads(place)) as workers:
+        return workers.map(look, range(len(tasks)))
+
+
 class Pool:
     """Oracles and known planes of a list of problems.
 
@@ -119,17 +142,18 @@ class Pool:
         check_margin(self.model, chosen)
         self.settings = _settings(loss, normalize, self.model)
         self.tasks = bind_all(problems, labels, self.model, chosen, normalize, place)
-        # The oracles are here, or on a cluster beside the images.
+        self.facts = _facts_of(self.tasks, place)
+        # The oracles are here; or beside the images, on a cluster or when an image is loaded.
         self.oracles: list[Oracle] = []
         self.away: Residents | None = None
-        if isinstance(place, Cluster):
-            self.away = Residents(place, list(zip(problems, map(np.asarray, labels))))
+        if isinstance(place, Cluster) or isinstance(self.tasks, Loaded):
+            self.away = Residents(place, together(problems, mapped(np.asarray, labels)))
             settings = self.model, chosen, normalize
             self._plane = partial(plane_of, name_of(settings), *settings)
         else:
             self.oracles = [oracle_of(task) for task in self.tasks]
         self.layout: Layout = self.tasks[0].layout
-        self.planes = [PlaneSet(self.n_weights) for _ in problems]
+        self.planes = [PlaneSet(self.n_weights) for _ in range(len(problems))]
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -158,13 +182,13 @@ class Pool:
     @property
     def largest(self) -> float:
         """The mean over the images of the largest possible loss."""
-        return sum(task.largest for task in self.tasks) / len(self)
+        return sum(facts.largest for facts in self.facts) / len(self)
 
     def take(self, images: Sequence[int]) -> "Pool":
         """Give the pool of some of the images; oracles and planes are shared."""
         part = object.__new__(Pool)
         part.model, part.settings, part.layout = self.model, self.settings, self.layout
-        part.tasks = [self.tasks[i] for i in images]
+        part.tasks, part.facts = taken(self.tasks, images), [self.facts[i] for i in images]
         part.oracles = [self.oracles[i] for i in images if self.oracles]
         part.away = None
         if self.away is not None:
@@ -174,12 +198,20 @@ class Pool:
 
     def ask(self, w: Vector, place: Place) -> tuple[NDArray[np.int32], Matrix]:
         """Ask every oracle at w; give each plane's index and the planes b, a as (N, 1 + d)."""
+        rows = self.highest(range(len(self)), w, place)
+        return self.add(rows), rows
+
+    def highest(self, images: Sequence[int], w: Vector, place: Place) -> Matrix:
+        """Ask the oracles of some images at w; give their planes b, a as rows."""
         if self.away is not None:
-            rows = np.array(self.away.map(self._plane, w))
-        else:
-            rows = self.oracles[0].ask(self.oracles, w, self._threads(place))
+            return np.array(self.away.take(images).map(self._plane, w))
+        asked = [self.oracles[i] for i in images]
+        return asked[0].ask(asked, w, self._threads(place))
+
+    def add(self, rows: Matrix) -> NDArray[np.int32]:
+        """Add a plane of every image, b, a; give their indices."""
         index = [known.add(row) for known, row in zip(self.planes, rows)]
-        return np.array(index, np.int32), rows
+        return np.array(index, np.int32)
 
     @staticmethod
     def _threads(place: Place) -> int:
@@ -204,7 +236,9 @@ class Pool:
 
     def digest(self) -> str:
         """Give a fingerprint of the data, loss and normalisation, for checkpoints."""
-        return digest_of_all(self.settings, self.tasks)
+        for i, facts in enumerate(self.facts):
+            facts.digest = facts.digest or digest_of(self.tasks[i])
+        return joined_digest(self.settings, [facts.digest for facts in self.facts])
 
 
 def _settings(loss: str | Loss, normalize: str, model: Model) -> str:
@@ -218,7 +252,7 @@ def bind_all(
     loss: Loss | None = None,
     normalize: str = "pixels",
     place: Place = 1,
-) -> list[Task]:
+) -> Sequence[Task]:
     """Bind every image to its labels; what is wrong names the image.
 
     This is quick, and done here where a cluster asks for planes later.
@@ -230,8 +264,10 @@ def bind_all(
         except InputError as error:
             raise InputError(f"image {image}: {error}") from error
 
+    if isinstance(problems, Loaded):
+        return Loaded(len(problems), bind)
     large = sum(problem.n_nodes for problem in problems) > WORTH_THREADS
-    with Workers(place if large and isinstance(place, int) else 1) as workers:
+    with Workers(own_threads(place) if large else 1) as workers:
         return workers.map(bind, range(len(problems)))
 
 
@@ -265,7 +301,7 @@ def model_of_all(
     problems, labels = check_alike(problems, labels, given)
     model = model_of(problems[0], given)
     # What cannot be a label is refused with its image, where the labels are bound.
-    known = [np.asarray(y)[np.isin(y, range(model.labels.most))] for y in labels]
+    known = (np.asarray(y)[np.isin(y, range(model.labels.most))] for y in labels)
     return model.for_labels(max(2, 1 + max((int(y.max()) for y in known if y.size), default=1)))
 
 
@@ -274,8 +310,6 @@ def check_alike(
 ) -> tuple[Sequence[Problem], Sequence[ArrayLike]]:
     """Refuse lists of different lengths, and images that have not the same features."""
     problems, labels = listed("problems", problems), listed("labels", labels)
-    for i, problem in enumerate(problems):
-        instance(f"problems[{i}]", problem, Problem)
     if not problems:
         raise InputError("problems is empty, but training needs at least one annotated image.")
     if len(problems) != len(labels):
@@ -283,19 +317,20 @@ def check_alike(
             f"labels has {len(labels)} arrays, but there are {len(problems)} problems. Give one "
             "array for each problem, in the same order."
         )
-    families = [len(problem.regions) for problem in problems]
-    if envelope is not None and not isinstance(envelope, Model) and len(set(families)) > 1:
-        odd = next(i for i, count in enumerate(families) if count != families[0])
-        raise InputError(
-            f"image {odd} has {families[odd]} families of regions, but image 0 has {families[0]}. "
-            "Give all images the same number; a family may be empty."
-        )
-    first = (problems[0].n_node_features, problems[0].n_edge_features)
+    regions = envelope is not None and not isinstance(envelope, Model)
+    first: tuple[int, int, int] | None = None
     for image, problem in enumerate(problems):
-        now = (problem.n_node_features, problem.n_edge_features)
-        if now != first:
+        instance(f"problems[{image}]", problem, Problem)
+        now = (len(problem.regions), problem.n_node_features, problem.n_edge_features)
+        first = first or now
+        if regions and now[0] != first[0]:
             raise InputError(
-                f"image {image} has {now[0]} node and {now[1]} edge features, but image 0 has "
-                f"{first[0]} and {first[1]}. Compute the same features for all images."
+                f"image {image} has {now[0]} families of regions, but image 0 has {first[0]}. "
+                "Give all images the same number; a family may be empty."
+            )
+        if now[1:] != first[1:]:
+            raise InputError(
+                f"image {image} has {now[1]} node and {now[2]} edge features, but image 0 has "
+                f"{first[1]} and {first[2]}. Compute the same features for all images."
             )
     return problems, labels

@@ -162,5 +162,14 @@ def settings_of(
 
 def digest_of_all(settings: str, seen: Sequence[Any]) -> str:
     """Give a fingerprint of the settings and of all that is seen of the images, for checkpoints."""
-    grids = "".join(f"{one.problem.shape}{one.problem.connectivity}" for one in seen)
-    return fingerprint(settings + grids, (array for one in seen for array in one.arrays()))
+    return joined_digest(settings, [digest_of(one) for one in seen])
+
+
+def digest_of(one: Any) -> str:
+    """Give a fingerprint of what is seen of one image."""
+    return fingerprint(f"{one.problem.shape}{one.problem.connectivity}", one.arrays())
+
+
+def joined_digest(settings: str, digests: Sequence[str]) -> str:
+    """Give a fingerprint of the settings and of images, by a fingerprint of each."""
+    return fingerprint(settings + "".join(digests), ())

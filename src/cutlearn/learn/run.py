@@ -25,7 +25,15 @@ from cutlearn.learn.results import (
     rows_to_steps,
     steps_to_rows,
 )
-from cutlearn.run.checkpoint import load_checkpoint, refuse_other, restoring, save_checkpoint
+from cutlearn.learn.round import Round
+from cutlearn.run.checkpoint import (
+    beside,
+    last_checkpoint,
+    refuse_other,
+    remove_checkpoint,
+    restoring,
+    rotate_checkpoint,
+)
 from cutlearn.run.workers import Place
 from cutlearn.sealed import Arrays
 
@@ -50,6 +58,7 @@ class Run(ABC):
 
     kind: ClassVar[str]  # of its checkpoints
     certified: bool = False  # whether the lower bound is proved
+    starts: tuple[str, ...] = ("first",)  # runs on the way to the first weights
 
     def __init__(self, layout: Layout, setting: Settings, file: str | Path | None) -> None:
         self.layout, self.setting, self.file = layout, setting, file
@@ -58,13 +67,17 @@ class Run(ABC):
         self.best, self.best_w = math.inf, self.w
         self.spent = (0.0, 0.0, 0)  # seconds of asking and moving, and cuts, before the first step
         self.digest = ""
+        self.round = Round(None, "")
 
     def resume(self, digest: Callable[[], str]) -> None:
         """Go on from the checkpoint, when there is one."""
         if self.file is not None:
             self.digest = digest()
-            if Path(self.file).exists():
-                self._restore(self.file)
+            if (found := last_checkpoint(self.file, self.kind)) is not None:
+                self._restore(*found)
+            self.round = Round(beside(self.file, "round"), self.digest)
+            if self.steps:
+                self._forget_starts()
 
     @abstractmethod
     def begin(self, place: Place, tell: Tell | None) -> None:
@@ -166,10 +179,24 @@ class Run(ABC):
         assert self.file is not None
         values, arrays = self.state()
         arrays |= {"w": self.w, "best_w": self.best_w, "steps": steps_to_rows(self.steps)}
-        save_checkpoint(self.file, self.kind, {"digest": self.digest} | values, arrays)
+        rotate_checkpoint(self.file, self.kind, {"digest": self.digest} | values, arrays)
+        # Only now can the way to it go.
+        self.round.forget()
+        if len(self.steps) == 1:
+            self._forget_starts()
 
-    def _restore(self, file: str | Path) -> None:
-        values, arrays = load_checkpoint(file, self.kind)
+    def start_file(self, name: str) -> Path | None:
+        """Give the checkpoint of a run on the way to the first weights, beside that of this one."""
+        return None if self.file is None else beside(self.file, name)
+
+    def _forget_starts(self) -> None:
+        """Remove the checkpoints of the runs on the way to the first weights."""
+        for name in self.starts:
+            if (file := self.start_file(name)) is not None:
+                remove_checkpoint(file)
+                beside(file, "round").unlink(missing_ok=True)
+
+    def _restore(self, file: Path, values: dict[str, Any], arrays: Arrays) -> None:
         refuse_other(file, values.get("digest"), self.digest, OTHER)
         with restoring(file):
             self.w, self.best_w = arrays["w"], arrays["best_w"]

@@ -27,6 +27,7 @@ from cutlearn.learn.margin.run import MarginRun
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.results import Step, TrainResult, settings_of
 from cutlearn.learn.run import Run
+from cutlearn.loaded import mapped, together
 from cutlearn.run.checkpoint import check_place
 from cutlearn.run.cluster import Cluster
 from cutlearn.run.interrupt import interrupted
@@ -98,8 +99,9 @@ def train(
     n_jobs : int, address or Client, optional
         Number of threads, or a cluster (docs/cluster.md); the result is the same, to the bit.
     checkpoint : path, optional
-        A file that is written after every step. If a run was interrupted, the same call goes on
-        from there.
+        A file that is written after every step; the one before it stays beside it, in case the
+        last one is damaged, and in long rounds what is known so far. If a run was interrupted,
+        the same call goes on from there.
     callback : callable, optional
         Called with every Step. Steps of number 0 tell of the search for good first weights.
     pool : Pool, optional
@@ -131,7 +133,7 @@ def train(
         setting = settings_of(len(problems), chosen, C, tol, groups, max_steps)
         tasks, away = likelihood_tasks(problems, labels, given), None
         if isinstance(place, Cluster):
-            away = Residents(place, list(zip(problems, map(np.asarray, labels))))
+            away = Residents(place, together(problems, mapped(np.asarray, labels)))
         run = LikelihoodRun(tasks, setting, checkpoint, place, away)
     else:
         if pool is None:
@@ -144,13 +146,13 @@ def train(
             run.begin(place, callback)
         run.go(place, callback)
     except KeyboardInterrupt as stop:
-        searched = not chosen.margin
+        searched = (first := run.start_file("first")) is not None and first.exists()
         raise interrupted(stop, farewell(len(run.steps), checkpoint, searched)) from None
     return run.result()
 
 
 def farewell(steps: int, file: str | Path | None, searched: bool) -> str:
-    """Say what an interrupted run leaves; a likelihood searches for first weights before it."""
+    """Say what an interrupted run leaves; `searched`: it was on the way to its first weights."""
     if file is not None and not steps and searched:
         return (
             f"training: interrupted in the search for first weights; it is saved beside {file}. "

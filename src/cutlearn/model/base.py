@@ -10,9 +10,11 @@ import copy
 import itertools
 import math
 import os
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -20,12 +22,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from cutlearn.errors import InputWarning
 from cutlearn.features.folds import find_groups
 from cutlearn.features.volumes import are_volumes
 from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample
+from cutlearn.loaded import Loaded, mapped
 from cutlearn.metrics import mean_iou
 from cutlearn.model.card import Summary, card_of
+from cutlearn.model.fitting.on_disk import Scratch
 from cutlearn.model.fitting.parameters import SHARED, Rule, check_parameters, check_side
 from cutlearn.model.fitting.pieces import in_pieces
 from cutlearn.model.fitting.size import (
@@ -34,6 +39,7 @@ from cutlearn.model.fitting.size import (
     to_full_size,
 )
 from cutlearn.model.fitting.training_set import Told, TrainingSet
+from cutlearn.model.memory import check_disk, fits, told_on_disk
 from cutlearn.model.prepare import (
     checkpoint_folder,
     farewell,
@@ -44,11 +50,16 @@ from cutlearn.model.prepare import (
 from cutlearn.model.probabilities import Probabilities
 from cutlearn.model.probability.calibrate import Calibration
 from cutlearn.model.probability.decisions import Decision, decision_of
-from cutlearn.model.training_images import remembered, warn_of_differences, warn_of_size
+from cutlearn.model.training_images import (
+    flat_shapes,
+    remembered,
+    warn_of_differences,
+    warn_of_size,
+)
 from cutlearn.run.cluster import ClusterLost
 from cutlearn.run.interrupt import Interrupted, interrupted
 from cutlearn.run.progress import Progress
-from cutlearn.run.workers import Jobs, Place, Workers, place_of
+from cutlearn.run.workers import Jobs, Place, Workers, own_threads, place_of
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -108,6 +119,11 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         return False
 
     @property
+    def streams(self) -> bool:
+        """Whether it learns from images that are loaded one by one, when memory is too small."""
+        return False
+
+    @property
     def most_labels(self) -> int:
         """The most labels that masks may have."""
         return 2
@@ -155,6 +171,8 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         images : n images or samples, as for `as_image` and `Sample`, or volumes (`Volume`)
+            A list; or a sequence that loads an image when it is asked for, such as `Folder.lazy`
+            gives. If all of it is larger than memory, features are kept on disk.
         masks : n arrays (h, w) of labels and 255 (void); (d, h, w) of volumes
             A volume needs a few annotated slices only: all others are void.
         groups : n hashables, optional
@@ -169,17 +187,21 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
             Called after every step of a training that has steps.
         """
         check_parameters(self)
-        samples, truth, together = self._read_training(images, masks, groups, self.most_labels)
         folder = checkpoint_folder(checkpoint)
         made = copy.copy(self)
         try:
-            with Progress() as shown:
+            with Progress() as shown, Scratch(folder) as scratch:
                 told = self.shown_by(shown) if self.verbose and progress is None else progress
                 stepped = shown.step if self.verbose and callback is None else callback
+                samples, truth, together = self._read_training(
+                    images, masks, groups, self.most_labels, scratch=scratch
+                )
+                room = scratch.folder if isinstance(samples, Loaded) else None
                 # A copy learns, so that an interrupt leaves this one as it was.
-                made._learn(TrainingSet(samples, truth, together, folder, told, stepped))
-            made.card_ = card_of(made, truth)
-            made.training_ = remembered(images, masks, self.most_labels)
+                made._learn(TrainingSet(samples, truth, together, folder, room, told, stepped))
+                made.card_ = card_of(made, truth)
+            threads = own_threads(self._place())
+            made.training_ = remembered(images, masks, self.most_labels, threads)
         except ClusterLost as lost:
             raise interrupted(lost, farewell(folder)) from None
         except Interrupted:
@@ -223,7 +245,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         self._check_calibrated(f"predict(decision={chosen.name!r})")
         return partial(decided_of, chosen)
 
-    def _read(self, images: Sequence[Any]) -> list[Sample]:
+    def _read(self, images: Sequence[Any]) -> Sequence[Sample]:
         """Check that the model is fitted, and the images."""
         self._check_fitted()
         samples = read_samples(images)
@@ -232,21 +254,36 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         return samples
 
     def _read_training(
-        self, images: Any, masks: Any, groups: Any, most_labels: int = 2, values: Any = None
-    ) -> tuple[list[Sample], list[NDArray[np.uint8]], list[int]]:
+        self,
+        images: Any,
+        masks: Any,
+        groups: Any,
+        most_labels: int = 2,
+        values: Any = None,
+        scratch: Scratch | None = None,
+    ) -> tuple[Sequence[Sample], Sequence[NDArray[np.uint8]], list[int]]:
         """Check what fit or calibrate was given; give it at the size at which the model works.
 
-        Images of one group number are never on both sides of a comparison.
+        Images of one group number are never on both sides of a comparison. With a scratch, samples
+        and masks that are larger than memory with their features lie there.
         """
         given, truth = read_training(images, masks, most_labels, values)
         self._check_samples(given)
-        warn_of_size(self, given)
-        side = self.min_side
-        samples = [at_side(sample, side) for sample in given]
-        resized = [mask_at_side(mask, side) for mask in truth]
+        shapes, side = flat_shapes(given), self.min_side
+        warn_of_size(self, shapes)
+        samples = mapped(lambda sample: at_side(sample, side), given)
+        resized = mapped(lambda mask: mask_at_side(mask, side), truth)
         if are_volumes(samples):
             return in_pieces(samples, resized, groups)
-        return samples, resized, find_groups([sample.image for sample in samples], groups)
+        if scratch is not None and self.streams and not fits(shapes, side):
+            check_disk(shapes, side, scratch.folder)
+            if not isinstance(given, Loaded):
+                warnings.warn(told_on_disk(shapes, side), InputWarning, stacklevel=3)
+            samples, resized = scratch.put(samples, resized)
+        else:
+            samples, resized = list(samples), list(resized)
+        pictures = mapped(attrgetter("image"), samples)
+        return samples, resized, find_groups(pictures, groups)
 
     def _each(
         self,

@@ -6,6 +6,11 @@ HALO more around them (times the scale of the bank), a volume slice by slice. Fi
 further than the halo, so they have the bits of the whole image; what trees and nets take from all
 of an image (its palette, its quantiles) they take from the tile. Up to WHOLE pixels there is one
 exact cut; above, exact cuts of strips with a bound on what the seams cost (`energy.strips`).
+
+Min-marginals above WHOLE pixels are those of strips whose neighbours have the labels of the mask:
+min over y with y_d = k, and y as in the mask beyond the strip. What a label costs more is then at
+least what it costs more in the whole image, and the same where the labels that change with d lie
+within the strip, which reaches OVERLAP rows further than what is taken of it.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ from cutlearn.features.volumes import (
     seen_beside,
     with_beside,
 )
-from cutlearn.images.sample import Sample
+from cutlearn.images.sample import FREE, Sample
 from cutlearn.images.volume import Volume
 from cutlearn.model.memory import STRIP, WHOLE, refuse_beyond
 from cutlearn.model.probability.evidence import Evidence
@@ -82,31 +87,63 @@ def large_mask(model: Segmenter, sample: Sample, threads: int = 1) -> NDArray[np
 
 def large_cut(model: Segmenter, sample: Sample, threads: int = 1) -> Joined:
     """Give the labels of a large image with their energy and a bound on the least."""
-    shape = sample.shape
-    refuse_beyond(math.prod(shape))
-    terms, connectivity = row_terms(model, sample)
-    settled = sample.box is not None or sample.seeds is not None
-    fixed = sample.fixed() if settled else None
+    refuse_beyond(math.prod(sample.shape))
+    return _joined(sample, *row_terms(model, sample), threads)
+
+
+def _joined(sample: Sample, terms: RowTerms, connectivity: int, threads: int = 1) -> Joined:
+    """The labels of an image of these terms, from one cut or from strips."""
+    shape, fixed = sample.shape, _settled(sample)
     rows = shape[0]
     if math.prod(shape) > WHOLE:
         rows = max(1, STRIP // math.prod(shape[1:]))
     return minimize_strips(shape, connectivity, terms, rows, OVERLAP[len(shape)], fixed, threads)
 
 
+def _settled(sample: Sample) -> NDArray[np.int16] | None:
+    """What a person has settled, if anything."""
+    return None if sample.box is None and sample.seeds is None else sample.fixed()
+
+
 def large_evidence(model: Segmenter, sample: Sample) -> Evidence:
-    """Give the min-marginals of an image that one cut can take, and the costs of pixels alone."""
+    """Give the min-marginals of a large image, and the costs of pixels alone."""
     pixels = math.prod(sample.shape)
-    if pixels > WHOLE:
-        raise InputError(
-            f"images: probabilities of {pixels / 1e6:.0f} million pixels are not possible, but of "
-            f"at most {WHOLE / 1e6:.0f} million. Ask for masks alone, or work at a smaller size "
-            "with min_side."
-        )
+    refuse_beyond(pixels, believed=True)
     terms, connectivity = row_terms(model, sample)
-    fixed = sample.fixed() if sample.box is not None or sample.seeds is not None else None
+    fixed = _settled(sample)
+    if pixels > WHOLE:
+        return _strip_evidence(sample, terms, connectivity, fixed)
     unary, weights = terms(0, sample.shape[0])
     found = np.asarray(Energy.grid(unary, weights, connectivity).min_marginals(fixed))
     return Evidence(found, np.stack([np.zeros_like(unary), unary], axis=-1))
+
+
+def _strip_evidence(
+    sample: Sample, terms: RowTerms, connectivity: int, fixed: NDArray[np.int16] | None
+) -> Evidence:
+    """Min-marginals over the least of both labels, strip by strip, as the head of this file says.
+
+    Half of the rows of a strip that is only cut: min-marginals take more memory.
+    """
+    (n, *rest), overlap = sample.shape, OVERLAP[len(sample.shape)]
+    labels = _joined(sample, terms, connectivity).labels
+    rows = max(1, STRIP // 2 // math.prod(rest))
+    made, own = np.empty((n, *rest, 2)), np.zeros((n, *rest, 2))
+    for first in range(0, n, rows):
+        last = min(first + rows, n)
+        low, high = max(0, first - overlap), min(n, last + overlap)
+        held = np.full((high - low, *rest), FREE, np.int16) if fixed is None else fixed[low:high]
+        held = held.copy()
+        if low > 0:
+            held[0] = labels[low]
+        if high < n:
+            held[-1] = labels[high - 1]
+        unary, weights = terms(low, high)
+        part = np.asarray(Energy.grid(unary, weights, connectivity).min_marginals(held))
+        inner = slice(first - low, last - low)
+        made[first:last] = part[inner] - part[inner].min(axis=-1, keepdims=True)
+        own[first:last, ..., 1] = unary[inner]
+    return Evidence(made, own)
 
 
 def row_terms(model: Segmenter, sample: Sample) -> tuple[RowTerms, int]:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import disk_usage
 
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, shown
 from cutlearn.images.resize import Shape
 from cutlearn.model.fitting.size import worked_shape
+from cutlearn.run.free import free_bytes
 
 # Pixels up to which there is one cut, and of a strip above.
 WHOLE, STRIP = 1 << 24, 1 << 23
@@ -21,21 +23,49 @@ WHOLE, STRIP = 1 << 24, 1 << 23
 # Bytes a pixel: of an image at the size at which it is worked, of the same at its own size, and of
 # every image that a fit keeps.
 WORKED, GIVEN, KEPT = 200, 28, 150
+# Bytes a pixel on disk, of an image that a fit does not keep in memory: its colours, and at most
+# some 27 columns.
+ON_DISK = 120
 # Bytes a pixel of an image that is cut in strips: unaries, labels, and what a tile takes.
 PASSED = 12
+# What its probabilities take beside: min-marginals, costs of a pixel alone, and themselves.
+BELIEVED = 48
 # What the rest of the program takes.
 BASE = 150 * 2**20
 # The part of the free memory that may be used.
 ROOM = 0.9
 
 
-def free_bytes() -> int | None:
-    """Give the memory that is free, or None where the system does not tell."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(int(s.split()[1]) * 1024 for s in lines if s.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError, IndexError):
-        return None
+def fits(shapes: Sequence[Shape], min_side: int | str | None, free: int | None = None) -> bool:
+    """Whether a fit can keep what it needs of images of these shapes in memory."""
+    room = free_bytes() if free is None else free
+    return room is None or needed_bytes(shapes, min_side, 1, True) <= ROOM * room
+
+
+def disk_bytes(shapes: Sequence[Shape], min_side: int | str | None) -> int:
+    """Estimate the disk that a fit takes whose images and features are kept there."""
+    return ON_DISK * sum(_pixels(shape, min_side) for shape in shapes)
+
+
+def check_disk(shapes: Sequence[Shape], min_side: int | str | None, folder: Path) -> None:
+    """Refuse images whose features have no room on the disk of a folder."""
+    need, room, gigabyte = disk_bytes(shapes, min_side), disk_usage(folder).free, 2**30
+    if need > ROOM * room:
+        raise InputError(
+            f"images: their features do not fit in memory, and need about {need / gigabyte:.1f} GB "
+            f"of disk in {shown(folder)}, where {room / gigabyte:.1f} GB are free. Work at a "
+            "smaller size with min_side, with fewer images, or with a checkpoint on a larger disk."
+        )
+
+
+def told_on_disk(shapes: Sequence[Shape], min_side: int | str | None) -> str:
+    """Say that features are kept on disk, and why."""
+    need, room, gigabyte = needed_bytes(shapes, min_side, 1, True), free_bytes() or 0, 2**30
+    return (
+        f"images: {len(shapes)} of them would take about {need / gigabyte:.1f} GB of memory, but "
+        f"{room / gigabyte:.1f} GB are free: they and their features are kept on disk, about "
+        f"{disk_bytes(shapes, min_side) / gigabyte:.1f} GB, until the fit is done"
+    )
 
 
 def worked_bytes(pixels: int) -> int:
@@ -52,9 +82,11 @@ def worked_bytes(pixels: int) -> int:
     return PASSED * pixels + WORKED * (STRIP + STRIP // 4)
 
 
-def refuse_beyond(pixels: int, free: int | None = None) -> None:
-    """Refuse an image whose mask needs more memory than is free."""
+def refuse_beyond(pixels: int, free: int | None = None, believed: bool = False) -> None:
+    """Refuse an image whose mask, or probabilities, need more memory than is free."""
     room, need, gigabyte = free_bytes() if free is None else free, worked_bytes(pixels), 2**30
+    if believed and pixels > WHOLE:
+        need += BELIEVED * pixels
     if room is not None and need > ROOM * room:
         raise InputError(
             f"images: about {need / gigabyte:.1f} GB of memory are needed for {pixels / 1e6:.0f} "

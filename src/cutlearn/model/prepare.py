@@ -23,13 +23,17 @@ from cutlearn.features.volumes import are_volumes
 from cutlearn.images.coding import Coding, Stated, decide
 from cutlearn.images.sample import FREE, Sample, as_sample
 from cutlearn.images.volume import Volume
+from cutlearn.loaded import Loaded, mapped
 
 Mask = NDArray[np.uint8]
 Told = Callable[[int, int, str], None]
 
 
-def read_samples(images: Any) -> list[Sample]:
-    """Check a list of images, samples or volumes; all that is wrong is told at once."""
+def read_samples(images: Any) -> Sequence[Sample]:
+    """Check a list of images, samples or volumes; all that is wrong is told at once.
+
+    Those that are loaded one by one are looked at once, and loaded again when they are asked for.
+    """
     given = _listed("images", images)
     are_volumes(given)
     if not given:
@@ -38,13 +42,15 @@ def read_samples(images: Any) -> list[Sample]:
     wrong: list[str] = []
     for i, image in enumerate(given):
         try:
-            samples.append(as_sample(image))
-            _check_seeds(samples[-1])
+            sample = as_sample(image)
+            _check_seeds(sample)
+            if not isinstance(given, Loaded):
+                samples.append(sample)
         except InputError as error:
             wrong.append(f"image {i}: {str(error).removeprefix('image: ')}")
     if wrong:
         raise InputError("\n".join(wrong))
-    return samples
+    return mapped(as_sample, given) if isinstance(given, Loaded) else samples
 
 
 def _check_seeds(sample: Sample) -> None:
@@ -59,12 +65,13 @@ def _check_seeds(sample: Sample) -> None:
 
 def read_training(
     images: Any, masks: Any, most_labels: int = 2, values: Sequence[int] | None = None
-) -> tuple[list[Sample], list[Mask]]:
+) -> tuple[Sequence[Sample], Sequence[Mask]]:
     """Check images and their masks; give samples and uint8 masks of labels and 255.
 
     Parameters
     ----------
     images, masks : lists of the same length
+        Or sequences that are loaded one by one, which then is what this gives.
     most_labels : int
         Labels that there may be.
     values : sequence of int, optional
@@ -78,18 +85,18 @@ def read_training(
             "Give one for each, in the order of the images."
         )
     wrong: list[str] = []
-    arrays: list[NDArray[Any]] = []
+    sets: list[frozenset[int]] = []
     for i, (sample, mask) in enumerate(zip(samples, given)):
         try:
-            arrays.append(_read_mask(mask, sample.shape, f"masks[{i}]"))
+            sets.append(_values(_read_mask(mask, sample.shape, f"masks[{i}]")))
         except InputError as error:
             wrong.append(str(error))
     if wrong:
         raise InputError("\n".join(wrong))
-    coding = coding_of(arrays, most_labels, values)
+    coding = coding_of(sets, most_labels, values)
     if told := coding.told():
         warnings.warn(f"masks: {told}.", InputWarning, stacklevel=4)
-    truth = [coding.labels(array) for array in arrays]
+    truth = mapped(lambda mask: coding.labels(_integers(mask)), given)
     for i, labels in enumerate(truth):
         if (labels == VOID).all():
             raise InputError(
@@ -99,11 +106,17 @@ def read_training(
     return samples, truth
 
 
+def _values(mask: NDArray[Any]) -> frozenset[int]:
+    return frozenset(int(v) for v in np.unique(mask))
+
+
 def coding_of(
-    masks: Sequence[NDArray[Any]], most_labels: int, values: Sequence[int] | None = None
+    sets: Sequence[frozenset[int]], most_labels: int, values: Sequence[int] | None = None
 ) -> Coding:
-    """Give what the values of masks mean, by the rule of `cutlearn.images.coding`."""
-    sets = [frozenset(int(v) for v in np.unique(mask)) for mask in masks]
+    """Give what the values of masks mean, of which each has a set.
+
+    The rule is that of `cutlearn.images.coding`.
+    """
     seen: dict[int, str] = {}
     for i, part in enumerate(sets):
         for value in part:
@@ -124,7 +137,7 @@ def coding_of(
 def values_of(masks: Any, most_labels: int, images: Any = None) -> tuple[int, ...]:
     """Give the value of every label in masks that `read_training` has accepted."""
     given = _listed("masks", masks, images)
-    found = coding_of([_integers(mask) for mask in given], most_labels)
+    found = coding_of([_values(_integers(mask)) for mask in given], most_labels)
     return found.values or (0, 1)
 
 
@@ -158,8 +171,12 @@ def _integers(mask: Any) -> NDArray[Any]:
     return np.where(whole == -1, VOID, whole)
 
 
-def _listed(name: str, given: Any, images: Any = None) -> list[Any]:
-    """A list of images or masks (of these images); one alone is a list of one."""
+def _listed(name: str, given: Any, images: Any = None) -> Sequence[Any]:
+    """A list of images or masks (of these images); one alone is a list of one.
+
+    A sequence of the user's own, which may load its values when they are asked for, stays one;
+    but volumes are all loaded.
+    """
     if isinstance(images, Volume) and isinstance(given, np.ndarray):
         return [given]
     if isinstance(given, Sample | Image.Image) or (isinstance(given, np.ndarray) and _one(given)):
@@ -169,7 +186,10 @@ def _listed(name: str, given: Any, images: Any = None) -> list[Any]:
             f"{name} is of type {type(given).__name__}, but must be a list, or a single image as "
             f"an array. Give [{name[:-1]}]."
         )
-    return list(given)
+    if not isinstance(given, Sequence) or isinstance(given, list | tuple) or not given:
+        return list(given)
+    loaded = given if isinstance(given, Loaded) else Loaded(len(given), given.__getitem__)
+    return list(loaded) if isinstance(loaded[0], Volume) else loaded
 
 
 def _one(array: NDArray[Any]) -> bool:
@@ -205,23 +225,19 @@ def training_features(
     groups: Sequence[Any] | None,
     folder: Path | None,
     progress: Told | None,
-) -> list[NDArray[np.float32]]:
+) -> Sequence[NDArray[np.float32]]:
     """Fit the featurizer, or take it from the checkpoint; give out-of-fold node features.
 
     Returns
     -------
-    list of (h * w, F) float32
+    sequence of (h * w, F) float32
+        Loaded one by one if the samples are.
     """
-    if any(sample.extra is not None for sample in samples):
-        for i, sample in enumerate(samples):
-            _need_extra(sample, i)
-    file = None if folder is None else folder / "features.safetensors"
-    return featurizer.fit_transform(samples, masks, groups, checkpoint=file, progress=progress)
-
-
-def _need_extra(sample: Sample, i: int) -> None:
-    if sample.extra is None:
+    without = [i for i, sample in enumerate(samples) if sample.extra is None]
+    if 0 < len(without) < len(samples):
         raise InputError(
-            f"image {i} has no extra array, but others have one. "
+            f"image {without[0]} has no extra array, but others have one. "
             "Give extra for all samples, or for none."
         )
+    file = None if folder is None else folder / "features.safetensors"
+    return featurizer.fit_transform(samples, masks, groups, checkpoint=file, progress=progress)

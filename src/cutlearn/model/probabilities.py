@@ -49,13 +49,13 @@ class Probabilities:
         return Evidence(self._min_marginals(sample))
 
     @abstractmethod
-    def _read(self, images: Sequence[Any]) -> list[Sample]:
+    def _read(self, images: Sequence[Any]) -> Sequence[Sample]:
         """Check that the model is fitted, and the images."""
 
     @abstractmethod
     def _read_training(
         self, images: Any, masks: Any, groups: Any, most_labels: int = 2, values: Any = None
-    ) -> tuple[list[Sample], list[Mask], list[int]]:
+    ) -> tuple[Sequence[Sample], Sequence[Mask], list[int]]:
         """Check images and masks, at the size at which the model works."""
 
     @abstractmethod

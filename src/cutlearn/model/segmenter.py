@@ -29,6 +29,7 @@ from cutlearn.images.sample import Sample
 from cutlearn.learn.learners import is_margin
 from cutlearn.learn.loss import Loss
 from cutlearn.learn.loss_files import Described
+from cutlearn.loaded import mapped, together
 from cutlearn.model import segmenter_file
 from cutlearn.model.base import Estimator
 from cutlearn.model.card import Summary
@@ -193,14 +194,18 @@ class Segmenter(Estimator):
         place = self._place()
         top = max(int(mask[mask != VOID].max()) for mask in data.masks)
         labels, featurizer = labels_for(self, max(2, 1 + top)), fresh_featurizer(self, place)
-        seen = [labels.questions(mask) for mask in data.masks]
+        seen = mapped(labels.questions, data.masks)
         nodes = training_features(
-            data.samples, seen, featurizer, data.groups, data.folder, data.progress
+            data.samples, seen, featurizer, data.groups, data.folder or data.scratch, data.progress
         )
         edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
-        with Workers(place) as workers:
-            pose = partial(_posed, featurizer.unfitted(), edges, regions)
-            problems = workers.map(pose, zip(data.samples, nodes))
+        pose, given = partial(_posed, featurizer.unfitted(), edges, regions), (data.samples, nodes)
+        problems: Sequence[Problem]
+        if data.scratch is not None:  # joined whenever somebody asks for them
+            problems = mapped(pose, together(*given))
+        else:
+            with Workers(place) as workers:
+                problems = workers.map(pose, zip(*given))
         model = model_for(self, featurizer, labels.count, len(problems[0].regions))
         plan = Plan(
             self.loss, self.learner, self.C, float(self.tol), place, data.folder,
@@ -254,6 +259,11 @@ class Segmenter(Estimator):
     def of_volumes(self) -> bool:
         """Whether the fitted model takes volumes, and no images."""
         return self.featurizer_.third_ is not None
+
+    @property
+    def streams(self) -> bool:
+        """Whether it learns from images that are loaded one by one, when memory is too small."""
+        return True
 
     @property
     def most_labels(self) -> int:

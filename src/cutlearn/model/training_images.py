@@ -10,15 +10,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from cutlearn.errors import InputWarning
 from cutlearn.images.facts import Facts, facts_of
 from cutlearn.images.listing import some
+from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample
 from cutlearn.images.volume import Volume
 from cutlearn.model.fitting.size import worked_shape
 from cutlearn.model.prepare import read_samples, values_of
+from cutlearn.run.workers import Workers, own_threads
 
 # How many times larger or smaller, brighter or darker than any training image is another world.
 FAR_SIZE, FAR_LIGHT = 2.0, 4.0
@@ -142,9 +145,8 @@ class TrainingImages:
         return cls(sides, bool(plain["color"]), bool(plain["grey"]), bright, digests, values, names)
 
 
-def warn_of_size(model: Any, samples: Sequence[Sample]) -> None:
+def warn_of_size(model: Any, shapes: Sequence[Shape]) -> None:
     """Warn of images that are worked at a smaller size because nobody has named one."""
-    shapes = [(s.shape[-2], s.shape[-1]) for s in samples]
     large = [shape for shape in shapes if worked_shape(shape, None) != shape]
     if model.min_side is None and large and not hasattr(model, "shape"):
         (high, wide), (rows, columns) = large[0], worked_shape(large[0], None)
@@ -156,13 +158,19 @@ def warn_of_size(model: Any, samples: Sequence[Sample]) -> None:
         )
 
 
+def flat_shapes(samples: Sequence[Sample]) -> list[Shape]:
+    """Give the rows and columns of samples, of volumes those of a slice."""
+    return [(s.shape[-2], s.shape[-1]) for s in samples]
+
+
 def warn_of_differences(model: Any, samples: Sequence[Sample]) -> None:
     """Warn of images that differ from those of a model's fit."""
-    warn_of_size(model, samples)
+    warn_of_size(model, flat_shapes(samples))
     training = getattr(model, "training_", None)
     if training is None:
         return
-    facts = [_facts(sample, digest=False) for sample in samples]
+    with Workers(own_threads(model._place())) as workers:
+        facts = workers.map(partial(_facts, digest=False), samples)
     names = [f"images[{i}]" for i in range(len(samples))]
     # A model of a fixed shape brings every image to it.
     sized = model.min_side is None and not hasattr(model, "shape")
@@ -170,9 +178,10 @@ def warn_of_differences(model: Any, samples: Sequence[Sample]) -> None:
         warnings.warn(told, InputWarning, stacklevel=4)
 
 
-def remembered(images: Any, masks: Any, most_labels: int) -> TrainingImages:
+def remembered(images: Any, masks: Any, most_labels: int, threads: int = 1) -> TrainingImages:
     """Give what to remember of the images and masks that a fit was given."""
-    facts = [_facts(sample) for sample in read_samples(images)]
+    with Workers(threads) as workers:
+        facts = workers.map(_facts, read_samples(images))
     return TrainingImages.of(facts, values_of(masks, most_labels, images))
 
 

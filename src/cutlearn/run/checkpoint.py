@@ -5,6 +5,7 @@ nothing; a damaged or foreign file, or one of an older version, gets one sentenc
 """
 
 import hashlib
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.checks import path_of
-from cutlearn.errors import InputError, quoted
+from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.sealed import Arrays, load_sealed, save_sealed
 
 # Version 1 had no digest. An unfinished run is not worth reading without one: it starts anew.
 VERSION = 2
 KEY = "cutlearn"
+# How the checkpoint before the last one is called.
+BEFORE = "before"
+
+
+class DamagedError(InputError):
+    """A file that is no whole checkpoint: cut off, changed, or of something else."""
 
 
 def check_place(path: str | Path) -> Path:
@@ -81,13 +88,59 @@ def save_checkpoint(path: str | Path, kind: str, values: dict[str, Any], arrays:
     save_sealed(path, KEY, {"kind": kind, "version": VERSION, "values": values}, arrays)
 
 
-def load_checkpoint(path: str | Path, kind: str) -> tuple[dict[str, Any], Arrays]:
-    """Read a checkpoint of a kind; gives its values and arrays."""
+def beside(path: str | Path, name: str) -> Path:
+    """Give the file of a part of a run, whose name stands behind that of its checkpoint.
+
+    Examples
+    --------
+    >>> beside("run/train.safetensors", "before").as_posix()
+    'run/train-before.safetensors'
+    """
+    file = Path(path)
+    return file.with_name(f"{file.stem}-{name}{file.suffix}")
+
+
+def rotate_checkpoint(path: str | Path, kind: str, values: dict[str, Any], arrays: Arrays) -> None:
+    """Write a checkpoint as `save_checkpoint` does, and keep the one before it beside it."""
+    if Path(path).exists():
+        Path(path).replace(beside(path, BEFORE))
+    save_checkpoint(path, kind, values, arrays)
+
+
+def last_checkpoint(path: str | Path, kind: str) -> tuple[Path, dict[str, Any], Arrays] | None:
+    """Read the newest of the last two checkpoints that is sound; None if there is none at all.
+
+    A damaged one is told in a warning, and refused if there is no other.
+    """
+    files = [file for file in (Path(path), beside(path, BEFORE)) if file.exists()]
+    for file in files:
+        try:
+            return file, *load_checkpoint(file, kind)
+        except DamagedError:
+            if file is files[-1]:
+                raise
+            warnings.warn(
+                f"{file} is damaged; the run goes on from the checkpoint before it, {files[-1]}",
+                InputWarning, stacklevel=2,
+            )  # fmt: skip
+    return None
+
+
+def remove_checkpoint(path: str | Path) -> None:
+    """Remove a checkpoint and the one before it."""
+    for file in (Path(path), beside(path, BEFORE)):
+        file.unlink(missing_ok=True)
+
+
+def load_checkpoint(
+    path: str | Path, kind: str, known: bool = False
+) -> tuple[dict[str, Any], Arrays]:
+    """Read a checkpoint of a kind; gives its values and arrays. `known`: as in `load_sealed`."""
     try:
-        header, arrays, sealed = load_sealed(path, KEY)
+        header, arrays, sealed = load_sealed(path, KEY, known)
         found, version, values = header["kind"], header["version"], header["values"]
     except (KeyError, ValueError) as error:
-        raise InputError(
+        raise DamagedError(
             f"{path} is not a checkpoint of an unfinished run, or is damaged ({error}). Remove it "
             "to start anew."
         ) from error

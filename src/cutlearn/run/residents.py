@@ -2,7 +2,8 @@
 
 On threads they stay here. On a cluster each is sent once, as the result of a task; after that only
 a few numbers go out with every question, and the answers come back. What a function makes of a
-value (an oracle with its last flow) stays beside it and does not travel.
+value (an oracle with its last flow) stays beside it and does not travel. Values that are loaded
+are loaded for every question anew, and nothing stays.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from cutlearn.run.cluster import Cluster
-from cutlearn.run.travel import Seat
+from cutlearn.run.travel import seats_of
 from cutlearn.run.workers import Jobs, Workers, place_of
 
 Result = TypeVar("Result")
@@ -39,7 +40,7 @@ class Residents:
         if isinstance(self.place, Cluster):
             self._seats = self.place.hold(values)
         else:
-            self._seats = [Seat(value) for value in values]
+            self._seats = seats_of(values)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -65,6 +66,6 @@ class Residents:
 
 
 def _asked(
-    function: Callable[..., Result], args: tuple[Any, ...], given: tuple[Seat, int]
+    function: Callable[..., Result], args: tuple[Any, ...], given: tuple[Any, int]
 ) -> Result:
     return function(*given, *args)

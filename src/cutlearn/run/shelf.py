@@ -2,15 +2,27 @@
 
 A part (the trees of a fold, the columns of an image) is one sealed file beside the file that will
 hold the whole, and has its name behind that of the whole. A mark tells all that the parts depend
-on; those of another run are refused. When the whole is on disk, the parts are removed.
+on; those of another run are refused. When the whole is on disk, the parts are removed. A shelf for
+what is larger than memory `spills`: its parts are the results, and are loaded whenever somebody
+asks for them.
 """
 
+import copy
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from cutlearn.run.checkpoint import load_checkpoint, refuse_other, restoring, save_checkpoint
+from cutlearn.errors import InputError, InputWarning
+from cutlearn.loaded import Loaded
+from cutlearn.run.checkpoint import (
+    DamagedError,
+    load_checkpoint,
+    refuse_other,
+    restoring,
+    save_checkpoint,
+)
 from cutlearn.run.progress import KEPT, Counter
 from cutlearn.run.workers import Place, Workers
 from cutlearn.sealed import Arrays
@@ -33,25 +45,35 @@ class Shelf:
         What the parts depend on.
     what : str
         Whose parts they are, for the refusal of others: "the features of other images".
+    spills : bool
+        Whether results stay here, and not in memory.
     """
 
-    def __init__(self, whole: Path | None = None, mark: str = "", what: str = "other data") -> None:
+    def __init__(
+        self,
+        whole: Path | None = None,
+        mark: str = "",
+        what: str = "other data",
+        spills: bool = False,
+    ) -> None:
         self._whole, self._mark, self._what, self._begin = whole, mark, what, ""
+        self.spills = spills and whole is not None
+        self._known: set[Path] = set()  # written here, or found to be sound
         # No run writes beside the parts of another one, so the first of them stands for all.
-        for file in self._files()[:1]:
-            self._read(file)
+        for file in self._files():
+            if self._found(file) is not None:
+                break
 
     def within(self, name: str) -> "Shelf":
         """Give a shelf for the parts of a part, whose names begin with its name."""
-        made = Shelf()
-        made._whole, made._mark, made._what = self._whole, self._mark, self._what
+        made = copy.copy(self)
         made._begin = f"{self._begin}{name}-"
         return made
 
     def find(self, name: str) -> Kept | None:
         """Give the values and arrays of a part that was kept."""
         file = self._file(name)
-        return None if file is None or not file.exists() else self._read(file)
+        return None if file is None or not file.exists() else self._found(file)
 
     def keep(self, name: str, values: dict[str, Any], arrays: Arrays) -> None:
         """Write a part, whole or not at all."""
@@ -59,11 +81,41 @@ class Shelf:
         if file is not None:
             told = {"mark": self._mark, "values": values}
             save_checkpoint(file, KIND, told, arrays)
+            self._known.add(file)
 
-    def clear(self) -> None:
-        """Remove all parts of this shelf; only when what replaces them is on disk."""
+    def spilled(self, values: "Sequence[Result]", form: "Form[int, Result]") -> Sequence[Result]:
+        """Give values as they are; or, of a shelf that spills, from parts that are made of each."""
+        if not self.spills:
+            return values
+        every = range(len(values))
+        for place in every:
+            if self.find(form.name(place)) is None:
+                self.keep(form.name(place), *form.kept(values[place]))
+        return self.loaded(every, form)
+
+    def loaded(self, jobs: "Sequence[Job]", form: "Form[Job, Result]") -> Loaded[Result]:
+        """Give the results of jobs, all of which are kept, loaded when they are asked for."""
+
+        def load(place: int) -> Result:
+            name = form.name(jobs[place])
+            if (kept := self.find(name)) is None:
+                raise InputError(
+                    f"{self._file(name)} is gone or damaged, but this run still needs it. Run the "
+                    "same call again: it goes on from what is left."
+                )
+            return form.result(*kept)
+
+        return Loaded(len(jobs), load)
+
+    def clear(self, but: str | None = None) -> None:
+        """Remove all parts of this shelf, or all whose names do not begin with a word.
+
+        Only when what replaces them is on disk.
+        """
+        begin = None if but is None or (first := self._file(but)) is None else first.stem
         for file in self._files():
-            file.unlink(missing_ok=True)
+            if begin is None or not file.name.startswith(begin):
+                file.unlink(missing_ok=True)
 
     def _file(self, name: str) -> Path | None:
         if self._whole is None:
@@ -77,13 +129,26 @@ class Shelf:
         listed = self._whole.parent.iterdir() if self._whole.parent.is_dir() else ()
         return sorted(f for f in listed if f.name.startswith(begin) and f.name.endswith(end))
 
+    def _found(self, file: Path) -> Kept | None:
+        """Read a part; a damaged one is as good as none, and goes."""
+        try:
+            return self._read(file)
+        except DamagedError:
+            warnings.warn(
+                f"{file}: this part of an unfinished run is damaged, so it is made again",
+                InputWarning, stacklevel=2,
+            )  # fmt: skip
+            file.unlink(missing_ok=True)
+            return None
+
     def _read(self, file: Path) -> Kept:
-        told, arrays = load_checkpoint(file, KIND)
+        told, arrays = load_checkpoint(file, KIND, file in self._known)
         refuse_other(file, told.get("mark"), self._mark, self._what)
         with restoring(file):
             values = told["values"]
             if not isinstance(values, dict):
                 raise TypeError("no values")
+        self._known.add(file)
         return values, arrays
 
 
@@ -106,25 +171,30 @@ def each_kept(
     counter: Counter,
     what: str,
     weight: int = 1,
-) -> list[Result]:
+) -> Sequence[Result]:
     """Give work(given(job)) for all jobs, in their order; what the shelf has is not done again.
 
     What a job is given is asked for when its turn comes, and may travel to a cluster. Every result
     is kept as soon as it is there, and told as steps of the name `what`, as many as its weight. An
-    interrupt drops what waits and does not wait for what runs.
+    interrupt drops what waits and does not wait for what runs. Of a shelf that spills no result is
+    in memory: they are loaded one by one.
     """
     results: dict[Job, Result] = {}
+    left: list[Job] = []
     for job in jobs:
-        if (kept := shelf.find(form.name(job))) is not None:
+        if (kept := shelf.find(form.name(job))) is None:
+            left.append(job)
+            continue
+        if not shelf.spills:
             results[job] = form.result(*kept)
-            counter.tell(KEPT, weight)
-    left = [job for job in jobs if job not in results]
+        counter.tell(KEPT, weight)
 
-    def finished(place: int, result: Result) -> None:
-        results[left[place]] = result
+    def took(place: int, result: Result) -> None:
+        if not shelf.spills:
+            results[left[place]] = result
         shelf.keep(form.name(left[place]), *form.kept(result))
         counter.tell(what, weight)
 
     with Workers(place, patient=False) as workers:
-        workers.map(work, map(given, left), finished)
-    return [results[job] for job in jobs]
+        workers.rounds(work, map(given, left), took)
+    return shelf.loaded(jobs, form) if shelf.spills else [results[job] for job in jobs]

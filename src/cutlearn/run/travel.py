@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cutlearn.errors import InputError
+from cutlearn.loaded import Loaded
 from cutlearn.run.single import as_task
 
 # What must be the same everywhere, for the same bits.
@@ -40,6 +41,29 @@ class Seat:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Seat, (self.value, self.size)
+
+
+class LoadedSeat:
+    """A value that is loaded each time it is asked for; what is made of it does not stay either."""
+
+    def __init__(self, values: Loaded[Any], place: int) -> None:
+        self._values, self._place = values, place
+
+    @property
+    def value(self) -> Any:
+        """Load it."""
+        return self._values[self._place]
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """Make it now; there is no room to keep it."""
+        return make()
+
+
+def seats_of(values: Sequence[Any]) -> list[Any]:
+    """Give the seats of values on this machine."""
+    if isinstance(values, Loaded):
+        return [LoadedSeat(values, place) for place in range(len(values))]
+    return [Seat(value) for value in values]
 
 
 class Held:

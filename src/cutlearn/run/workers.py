@@ -68,17 +68,23 @@ def is_place(n_jobs: Jobs) -> bool:
     return n_jobs is None or _is_count(n_jobs) or is_cluster(n_jobs)
 
 
+def own_threads(n_jobs: Jobs) -> int:
+    """Give the threads of this process for what does not travel: one where work runs elsewhere."""
+    place = place_of(n_jobs)
+    return place if isinstance(place, int) else 1
+
+
 def width_of(place: Place) -> int:
     """Give how many items are worked at once in a place."""
     return place.threads if isinstance(place, Cluster) else place
 
 
-def hold(place: Place, values: Sequence[Item]) -> list[Any]:
+def hold(place: Place, values: Sequence[Item]) -> Sequence[Any]:
     """Send values once to where they are worked; items of `map` may contain what this gives.
 
     On threads these are the values themselves.
     """
-    return place.hold(values) if isinstance(place, Cluster) else list(values)
+    return place.hold(values) if isinstance(place, Cluster) else values
 
 
 def _is_count(n_jobs: Jobs) -> bool:
@@ -153,7 +159,7 @@ class Workers:
             if self._pool is None:
                 _one_by_one(function, items, took)
             else:
-                _on_threads(self._pool, function, items, took)
+                _on_threads(self._pool, width_of(self.place), function, items, took)
 
     def stream(
         self,
@@ -223,19 +229,22 @@ def _emptied(later: deque[tuple[int, Item]]) -> Iterator[tuple[int, Item]]:
 
 def _on_threads(
     pool: ThreadPoolExecutor,
+    width: int,
     function: Callable[[Item], Result],
     items: Iterable[Item],
     took: Callable[[int, Result], Item | None],
 ) -> None:
     ended: SimpleQueue[tuple[int, Future[Result]]] = SimpleQueue()
     running: dict[int, Future[Result]] = {}
+    # Asked for a few at a time: they may be large, and loaded only now.
+    source = enumerate(items)
 
     def begin(place: int, item: Item) -> None:
         running[place] = pool.submit(function, item)
         running[place].add_done_callback(lambda future: ended.put((place, future)))
 
     try:
-        for place, item in enumerate(items):
+        for place, item in itertools.islice(source, AHEAD * width):
             begin(place, item)
         while running:
             place, future = ended.get()
@@ -245,6 +254,8 @@ def _on_threads(
             again = took(place, future.result())
             if again is not None:
                 begin(place, again)
+            elif (new := next(source, None)) is not None:
+                begin(*new)
     except BaseException:
         for future in running.values():
             future.cancel()

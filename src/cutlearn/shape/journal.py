@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.run.checkpoint import load_checkpoint, refuse_other, restoring, save_checkpoint
+from cutlearn.run.checkpoint import last_checkpoint, refuse_other, restoring, rotate_checkpoint
 
 State = dict[str, NDArray[Any]]
 Told = Callable[[int, int, str], None]
@@ -42,8 +42,8 @@ class Journal:
         self._states: dict[str, State] = {}
         self._done: dict[str, int] = {}
         self._last = time.monotonic()
-        if file is not None and file.exists():
-            self._restore(file)
+        if file is not None and (found := last_checkpoint(file, KIND)) is not None:
+            self._restore(*found)
 
     def run(
         self,
@@ -70,11 +70,10 @@ class Journal:
             return
         values = {"mark": self._mark, "done": self._done, "random": self.rng.bit_generator.state}
         arrays = {f"{n}/{k}": a for n, state in self._states.items() for k, a in state.items()}
-        save_checkpoint(self._file, KIND, values, arrays)
+        rotate_checkpoint(self._file, KIND, values, arrays)
         self._last = time.monotonic()
 
-    def _restore(self, file: Path) -> None:
-        values, arrays = load_checkpoint(file, KIND)
+    def _restore(self, file: Path, values: dict[str, Any], arrays: State) -> None:
         refuse_other(file, values.get("mark"), self._mark, "the training of other images")
         with restoring(file):
             self.rng.bit_generator.state = values["random"]

@@ -15,6 +15,7 @@ from cutlearn.features.describe import Bank, Image, Picture, is_grey
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import VOID
 from cutlearn.images.resize import Shape, resize_channels, resize_image, side_shape
+from cutlearn.loaded import mapped
 
 Labels = npt.NDArray[np.uint8]
 # Photographs: the shorter side, and rows and columns of a crop. Micrographs: of a crop.
@@ -45,7 +46,7 @@ class Sight:
         """Choose for training images: colours unless all are grey, and the moments."""
         color = bank.kind == "photograph" or not all(is_grey(image) for image in images)
         blind = Sight(bank, color, np.zeros(0, np.float32), np.ones(0, np.float32))
-        seen = [blind.channels(Picture(i), e) for i, e in zip(images, extras)]
+        seen = mapped(lambda i, e: blind.channels(Picture(i), e), images, extras)
         count = sum(planes[0].size for planes in seen)
         mean = sum(planes.sum(axis=(1, 2), dtype=np.float64) for planes in seen) / count
         square = (

@@ -29,6 +29,8 @@ from cutlearn.features.net.crops import (
 from cutlearn.features.net.restore import Restorer
 from cutlearn.features.net.trainer import Trainer
 from cutlearn.images.resize import resize_channels
+from cutlearn.loaded import mapped, taken
+from cutlearn.run.cluster import Cluster
 from cutlearn.run.progress import KEPT, Counter
 from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
 from cutlearn.run.single import one_thread
@@ -45,6 +47,16 @@ LOGITS: Form[int, Float32] = Form(
     lambda found: ({}, {"logits": found}),
     lambda _, arrays: arrays["logits"],
 )
+# How what a net sees of an image is kept, where it is larger than memory.
+LESSONS: Form[int, Lesson] = Form(
+    lambda i: f"lesson{i}",
+    lambda lesson: ({}, {"planes": lesson.planes, "labels": lesson.labels}
+                    | {f"ones{k}": ones for k, ones in enumerate(lesson.ones)}),
+    lambda _, arrays: Lesson(
+        arrays["planes"], arrays["labels"],
+        tuple(arrays[f"ones{k}"] for k in range(len(arrays) - 2)),
+    ),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -127,7 +139,7 @@ def fit_nets(
     place: Place = 1,
     progress: Progress | None = None,
     shelf: Shelf | None = None,
-) -> tuple[Nets, list[Float32]]:
+) -> tuple[Nets, Sequence[Float32]]:
     """Train a net without each fold.
 
     Parameters
@@ -148,9 +160,12 @@ def fit_nets(
     sight = Sight.of(bank, images, extras)
     widths = WIDTHS[bank.kind]
     shape = Shape(sight.inputs, masks[0].shape[2], widths, bank.kind == "photograph")
-    lessons = [Lesson.of(sight, *given) for given in zip(images, masks, extras)]
+    parts = shelf or Shelf()
+    lessons = parts.spilled(mapped(partial(Lesson.of, sight), images, masks, extras), LESSONS)
+    if isinstance(place, Cluster):  # trainers travel with what they learn from
+        lessons = list(lessons)
     canvas = canvas_of(sight, lessons, shape.block)
-    nets, parts = 1 + int(fold.max()), shelf or Shelf()
+    nets = 1 + int(fold.max())
     counter = Counter(progress, recipe.told(nets, len(images), sight.color))
     first = None
     if sight.color and recipe.restore:
@@ -161,8 +176,9 @@ def fit_nets(
         (first,) = _trained([restorer], recipe.restore, place, parts, counter, "restorer", work)
     trainers = []
     for k in range(nets):
-        kept = [lesson for lesson, part in zip(lessons, fold) if part != k]
-        crops = Crops(sight, kept, canvas, recipe.crops)
+        crops = Crops(
+            sight, taken(lessons, np.flatnonzero(fold != k).tolist()), canvas, recipe.crops
+        )
         trainers.append(Trainer(shape, crops, recipe.steps, (seed, 5, k), first))
     weights = _trained(trainers, recipe.steps, place, parts, counter, "net", "train nets")
     every, what, held = range(len(images)), "predict out of fold", hold(place, weights)

@@ -18,6 +18,7 @@ from cutlearn.features.net.crops import Crops, Lesson, Sight
 from cutlearn.features.net.optimise import Optimiser
 from cutlearn.features.net.trainer import Trainer
 from cutlearn.images.resize import Shape as Size
+from cutlearn.loaded import mapped
 
 # The channels of the two colours, after that of brightness.
 COLORS = slice(1, 3)
@@ -41,7 +42,7 @@ class Restorer(Trainer):
         self.channels = len(sight.mean)
         self.shape = replace(shape, outputs=self.channels)
         # Crops that know of no object: where objects are is a label, too.
-        self.crops = Crops(sight, [replace(one, ones=()) for one in lessons], canvas, size)
+        self.crops = Crops(sight, mapped(_blind, lessons), canvas, size)
         self.rng = np.random.default_rng(list(seed))
         even = np.full(self.channels, 0.5)
         self.optimiser = Optimiser(self.shape.begin(even, self.rng), steps)
@@ -58,6 +59,10 @@ class Restorer(Trainer):
         """The averaged weights of all layers but the last."""
         average = self.optimiser.average
         return {name: value for name, value in average.items() if not name.startswith("out.")}
+
+
+def _blind(lesson: Lesson) -> Lesson:
+    return replace(lesson, ones=())
 
 
 def damaged(planes: Float32, channels: int, rng: np.random.Generator) -> Float32:

@@ -24,7 +24,9 @@ from cutlearn.learn.likelihood.quasi_newton import FixedStep, Move, QuasiNewton
 from cutlearn.learn.likelihood.value import mean_of, valued
 from cutlearn.learn.oracle import Task
 from cutlearn.learn.results import Settings, Step, digest_of_all
+from cutlearn.learn.round import portion_of
 from cutlearn.learn.run import Run, Tell
+from cutlearn.loaded import mapped, taken
 from cutlearn.run.residents import Residents
 from cutlearn.run.travel import name_of
 from cutlearn.run.workers import Place
@@ -96,8 +98,9 @@ class LikelihoodRun(Run):
         self.value = self.learner.value()
         several, smooth = not tasks[0].model.labels.exact, self.value is logistic
         self.pace = SEVERAL if several and not smooth else TWO
+        self.starts = ("first", *(f"start{k}" for k in range(len(self.pace.strengths))))
         thin = thinning(tasks) if several and smooth else 1
-        self.tasks = [every(task, thin) for task in tasks]
+        self.tasks = mapped(lambda task: every(task, thin), tasks)
         self._given, self.place, self.away = tasks, place, away
         self.data = Residents(place, self.tasks) if away is None else away
         model = tasks[0].model
@@ -111,8 +114,6 @@ class LikelihoodRun(Run):
         self._last_w, self._rest = self.w, math.inf
         plain = f"{setting.learner.name} {setting.C!r} {self.layout!r}"
         self.resume(lambda: digest_of_all(plain, self.tasks))
-        if self.steps:
-            self._forget_starts()
 
     def begin(self, place: Place, tell: Tell | None) -> None:
         """Start from logistic regression, and from where it wins the race."""
@@ -148,27 +149,9 @@ class LikelihoodRun(Run):
     ) -> "LikelihoodRun":
         """A run on the way to the first weights, with a checkpoint beside that of this one."""
         setting = Settings(learner_of(learner), self.setting.C, tol, 1, most)
-        tasks = [self._given[i] for i in places]
+        tasks = taken(self._given, places)
         away = None if self.away is None else self.away.take(places)
-        return LikelihoodRun(tasks, setting, self._beside(name), self.place, away)
-
-    def _beside(self, name: str) -> Path | None:
-        if self.file is None:
-            return None
-        file = Path(self.file)
-        return file.with_name(f"{file.stem}-{name}{file.suffix}")
-
-    def save(self) -> None:
-        """Write the state to the checkpoint; only then the way to the first weights can go."""
-        super().save()
-        if len(self.steps) == 1:
-            self._forget_starts()
-
-    def _forget_starts(self) -> None:
-        """Remove the checkpoints of the runs on the way to the first weights."""
-        for name in ("first", *(f"start{k}" for k in range(len(self.pace.strengths)))):
-            if (file := self._beside(name)) is not None:
-                file.unlink(missing_ok=True)
+        return LikelihoodRun(tasks, setting, self.start_file(name), self.place, away)
 
     def done(self) -> bool:
         """Whether the run came to rest or the steps are used up."""
@@ -177,7 +160,8 @@ class LikelihoodRun(Run):
     def step(self, place: Place) -> Step:
         """Ask every image at w, and move on."""
         begin = time.perf_counter()
-        value, gradient = mean_of(self.data.map(self._valued, self.w))
+        rows = self.round.ask(self.w, len(self.tasks), self._rows, portion_of(self.place))
+        value, gradient = mean_of([(float(row[0]), row[1:]) for row in rows])
         asked = time.perf_counter()
         lam = 1.0 / self.setting.C
         objective = 0.5 * lam * float(self.w @ self.w) - value
@@ -188,6 +172,11 @@ class LikelihoodRun(Run):
         self._rest = self._progress(objective)
         seconds = asked - begin, time.perf_counter() - asked
         return self.made_step(objective, seconds, len(self.tasks), 0)
+
+    def _rows(self, places: Sequence[int]) -> NDArray[np.float64]:
+        """L_n and its gradient of some images, a row each."""
+        found = self.data.take(places).map(self._valued, self.w)
+        return np.array([np.concatenate([[value], gradient]) for value, gradient in found])
 
     def rest(self) -> float:
         """What the last steps gained."""
@@ -232,7 +221,7 @@ def _starts(
     layout: Layout, tasks: Sequence[Task], w: Vector, strengths: Sequence[float]
 ) -> list[Vector]:
     """Give the weights of logistic regression beside edges of each strength t, over 1 + 2 t."""
-    features = [task.problem.edge_features for task in tasks]
+    features = (task.problem.edge_features for task in tasks)
     sums = [g.sum(dtype=np.float64) / len(g) for g in features if g is not None and g.size]
     smoothing = layout.smoothing(tasks[0].problem)
     if not sums or max(sums) == 0 or not smoothing.any():

@@ -75,7 +75,7 @@ def likelihood(
 
 def likelihood_tasks(
     problems: Sequence[Problem], labels: Sequence[ArrayLike], given: ModelLike
-) -> list[Task]:
+) -> Sequence[Task]:
     """Check images and labels, and bind each image to its labels."""
     model = model_of_all(problems, labels, given)
     check_likelihood(model)

@@ -17,6 +17,7 @@ from cutlearn.learn.learners import MarginLearner
 from cutlearn.learn.margin.master import Master
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.results import Settings, Step
+from cutlearn.learn.round import portion_of
 from cutlearn.learn.run import Run, Tell
 from cutlearn.run.workers import Place
 from cutlearn.sealed import Arrays
@@ -92,7 +93,9 @@ class MarginRun(Run):
             tol=max(self.setting.tol, ROUGH),
             groups=min(self.setting.groups, len(part)),
         )
-        first = MarginRun(part, setting, self.master.rows, self.master.least, None)
+        first = MarginRun(
+            part, setting, self.master.rows, self.master.least, self.start_file("first")
+        )
         first.go(place, tell, sought=True)
         self.w, self.begun, self.complete = first.best_w, True, False
         self.spent = first.cost()
@@ -138,7 +141,10 @@ class MarginRun(Run):
             self._settle()
         between = time.perf_counter()
         w = self._point()
-        index, rows = self.pool.ask(w, place)
+        rows = self.round.ask(
+            w, len(self.pool), lambda images: self.pool.highest(images, w, place), portion_of(place)
+        )
+        index = self.pool.add(rows)
         objective = self._objective(rows, w)
         if objective < self.best:
             self.best, self.best_w = objective, w

@@ -28,6 +28,7 @@ from cutlearn.learn.losses import loss_of
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
+from cutlearn.loaded import taken, together
 from cutlearn.metrics import Figure, bootstrap, left_out
 from cutlearn.model.fitting.bias import Odds, served, shifted
 from cutlearn.model.fitting.scorers import Cost, Likelihood, Overlap, Scorer
@@ -36,12 +37,13 @@ from cutlearn.model.probability.calibrate import (
     Rows,
     calibrate,
     drawn,
+    most_of,
     uncalibrated,
 )
 from cutlearn.model.probability.evidence import alone
 from cutlearn.run.residents import Residents
 from cutlearn.run.travel import Seat
-from cutlearn.run.workers import Jobs
+from cutlearn.run.workers import Jobs, own_threads
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -189,7 +191,7 @@ class _Training:
         # What is held out together, for C and calibration alike.
         self.parts = held_out_parts(groups)
         # On a cluster all that is asked of images finds them where they were sent once.
-        self.data = Residents(plan.n_jobs, list(zip(problems, labels)))
+        self.data = Residents(plan.n_jobs, together(problems, labels))
         self.scorer = plan.scorer(problems, labels, self.data)
         self.loss: str | Loss = plan.loss
         self.pool: Pool | None = None
@@ -210,8 +212,8 @@ class _Training:
         folder, told = self.plan.checkpoint, self.plan.callback
         heard = _Heard(told)
         result = train(
-            [self.problems[i] for i in images],
-            [self.labels[i] for i in images],
+            taken(self.problems, images),
+            taken(self.labels, images),
             self.loss,
             *setting,
             max(self.plan.tol, least),
@@ -259,7 +261,7 @@ class _Training:
 
     def _served(self, w: Vector, images: Sequence[int], aim: float) -> Vector:
         """Shift the bias of weights that were trained on some images."""
-        problems, labels = [self.problems[i] for i in images], [self.labels[i] for i in images]
+        problems, labels = taken(self.problems, images), taken(self.labels, images)
         odds = Odds.of(problems, labels, w, self.plan.model)
         return w if odds is None else shifted(w, odds.shift(aim))
 
@@ -304,16 +306,18 @@ class _Training:
         if plan.calibration is None:
             return uncalibrated(plan.model.n_labels)
         rows: dict[int, Rows] = {}
+        draw = partial(_drawn, plan.model, most_of(len(self.problems), plan.model.n_labels))
         for other, images in zip(others, self.parts):
-            found = self.data.take(images).map(partial(_drawn, plan.model), other)
+            found = self.data.take(images).map(draw, other)
             rows |= zip(images, found)
         seen = [rows[i] for i in range(len(rows))]
-        return calibrate(seen, plan.calibration, len(others) > 1, self.groups)
+        threads = own_threads(plan.n_jobs)
+        return calibrate(seen, plan.calibration, len(others) > 1, self.groups, threads)
 
 
-def _drawn(model: Model, seat: Seat, image: int, w: Vector) -> Rows:
+def _drawn(model: Model, most: int, seat: Seat, image: int, w: Vector) -> Rows:
     problem, labels = seat.value
-    return drawn(model.min_marginals(problem, w), labels, alone=alone(model, problem, w))
+    return drawn(model.min_marginals(problem, w), labels, most, alone(model, problem, w))
 
 
 def _clearly_best(values: dict[K, Vector], default: K, figure: Figure) -> K:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.images.sample import Sample
+from cutlearn.loaded import taken
 from cutlearn.model.prepare import checkpoint_folder
 
 Mask = NDArray[np.uint8]
@@ -28,14 +29,17 @@ class TrainingSet:
         Images of one group are never on both sides of a comparison.
     folder : path, optional
         For checkpoints; it exists.
+    scratch : path, optional
+        Where the samples lie that are larger than memory, and their features will; it exists.
     progress : callable (done, total, what), optional
     callback : callable (Step), optional
     """
 
-    samples: list[Sample]
-    masks: list[Mask]
+    samples: Sequence[Sample]
+    masks: Sequence[Mask]
     groups: list[int]
     folder: Path | None = None
+    scratch: Path | None = None
     progress: Told | None = None
     callback: Callable[[Any], None] | None = None
 
@@ -43,8 +47,8 @@ class TrainingSet:
         """Give some of the images, with a folder of their own for checkpoints."""
         return replace(
             self,
-            samples=[self.samples[i] for i in images],
-            masks=[self.masks[i] for i in images],
+            samples=taken(self.samples, images),
+            masks=taken(self.masks, images),
             groups=[self.groups[i] for i in images],
             folder=None if self.folder is None else checkpoint_folder(self.folder / name),
         )

@@ -26,6 +26,7 @@ One group tells nothing: r = 1.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,12 +35,15 @@ from numpy.typing import NDArray
 from cutlearn.errors import InputError
 from cutlearn.features.problem import VOID
 from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, Softmax, share_of_second
+from cutlearn.run.workers import Workers
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.uint8]
 
 # Numbers of an image that are kept for the fit: so many pixels for each of its labels.
 MOST_NUMBERS = 100_000
+# Numbers of all images together: of thousands of images there are fewer pixels of each.
+MOST_OF_ALL = 16_000_000
 # Pixels of all images together that the map is fitted on: what images differ by counts for more.
 MOST_ROWS = 200_000
 # Groups of held-out images from which on they say whether to believe the masks' own areas.
@@ -72,6 +76,17 @@ class Rows:
         own = None if self.alone is None else self.alone[kept]
         share = self.share * most / len(self.labels)
         return Rows(self.min_marginals[kept], self.labels[kept], share, own)
+
+
+def most_of(n_images: int, n_labels: int) -> int:
+    """Give how many pixels of each of so many images are drawn.
+
+    Examples
+    --------
+    >>> most_of(20, 2), most_of(2000, 2)
+    (50000, 4000)
+    """
+    return max(1, min(MOST_NUMBERS, MOST_OF_ALL // n_images) // n_labels)
 
 
 def drawn(
@@ -212,6 +227,7 @@ def calibrate(
     kind: str | None,
     held_out: bool,
     groups: Sequence[Any] | None = None,
+    threads: int = 1,
 ) -> Calibration:
     """Fit the map on the pixels of held-out images, then the spread of their areas.
 
@@ -224,13 +240,17 @@ def calibrate(
         As in `Calibration`.
     groups : n hashables, optional
         Images of one group vary together; by default each is its own.
+    threads : int
+        That look at the areas of images; the result does not depend on it.
     """
     names = range(len(rows)) if groups is None else groups
     g = len({name for name, part in zip(names, rows) if len(part.labels)})
     rows = [part for part in rows if len(part.labels)]
     made = _fitted(rows, kind, g, held_out)
     n_labels = len(made.spread)
-    off, gain = (np.array(part) for part in zip(*(_strays(made, part) for part in rows)))
+    with Workers(threads) as workers:
+        strays = workers.map(partial(_strays, made), rows)
+    off, gain = (np.array(part) for part in zip(*strays))
     if g < ENOUGH_GROUPS:
         factor = (g + 1) / (g - 1) if g > 1 else 1.0
         spread = np.sqrt(np.mean(off**2, axis=0) * factor) if g > 1 else np.ones(n_labels)

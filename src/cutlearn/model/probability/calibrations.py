@@ -10,6 +10,7 @@ name in `CALIBRATIONS`; parameters, fits and model files ask it.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -77,23 +78,14 @@ class Temperature(Map):
     def fit(cls, min_marginals: Floats, labels: Mask, weight: Floats) -> Self:
         """Take the s and b of the largest likelihood."""
         from scipy.optimize import minimize
-        from scipy.special import softmax
 
-        relative = _relative(min_marginals)
-        n_labels = relative.shape[1]
-        # In units of the typical distance between labels the search does not depend on scales.
-        unit = 1.0 / (float(weight @ relative.max(axis=1)) or 1.0)
-        hit = labels[:, None] == np.arange(n_labels)
+        n_labels, likelihood = min_marginals.shape[1], Likelihood([min_marginals], labels, weight)
+        (unit,) = likelihood.units
 
         def cost(x: Floats) -> tuple[float, Floats]:
             s = unit * math.exp(x[0])
-            logits = np.concatenate([[0.0], x[1:]]) - s * relative
-            q = softmax(logits, axis=-1)
-            loss = -float(weight @ np.log(np.maximum(q[hit], 1e-300)))
-            residual = weight[:, None] * (q - hit)
-            return loss, np.concatenate(
-                [[-s * (residual * relative).sum()], residual[:, 1:].sum(0)]
-            )
+            loss, slopes, residual = likelihood([s], x[1:])
+            return loss, np.concatenate([s * slopes, residual])
 
         start = np.zeros(n_labels)
         found = minimize(cost, start, jac=True, method="L-BFGS-B",
@@ -182,6 +174,43 @@ CALIBRATIONS: dict[str | None, type[Map]] = {
 }
 
 
+class Likelihood:
+    """Minus the mean log-likelihood of labels under softmax(b - sum_j s_j T_j), b_0 = 0.
+
+    Labels come first in what is kept: sums over a few labels are slow where they come last.
+
+    Parameters
+    ----------
+    tables : of (n, L) arrays, finite
+        T_j, from which each row's least number is taken off.
+    labels, weight : (n,)
+        As in `Map.fit`.
+    """
+
+    def __init__(self, tables: Sequence[Floats], labels: Mask, weight: Floats) -> None:
+        self.tables = [np.ascontiguousarray(_relative(table).T) for table in tables]
+        self.weight, self.at = weight, (labels, np.arange(len(labels)))
+        # In units of the typical distance between labels a search does not depend on scales.
+        largest = [float(weight @ table.max(axis=0)) for table in self.tables]
+        self.units = np.array([1.0 / (one or 1.0) for one in largest])
+
+    def __call__(
+        self, scales: Sequence[float] | Floats, offsets: Floats
+    ) -> tuple[float, Floats, Floats]:
+        """Give the value, and its derivatives by the scales s and the offsets b_1, b_2, ..."""
+        q = np.concatenate([[0.0], offsets])[:, None] - scales[0] * self.tables[0]
+        for scale, table in zip(scales[1:], self.tables[1:]):
+            q -= scale * table
+        q -= q.max(axis=0)
+        np.exp(q, out=q)
+        q /= q.sum(axis=0)
+        loss = -float(self.weight @ np.log(np.maximum(q[self.at], 1e-300)))
+        q[self.at] -= 1.0
+        q *= self.weight
+        slopes = np.array([-float((q * table).sum()) for table in self.tables])
+        return loss, slopes, q[1:].sum(axis=1)
+
+
 def share_of_second(first: Floats, second: Floats, labels: Mask, weight: Floats) -> float:
     """Give v / (s + v) of the largest likelihood of softmax(-s first - v second + b).
 
@@ -192,23 +221,13 @@ def share_of_second(first: Floats, second: Floats, labels: Mask, weight: Floats)
         As in `Map.fit`.
     """
     from scipy.optimize import minimize
-    from scipy.special import softmax
 
-    tables = [_relative(table) for table in (first, second)]
-    # In units of the typical distance between labels the search does not depend on scales.
-    units = np.array([1.0 / (float(weight @ part.max(axis=1)) or 1.0) for part in tables])
-    n_labels = first.shape[1]
-    hit = labels[:, None] == np.arange(n_labels)
+    n_labels, likelihood = first.shape[1], Likelihood([first, second], labels, weight)
+    units = likelihood.units
 
     def cost(x: Floats) -> tuple[float, Floats]:
-        scales = units * x[:2]
-        q = softmax(
-            np.concatenate([[0.0], x[2:]]) - scales[0] * tables[0] - scales[1] * tables[1], axis=-1
-        )
-        residual = weight[:, None] * (q - hit)
-        slopes = [-unit * (residual * part).sum() for unit, part in zip(units, tables)]
-        loss = -float(weight @ np.log(np.maximum(q[hit], 1e-300)))
-        return loss, np.concatenate([slopes, residual[:, 1:].sum(0)])
+        loss, slopes, residual = likelihood(units * x[:2], x[2:])
+        return loss, np.concatenate([units * slopes, residual])
 
     start = np.concatenate([[0.5, 0.5], np.zeros(n_labels - 1)])
     most = math.exp(FARTHEST)

@@ -1,0 +1,84 @@
+"""Fitting a `Featurizer`: checked images and masks in, all that it learns and node features out.
+
+Images that are loaded one by one are described one by one, and their columns stay on the disk.
+"""
+
+from collections.abc import Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cutlearn.features.auto import checked_budget, fit_auto
+from cutlearn.features.boosted import default_recipe
+from cutlearn.features.describe import Bank
+from cutlearn.features.filters import Float32
+from cutlearn.features.folds import find_groups
+from cutlearn.features.inputs import Pair, read_training
+from cutlearn.features.kept import kept_or_made, mark_of, memory_file
+from cutlearn.features.net.learn import NetRecipe
+from cutlearn.features.nodes import learn_columns
+from cutlearn.features.settings import CHECKS, checked_seed
+from cutlearn.features.sources import Progress, Task, source_of
+from cutlearn.loaded import Loaded, mapped
+from cutlearn.run.shelf import Shelf
+from cutlearn.run.workers import place_of
+
+if TYPE_CHECKING:
+    from cutlearn.features.featurizer import Featurizer
+
+
+def fit_images(
+    featurizer: "Featurizer",
+    images: Sequence[Any],
+    masks: Sequence[npt.NDArray[Any]],
+    groups: Sequence[Any] | None,
+    checkpoint: Path | None,
+    progress: Progress | None,
+) -> Sequence[Float32]:
+    """Fit on images, as `Featurizer.fit_transform` says; take from a file what is there."""
+    settings = featurizer.settings()
+    pairs, labels = read_training(images, masks)
+    kept = checkpoint is not None or featurizer.memory is not None
+    if not kept:  # there is no disk to have them on
+        pairs, labels = list(pairs), list(labels)
+    together = find_groups(mapped(itemgetter(0), pairs), groups)
+    if not kept:
+        return _learn(featurizer, pairs, labels, together, progress, Shelf())
+    mark = mark_of(settings, together, pairs, labels)
+    file = checkpoint or memory_file(featurizer.memory, mark)
+    return kept_or_made(
+        file, mark, featurizer,
+        lambda shelf: _learn(featurizer, pairs, labels, together, progress, shelf),
+        isinstance(pairs, Loaded),
+    )  # fmt: skip
+
+
+def _learn(
+    featurizer: "Featurizer",
+    pairs: Sequence[Pair],
+    labels: Sequence[npt.NDArray[np.uint8]],
+    groups: Sequence[int],
+    progress: Progress | None,
+    shelf: Shelf,
+) -> Sequence[Float32]:
+    """Fit on checked images; give their out-of-fold node features."""
+    place = place_of(-1 if featurizer.n_jobs is None else featurizer.n_jobs)
+    pictures, extras = (mapped(itemgetter(k), pairs) for k in (0, 1))
+    bank = Bank.choose(pictures, featurizer.kind, featurizer.position)
+    task = Task(
+        pictures, labels, extras, groups, bank,
+        featurizer.recipe or default_recipe(bank, labels[0].shape[2]),
+        featurizer.net or NetRecipe(), checked_seed(featurizer.random_state) or 0, place,
+        progress, shelf,
+    )  # fmt: skip
+    mode, why = CHECKS["features"](featurizer.features), "asked for by name"
+    if mode == "auto":
+        choice, source, maps = fit_auto(task, checked_budget(featurizer.budget))
+        mode, why = choice.mode, choice.why
+    else:
+        source, maps = source_of(mode).fit(task)
+    featurizer.fitted_, rows = learn_columns(task, mode, why, source, maps, featurizer.channels)
+    return rows

@@ -1,0 +1,43 @@
+"""Sequences that are loaded: nothing before it is asked for, lists where nothing is loaded."""
+
+import pytest
+
+from cutlearn.loaded import Loaded, mapped, taken, together
+
+
+@pytest.fixture
+def asked():
+    return []
+
+
+@pytest.fixture
+def tens(asked):
+    def load(place):
+        asked.append(place)
+        return 10 * place
+
+    return Loaded(5, load)
+
+
+def test_it_is_a_sequence(tens):
+    assert list(tens) == [0, 10, 20, 30, 40]
+    assert (tens[-1], len(tens)) == (40, 5)
+    assert 30 in tens
+    assert list(tens[3:0:-2]) == [30, 10]
+    for place in (5, -6):
+        with pytest.raises(IndexError):
+            tens.__getitem__(place)
+
+
+def test_nothing_is_loaded_before_somebody_asks_and_then_each_time(tens, asked):
+    part = taken(mapped(lambda a, b: a + b, tens, range(5)), [4, 2, 0])
+    pairs = together(part, ["x", "y", "z"])
+    assert asked == []
+    assert [pairs[1], pairs[1]] == [(22, "y"), (22, "y")]
+    assert asked == [2, 2]
+
+
+def test_lists_stay_lists():
+    assert mapped(abs, [-1, 2]) == [1, 2]
+    assert taken("abc", [2, 0]) == ["c", "a"]
+    assert together([1, 2], "ab") == [(1, "a"), (2, "b")]
