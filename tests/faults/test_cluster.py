@@ -19,8 +19,11 @@ from cutlearn.experiments.course import Course
 from cutlearn.experiments.gould2011 import board
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.net.learn import NetRecipe
 from cutlearn.images import cells, read_folder
 from cutlearn.learn.likelihood import run as likelihood_run
+from cutlearn.loaded import Loaded
+from cutlearn.model import base
 from cutlearn.run import connect, travel
 from cutlearn.run.interrupt import Interrupted
 from cutlearn.run.workers import Workers, hold, place_of
@@ -95,6 +98,21 @@ def test_killed_during_features(processes, cluster):
     spread = Featurizer(**SMALL, n_jobs=cluster).fit_transform(IMAGES, MASKS, progress=killer)
     assert killer.heard > killer.turn
     assert all(np.array_equal(a, b) for a, b in zip(alone, spread))
+
+
+def test_more_than_the_driver_can_hold(processes, cluster, monkeypatch):
+    """Features on the driver's disk, and a worker that dies while they are made."""
+    net = NetRecipe(steps=2, crops=2, folds=2)
+    found = []
+    for place, fits in ((1, True), (cluster, False)):
+        monkeypatch.setattr(base, "fits", lambda *_, fits=fits: fits)
+        features = Featurizer(**SMALL | {"features": "both", "net": net})
+        model = cl.Segmenter(features=features, C=10.0, calibration=None, n_jobs=place)
+        told = None if fits else Killer(processes, 3)
+        images = Loaded(len(IMAGES), IMAGES.__getitem__)
+        found.append(model.fit(images, MASKS, progress=told).w_)
+    assert told.heard > told.turn
+    assert np.array_equal(*found)
 
 
 @pytest.mark.parametrize("learner", ["bundle", "likelihood"])

@@ -60,9 +60,15 @@ def listed(
         files = [p for p in files if leave.resolve() not in p.resolve().parents]
     if not files:
         which = "" if pattern is None else f" whose name matches {pattern!r}"
+        advice = "Check the path."
+        if any(p.suffix == ".zarr" for p in (folder, *folder.iterdir())):
+            advice = (
+                "Zarr is not read; write each array as a TIFF of several pages: "
+                'tifffile.imwrite("a.tif", zarr.open("a.zarr")["0"][:]).'
+            )
         raise InputError(
             f"{shown(folder)}: no image file{which} in this folder. Images end in "
-            f"{', '.join(endings)}. Check the path."
+            f"{', '.join(endings)}. {advice}"
         )
     notes = []
     if strangers:

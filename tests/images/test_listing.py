@@ -1,0 +1,15 @@
+"""Which files of a folder are images, and what is said where there are none."""
+
+import pytest
+
+import cutlearn as cl
+from cutlearn.images.listing import listed
+
+
+@pytest.mark.parametrize("inside", ["images", "images/a.zarr"])
+def test_zarr_is_told_how_to_convert(tmp_path, inside):
+    place = tmp_path / "images" / "a.zarr" / "0"
+    place.mkdir(parents=True)
+    (place / "0.0").write_bytes(b"chunk")
+    with pytest.raises(cl.InputError, match=r"no image file.*Zarr is not read.*tifffile\.imwrite"):
+        listed(tmp_path / inside)
