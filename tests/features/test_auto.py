@@ -233,3 +233,14 @@ def test_several_questions_have_trees_without_a_comparison(monkeypatch):
     assert "all labels at once" in choice.why
     assert [len(answers) for answers in maps] == [2] * 3
     assert tree_seconds(several, RECIPE) < 2 * tree_seconds(task, RECIPE)
+
+
+def test_restoring_goes_before_the_nets_do():
+    task = task_of(3, (200, 260), color=True, recipe=Recipe(), net=NetRecipe())
+    bare = replace(task, net=replace(task.net, restore=0))
+    nets = net_seconds(bare, auto.FEWEST)
+    plan = auto._with_steps(task, nets, auto.FEWEST)
+    assert (plan.net.steps, plan.net.restore) == (auto.FEWEST, 0)
+    plan = auto._with_steps(task, net_seconds(task, auto.FEWEST), auto.FEWEST)
+    assert (plan.net.steps, plan.net.restore) == (auto.FEWEST, auto.FEWEST)
+    assert auto._with_steps(task, 0.99 * nets, auto.FEWEST) is None

@@ -226,15 +226,16 @@ def _unseen(task: Task, seconds: float, budget: str | float) -> Choice:
 def _with_steps(task: Task, seconds: float, fewest: int) -> Task | None:
     """The task with as many steps of nets, in tens, as the seconds allow.
 
-    No more pictures are restored than a net has steps.
+    No more pictures are restored than a net has steps, and none where that leaves too few steps.
     """
-    steps = task.net.steps
-    while steps > fewest and net_seconds(task, steps) > seconds:
-        steps = max(fewest, (steps - 1) // 10 * 10)
-    if net_seconds(task, steps) > seconds:
-        return None
-    net = replace(task.net, steps=steps, restore=min(steps, task.net.restore))
-    return replace(task, net=net)
+    for restore in (task.net.restore, 0):
+        plan = replace(task, net=replace(task.net, restore=restore))
+        steps = task.net.steps
+        while steps > fewest and net_seconds(plan, steps) > seconds:
+            steps = max(fewest, (steps - 1) // 10 * 10)
+        if net_seconds(plan, steps) <= seconds:
+            return replace(task, net=replace(task.net, steps=steps, restore=min(steps, restore)))
+    return None
 
 
 def pilot_seconds(task: Task) -> float:
