@@ -68,13 +68,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of what an experiment tells: a table with its titles, words below it, pictures."""
+    """A part of what an experiment tells: a table with its titles, words below it, pictures.
+
+    Photographs are pictures that show images of a data set, which are not ours to pass on.
+    """
 
     heading: str
     titles: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     words: str = ""
     pictures: Sequence[str] = ()
+    photographs: Sequence[str] = ()
 
 
 @dataclass(eq=False)

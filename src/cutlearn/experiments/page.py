@@ -49,6 +49,8 @@ def markdown_of(about: dict[str, Any], sections: Sequence[Section], claims: Sequ
             texts.append(markdown_table(section.titles, section.rows))
         texts += [section.words] if section.words else []
         texts += [f"![{section.heading}]({name})" for name in section.pictures]
+        texts += [f"*The command writes {name} here: it shows images of the data set, which are "
+                  "not ours to pass on.*" for name in section.photographs]  # fmt: skip
     return "\n\n".join(texts) + "\n"
 
 
@@ -69,7 +71,10 @@ def page_of(
         titles=TITLES,
         claims=claim_rows(claims),
         sections=sections,
-        sources={name: _source(folder / name) for s in sections for name in s.pictures},
+        sources={
+            name: _source(folder / name)
+            for s in sections for name in (*s.pictures, *s.photographs)
+        },
     )  # fmt: skip
 
 
