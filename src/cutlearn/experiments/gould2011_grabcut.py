@@ -223,7 +223,7 @@ def sections_of(course: Course) -> tuple[Section, list[Claim], Figures]:
         rows.append([PEER, *["not installed"] * len(MEASURES), "", ""])
     titles = ["model", *(f"{m}, %" for m in MEASURES),
               *(f"accuracy against {name} (95 %)" for name in (BASE, LEARNED))]  # fmt: skip
-    section = Section(HEADING, titles, rows, words_of(len(order), scale), [picture])
+    section = Section(HEADING, titles, rows, words_of(len(order), scale), photographs=[picture])
     return section, claims_of(each), {name: values.tolist() for name, values in each.items()}
 
 

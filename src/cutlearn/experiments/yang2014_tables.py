@@ -124,8 +124,10 @@ def section_of(name: str, splits: Sequence[Figures], scale: Scale) -> Section:
         cells.append("" if paper is None else f"{paper[0]:.1f} / {paper[1]:.1f}")
         rows.append(cells)
     titles = ["model", "accuracy", "balanced", "IoU", "IoU at full size", "paper AP / IoU"]
+    drawn = splits[0].get("pictures", ())
+    photographs = [one for one in drawn if "masks" in one]
     return Section(HEADINGS[name], titles, rows, words_of(splits, scale),
-                   splits[0].get("pictures", ()))  # fmt: skip
+                   [one for one in drawn if one not in photographs], photographs)  # fmt: skip
 
 
 def words_of(splits: Sequence[Figures], scale: Scale) -> str:
