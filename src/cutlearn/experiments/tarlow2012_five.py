@@ -174,8 +174,9 @@ def paper_iou(truth: Mask, found: Mask, labels: int) -> float:
 
     Examples
     --------
-    >>> paper_iou(np.array([0, 0, 1, 1], np.uint8), np.array([0, 0, 0, 1], np.uint8), 5)
-    23.333333333333336
+    >>> truth, found = np.array([[0, 0, 1, 1]], np.uint8), np.array([[0, 0, 0, 1]], np.uint8)
+    >>> round(paper_iou(truth, found, 5), 2)
+    23.33
     """
     counts = confusion(truth, found, labels).counts
     met = np.diag(counts)
