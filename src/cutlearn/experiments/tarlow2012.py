@@ -229,16 +229,6 @@ def paired(pictures: Pictures, scale: Scale) -> Figures:
     return found
 
 
-def timings(dogs: Pictures, scale: Scale) -> Figures:
-    """Seconds of likelihood training on all dogs."""
-    (problems,) = problems_of("paper", dogs)
-    begin, spent = time.perf_counter(), time.process_time()
-    result = learn(problems, dogs.masks, "likelihood", scale.steps)
-    return {"dogs": len(problems), "steps": len(result.steps),
-            "training_seconds": time.perf_counter() - begin,
-            "training_cpu": time.process_time() - spent}  # fmt: skip
-
-
 class Source:
     """The images of each class at some size, read when the first of their parts is missing."""
 
@@ -274,9 +264,6 @@ def run(course: Course) -> Figures:
         for table, size in (("splits", scale), ("linear halves", beside))
     }
     five = run_five(course, {n: ask(n, work=lambda p: p) for n in scale.classes}, scale)
-    spent = course.parts(
-        "timings", {"all dogs": source.later("dog", scale.side, timings, scale)}, **scale.settings
-    )["all dogs"]
     pairs = course.parts(
         "pairs", {"cows": source.later("cow", scale.paired_side, paired, scale)}, **scale.settings,
         paired=[scale.paired, scale.paired_side, scale.paired_steps],
@@ -297,14 +284,13 @@ def run(course: Course) -> Figures:
         versus_section(others, PAIRS, "The same with 21 linear features and random halves",
                        words_of(beside, tables["linear halves"])),
         pairs_section(pairs, scale),
-        shown_section(course, parts["dog"]["dog 0"], source("dog", scale.side), scale,
-                      time_words(spent)),
+        shown_section(course, parts["dog"]["dog 0"], source("dog", scale.side), scale),
         five_section(five, scale),
     ]  # fmt: skip
     figures = {
         "single": [{k: v for k, v in one.items() if "|" not in k} for one in alone],
         "splits": plain_figures(summaries), "linear halves": plain_figures(others),
-        "pairs": pairs, "time": spent, "five labels": five,
+        "pairs": pairs, "five labels": five,
     }  # fmt: skip
     claims = [*claims_of(alone, summaries), *five_claims(five)]
     return course.finish(sections, claims, figures)
@@ -346,9 +332,7 @@ def training_section(course: Course, parts: dict[str, dict[str, Figures]]) -> Se
                    [drawn])  # fmt: skip
 
 
-def shown_section(
-    course: Course, part: Figures, dogs: Pictures, scale: Scale, words: str
-) -> Section:
+def shown_section(course: Course, part: Figures, dogs: Pictures, scale: Scale) -> Section:
     """Figures 4, 6 and 7: test dogs of the first split."""
     unseen = dogs.take(parted(len(dogs), 0, scale)[1])
     found = {name: [part[f"{name}|shown{i}"] for i in range(len(unseen))] for name in DRAWN}
@@ -357,5 +341,5 @@ def shown_section(
         course.picture("maps", draw_maps(unseen, found)),
         course.picture("changes", draw_changes(unseen, found["likelihood"])),
     ]
-    return Section("What the decision does to dogs (figures 4, 6 and 7)", words=words,
+    return Section("What the decision does to dogs (figures 4, 6 and 7)", words=time_words(part),
                    pictures=[first], photographs=photographs)  # fmt: skip
