@@ -46,7 +46,7 @@ class Scale:
     side: int = 100
     classes: tuple[str, ...] = ("aeroplane", "car", "cow", "dog")
     singles: int = 30
-    splits: int = 5
+    splits: int = 2
     folds: int = 5
     steps: int = 80
     fixed_steps: int = 60
