@@ -94,12 +94,10 @@ class Scale:
 
 SCALES = {
     "full": {
-        "horses": Scale("horses", (32, 32), rows=tuple(MODELS)[:-1], splits=2),
-        "random horses": Scale("horses", (32, 32), rows=LAYERS, splits=2),
-        "pedestrians": Scale("pedestrians", (64, 32), images=40, splits=1),
-        "large horses": Scale(
-            "horses", (64, 64), epochs=(1000, 500), images=120, rows=LARGE, splits=1
-        ),
+        "horses": Scale("horses", (32, 32), rows=tuple(MODELS)[:-1]),
+        "random horses": Scale("horses", (32, 32), rows=LAYERS),
+        "pedestrians": Scale("pedestrians", (64, 32)),
+        "large horses": Scale("horses", (64, 64), rows=LARGE, splits=1),
     },
     "brief": {
         "horses": Scale("horses", (32, 32), epochs=(200, 100), images=60),
