@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.energy.energy import Energy
-from cutlearn.experiments.course import Claim, Course, Figures, Tell
+from cutlearn.experiments.course import VERDICTS, Claim, Course, Figures, Section, Tell
 from cutlearn.experiments.yang2014_data import SETS, Case, split
 from cutlearn.experiments.yang2014_pictures import drawings
 from cutlearn.experiments.yang2014_tables import (
     AGAIN,
+    HEADINGS,
     MANY,
     MODELS,
     SCALES,
@@ -48,6 +49,7 @@ Mask = NDArray[np.uint8]
 Float32 = NDArray[np.float32]
 VOID = 255
 STARTS = 4
+NOT_RUN = "Not run yet at the size of a full run."
 JUDGED = 20
 # Test cases that are drawn, and every how manyth: people of one photograph are neighbours.
 SHOWN, APART = 12, 6
@@ -73,9 +75,13 @@ def run(course: Course) -> Figures:
         # Another split changes none of the others.
         settings = {key: value for key, value in asdict(scale).items() if key != "splits"}
         parts = course.parts(
-            name, {f"split {k}": partial(work, k) for k in range(scale.splits)}, **settings
+            name, {f"split {k}": partial(work, k) for k in range(scale.splits)}, True, **settings
         )
         found = list(parts.values())
+        if not found:
+            sections.append(Section(HEADINGS[name], words=NOT_RUN))
+            claims.append(Claim(f"{name}: all comparisons", "", NOT_RUN, VERDICTS[2], "none"))
+            continue
         sections.append(section_of(name, found, scale))
         claims += claims_of(name, found, scale)
         figures[name] = [{k: v for k, v in part.items() if "|" not in k and k != "groups"}
