@@ -195,8 +195,8 @@ def report(
                  ["two cuts, one for each side of the count", f"{twice:.1f}"],
                  *([f"learning from five images for {loss}", f"{1000 * seconds:.0f}"]
                    for loss, seconds in zip(LOSSES, spent["training"]))],
-                "Energies of a model that was trained for the count, on a general graph. COMPOSE "
-                "with which the paper compares is not in this package and was not run. The "
+                "Energies of a model that was trained for the count, on a general graph. COMPOSE, "
+                "with which the paper compares, is not in this package and was not run. The "
                 "Boykov-Kolmogorov algorithm is not either: benchmarks/count_oracle.py measures it "
                 "(count_loss.md)."),
     ]  # fmt: skip
