@@ -163,7 +163,7 @@ def causes_section(causes: dict[str, list[Figures]], Cs: Sequence[float]) -> Sec
         f"largest, {Cs[-1]:g}, for both. 'As many images as the paper': also bsds_objects and "
         "coopcut16 with strokes that a program draws, in the paper's parts. 'Mixtures fitted "
         "again': as GrabCut does, whose mixtures the paper has. 'Lowered directly': the search of "
-        "Nelder and Mead over the eight weights, for the count loss of the training images themselves."
+        "Nelder and Mead over the eight weights, for the count loss of the training images."
     )
     titles = ["variant", "images", "gap, %", "bound, %", "count loss in training, Hamming- / "
               "count-trained, %", "count-trained wins there, %", "count loss in test, %",
