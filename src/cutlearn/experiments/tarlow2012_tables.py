@@ -51,9 +51,9 @@ class Scale:
     steps: int = 80
     fixed_steps: int = 60
     bank: str = "paper"
-    five: int = 80
-    five_side: int = 50
-    five_steps: int = 40
+    five: int = 40
+    five_side: int = 40
+    five_steps: int = 20
     paired: int = 15
     paired_side: int = 24
     paired_steps: int = 30
