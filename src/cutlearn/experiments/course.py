@@ -113,6 +113,7 @@ class Course:
     restart: bool = False
     place: Place = 1
     kept_only: bool = False
+    unfinished: bool = False
     cpu_seconds: float = 0.0
     files: list[Path] = field(default_factory=list)
     # The tables so far, on which parts of later ones may depend.
@@ -205,6 +206,7 @@ class Course:
                 f"{self.paper}, {table}: {len(works) - len(done)} of {len(works)} parts are not "
                 "finished. Run the command without --kept first."
             )
+        self.unfinished |= len(done) < len(works)
         return done
 
     def _run_away(self, table: str, names: Sequence[str], settings: Figures) -> None:
@@ -261,7 +263,7 @@ class Course:
 
         about = {
             "paper": self.paper, "scale": self.scale, "version": cutlearn.__version__,
-            "cpu_seconds": round(self.cpu_seconds, 1),
+            "unfinished": self.unfinished, "cpu_seconds": round(self.cpu_seconds, 1),
         }  # fmt: skip
         told = about | {"claims": [asdict(claim) for claim in claims], "figures": figures}
         texts = {

@@ -81,6 +81,8 @@ def page_of(
 def made(about: dict[str, Any]) -> str:
     """Say how it was made."""
     options, note = SAID[about["scale"]]
+    if about.get("unfinished"):
+        note += " **Unfinished: some splits or tables were not run, as the words below tell.**"
     return (
         f"Made by `cutlearn reproduce {about['paper']}{options}`, version {about['version']}, in "
         f"{about['cpu_seconds']:.0f} seconds of processor time.{note}"
@@ -131,7 +133,8 @@ def _count_row(name: str, told: dict[str, Any] | None) -> list[str]:
         return [title, "not run", *[""] * (len(VERDICTS) + 1)]
     verdicts = [claim["verdict"] for claim in told["claims"]]
     counts = [str(verdicts.count(verdict)) for verdict in VERDICTS]
-    return [f"[{title}]({name}.md)", told["scale"], *counts, clock(told["cpu_seconds"])]
+    run = told["scale"] + (", unfinished" if told.get("unfinished") else "")
+    return [f"[{title}]({name}.md)", run, *counts, clock(told["cpu_seconds"])]
 
 
 def _linked(name: str, scale: str, claim: dict[str, str]) -> list[str]:
