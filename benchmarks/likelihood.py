@@ -1,9 +1,8 @@
 """Likelihood: gradients beside min-marginals, several labels, memory, loopy belief propagation.
 
 CPU seconds, medians. `five` is the set of tarlow2012 section 7.3: background, aeroplane, car, cow,
-dog, smaller side 100, one binary field a label. Belief propagation runs on the energy that these
-fields add up to when every pixel takes one label: sum-product, all messages at once, damping 0.3,
-at most 100 iterations. Run with `python benchmarks/likelihood.py --data DIR`.
+dog, smaller side 100, one binary field a label; belief propagation is that of the experiment.
+Run with `python benchmarks/likelihood.py --data DIR`.
 """
 
 import argparse
@@ -16,14 +15,14 @@ from pathlib import Path
 import numpy as np
 
 import cutlearn as cl
-from cutlearn.energy.model import model_of, unary_of
-from cutlearn.energy.probability import softmax
+from cutlearn.energy.model import model_of
 from cutlearn.experiments import tarlow2012
-from cutlearn.grid import grid_slices
+from cutlearn.experiments.belief_propagation import MOST, Field, believe
+from cutlearn.experiments.pictures import Pictures, read_pictures
 
+CLASSES, SIDE = ("aeroplane", "car", "cow", "dog"), 100
 EACH = 2  # images of a class
 LABELS = 5
-ITERATIONS, DAMPING, STILL = 100, 0.3, 1e-4
 
 
 def spent(work):
@@ -35,61 +34,13 @@ def spent(work):
 def five_labels(data):
     """Images of four classes, their label maps, and problems with features of all."""
     images, maps = [], []
-    for k, name in enumerate(tarlow2012.CLASSES, 1):
-        chosen = tarlow2012.read_class(data, name).take(range(EACH))
+    for k, name in enumerate(CLASSES, 1):
+        chosen = read_pictures(data / tarlow2012.SET, f"{name}_*", SIDE, values={0: 0, 1: 1})
+        chosen = chosen.take(range(EACH))
         images += chosen.images
-        maps += [k * mask for mask in chosen.masks]
-    every = tarlow2012.Pictures(images, [(y > 0).astype(np.uint8) for y in maps])
-    return tarlow2012.problems_of(every)[0], maps
-
-
-def messages_of(problem, rows):
-    """The unaries (h, w, L), and a_k = exp(-cost of leaving label k) of every edge."""
-    unary = np.stack([unary_of(problem, row) for row in rows], axis=-1)
-    edges = np.stack([model_of(problem).terms(problem, row).edges for row in rows], axis=-1)
-    slices, parts, begin = grid_slices(problem.shape, problem.connectivity), [], 0
-    for first, second in slices:
-        box = [s.stop - s.start for s in first]
-        count = int(np.prod(box))
-        parts.append(
-            (first, second, np.exp(-edges[begin : begin + count]).reshape(*box, len(rows)))
-        )
-        begin += count
-    return unary.reshape(*problem.shape, -1), parts
-
-
-def belief_propagation(problem, rows):
-    """Beliefs (n, L), and the iterations that they took, or None when they did not settle."""
-    unary, parts = messages_of(problem, rows)
-    sent = [[np.full(a.shape, 1 / a.shape[-1])] * 2 for _, _, a in parts]
-    for iteration in range(1, ITERATIONS + 1):
-        total = gathered(unary, parts, sent)
-        change = 0.0
-        for (first, second, a), pair in zip(parts, sent):
-            heads = total[first] - np.log(pair[1]), total[second] - np.log(pair[0])
-            for way, head in enumerate(heads):
-                new = (1 - DAMPING) * passed(head, a) + DAMPING * pair[way]
-                change = max(change, np.abs(new - pair[way]).max(initial=0.0))
-                pair[way] = new
-        if change < STILL:
-            return softmax(-gathered(unary, parts, sent)), iteration
-    return softmax(-gathered(unary, parts, sent)), None
-
-
-def gathered(unary, parts, sent):
-    """The logarithm of every pixel's own factor times all messages to it."""
-    total = -unary
-    for (first, second, _), (forth, back) in zip(parts, sent):
-        total[second] += np.log(forth)
-        total[first] += np.log(back)
-    return total
-
-
-def passed(logs, a):
-    """sum_k exp(logs_k) V(k, l), V(k, l) = a_k a_l for k != l, else 1; normalised."""
-    h = np.exp(logs - logs.max(axis=-1, keepdims=True))
-    out = a * (h * a).sum(axis=-1, keepdims=True) + h * (1 - a * a)
-    return np.maximum(out / out.sum(axis=-1, keepdims=True), 1e-300)
+        maps += [(k * (mask == 1)).astype(np.uint8) for mask in chosen.masks]
+    every = Pictures([""] * len(images), images, [(y > 0).astype(np.uint8) for y in maps])
+    return tarlow2012.problems_of("linear", every)[0], maps
 
 
 def compare(name, problems, maps, w):
@@ -98,19 +49,19 @@ def compare(name, problems, maps, w):
     ours = [
         spent(lambda p=p: cl.probabilities(p, w, cl.Model(labels="surrogate"))) for p in problems
     ]
-    theirs = [spent(lambda p=p: belief_propagation(p, rows)) for p in problems]
-    missed = sum(found[1] is None for _, found in theirs)
-    settled = [found[1] or ITERATIONS for _, found in theirs]
+    theirs = [spent(lambda p=p: believe(Field.of(p, rows))) for p in problems]
+    missed = sum(not found.settled for _, found in theirs)
+    settled = [found.iterations for _, found in theirs]
     told = [
         np.mean([np.log(np.maximum(q[np.arange(y.size), y.ravel()], 1e-300)).mean()
                  for q, y in zip(beliefs, maps)])
-        for beliefs in ([q for _, q in ours], [found[0] for _, found in theirs])
+        for beliefs in ([q for _, q in ours], [found.nodes for _, found in theirs])
     ]  # fmt: skip
     ms = [1e3 * statistics.median(t for t, _ in runs) for runs in (ours, theirs)]
     print(
         f"{name}: ours {ms[0]:.0f} ms, log-likelihood {told[0]:.3f}; belief propagation "
         f"{ms[1]:.0f} ms, {told[1]:.3f}, {statistics.median(settled):.0f} iterations, "
-        f"{missed} of {len(problems)} not settled in {ITERATIONS}",
+        f"{missed} of {len(problems)} not settled in {MOST}",
         flush=True,
     )
 
@@ -170,7 +121,7 @@ def main():
     warnings.simplefilter("ignore", cl.ConvergenceWarning)
     large()
     problems, maps = five_labels(options.data)
-    shared = {"C": 1e4, "kind": "surrogate", "n_labels": LABELS, "n_jobs": -1}
+    shared = {"C": 1e4, "model": cl.Model(labels="surrogate", n_labels=LABELS), "n_jobs": -1}
     plain = cl.train(problems, maps, learner="logistic", **shared)
     learned = cl.train(problems, maps, learner="likelihood", max_steps=options.steps, **shared)
     edges = problems[0].n_edge_features

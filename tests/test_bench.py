@@ -62,26 +62,6 @@ def test_resolves_agree_with_a_solve_from_nothing(bench):
     assert there == tasks["cut"](instance)[0]()[0]
 
 
-def test_belief_propagation_is_exact_on_a_chain(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")
-    bench = importlib.import_module("likelihood")
-    rng = np.random.default_rng(0)
-    chain = {"edge_features": rng.uniform(0, 1, (4, 1)), "shape": (1, 5), "connectivity": 4}
-    p = cl.Problem(rng.normal(size=(1, 5, 2)), **chain)
-    rows = np.concatenate([rng.normal(size=(3, 2)), rng.uniform(0.2, 1, (3, 1))], axis=1)
-    unary, leave = p.node_features @ rows[:, :2].T, p.edge_features @ rows[:, 2:].T
-    mass = np.zeros((5, 3))
-    for y in itertools.product(range(3), repeat=5):
-        cost = sum(unary[i, k] for i, k in enumerate(y))
-        for i, (a, b) in enumerate(itertools.pairwise(y)):
-            cost += (a != b) * (leave[i, a] + leave[i, b])
-        for i, k in enumerate(y):
-            mass[i, k] += np.exp(-cost)
-    found, iterations = bench.belief_propagation(p, rows)
-    assert iterations is not None
-    assert np.abs(found - mass / mass.sum(axis=1, keepdims=True)).max() < 1e-3
-
-
 @pytest.fixture
 def rows_bench(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")

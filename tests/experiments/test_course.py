@@ -60,6 +60,20 @@ def test_an_interrupted_table_goes_on_where_it_was(course):
     assert ran == ["a", "b"]
 
 
+def test_kept_parts_alone_make_a_table_that_can_do_with_fewer(course):
+    ran = []
+    works = {name: lambda name=name: ran.append(name) or {"x": name} for name in ("a", "b")}
+    course().parts("table", {"a": works["a"]})
+    some = course(kept_only=True)
+    assert some.parts("table", works, True).keys() == {"a"}
+    assert some.finish([], [], {})["unfinished"]
+    assert "Unfinished" in (some.output / "gould2011.md").read_text()
+    assert course(kept_only=True).parts("other", works, True) == {}
+    with pytest.raises(cl.InputError, match="1 of 2 parts are not finished"):
+        course(kept_only=True).parts("table", works)
+    assert ran == ["a"]
+
+
 def test_a_damaged_part_is_run_again(course):
     ran = []
     parts_of(course(), ran)

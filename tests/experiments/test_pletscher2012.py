@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from cutlearn.experiments.pletscher2012 import LOSSES, share_of, wins_of
+from cutlearn.experiments.pletscher2012 import share_of, wins_of
 from cutlearn.experiments.pletscher2012_data import (
+    LOSSES,
     STRUCTURES,
     blocks_of,
+    drawn_strokes,
     edge_features,
     losses_of,
     split_of,
@@ -77,3 +79,25 @@ def test_the_experiment_in_brief(quick):
             # What counts are off by is never more than the pixels that are wrong.
             assert (losses[..., 1] <= losses[..., 0] + 1e-12).all()
     assert (quick.folder / "pletscher2012-masks.png").exists()
+    text = (quick.folder / "pletscher2012.md").read_text()
+    assert "| count loss lowered directly |" in text
+
+
+def test_strokes_are_drawn_inside_their_regions():
+    mask = np.zeros((30, 40), np.uint8)
+    mask[8:22, 10:30] = 1
+    strokes = drawn_strokes(mask)
+    assert set(np.unique(strokes)) == {0, 1, 2}
+    assert (mask[strokes == 1] == 1).all()
+    assert (mask[strokes == 2] == 0).all()
+
+
+def test_mixtures_that_are_fitted_again_leave_strokes_as_they_are():
+    rng = np.random.default_rng(2)
+    image = np.zeros((12, 16, 3), np.float32)
+    image[:, 8:] = 0.8
+    image = np.clip(image + rng.normal(0, 0.02, image.shape), 0, 1).astype(np.float32)
+    strokes = np.zeros((12, 16), np.uint8)
+    strokes[:, 12:], strokes[:, :4] = 1, 2
+    features = stroke_features(image, strokes, again=True)
+    assert features[:, 8:, 3].min() > 0.9 > 0.1 > features[:, :8, 3].max()

@@ -1,17 +1,23 @@
 """The paper's claims on small made images, and what the command leaves."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from PIL import Image
 
 import cutlearn as cl
-from cutlearn.experiments import tarlow2012
+from cutlearn.energy.energy import Energy
+from cutlearn.experiments.tarlow2012 import parted
+from cutlearn.experiments.tarlow2012_features import Filters, node_columns
 from cutlearn.experiments.tarlow2012_judge import area, judge, summary_of
+from cutlearn.experiments.tarlow2012_steps import disagreement, kohli_torr, polyak, pseudo_gradient
+from cutlearn.experiments.tarlow2012_tables import SCALES, Scale
 
 
 def test_likelihood_wins_on_single_images_and_the_tables_are_written(quick):
     told = quick("tarlow2012")
-    assert len(told["figures"]["single"]) == tarlow2012.SCALES["quick"].singles
+    assert len(told["figures"]["single"]) == SCALES["quick"][0].singles
     for one in told["figures"]["single"]:
         assert one["likelihood"] < one["logistic"]
         assert one["kohli-torr"] <= one["logistic"] + 1e-6
@@ -19,10 +25,16 @@ def test_likelihood_wins_on_single_images_and_the_tables_are_written(quick):
         fit = {name: rows["train"][0][0] for name, rows in methods.items()}
         assert fit["kohli-torr, best"] >= fit["kohli-torr, last"]
     text = (quick.folder / "tarlow2012.md").read_text()
-    assert "| the paper's likelihood | 64.1 → 66.6 | 48.9 → 55.3 |" in text
-    for name in ("singles", "training", "decisions"):
+    assert "| the paper's likelihood | 64.1 → 66.6 | 48.9 → 55.3 | 46.5 → 52.8 |" in text
+    assert "(tarlow2012-maps.png)" not in text
+    for name in ("singles", "training", "decisions", "maps", "changes"):
         with Image.open(quick.folder / f"tarlow2012-{name}.png") as picture:
-            assert picture.width > picture.height > 200
+            assert picture.width > 200
+            assert picture.height > 100
+    five = told["figures"]["five labels"]
+    assert five["train"] == five["test"] >= 3
+    assert max(one[0] for one in five["told"]) >= five["told"][0][0]
+    assert not [c for c in told["claims"] if c["verdict"] == "not testable here"]
 
 
 def test_area_counts_pairs():
@@ -81,32 +93,65 @@ def test_spreads_are_those_of_a_mean_and_pairs_are_compared_by_image():
     assert ends[0, 0] > 0
 
 
-def test_held_out_logits_come_from_other_images():
-    rng = np.random.default_rng(4)
-    problems, masks = [], []
-    for _ in range(6):
-        y = np.zeros((4, 5), np.uint8)
-        y[:, 2:] = 1
-        x = np.stack([np.ones(y.shape), y + rng.normal(0, 1, y.shape)], -1)
-        problems.append(cl.Problem(x, edge_features=np.ones((31, 1)), shape=y.shape))
-        masks.append(y)
-    before = tarlow2012.stacked_problems(problems, masks, 100.0)
-    turned = [1 - masks[0], *masks[1:]]
-    after = tarlow2012.stacked_problems(problems, turned, 100.0)
-    same = [np.array_equal(a.node_features, b.node_features) for a, b in zip(before, after)]
-    assert same == [True, False, False, False, False, True]
-
-
 def test_polyak_steps_lower_the_value_and_keep_the_best():
-    from cutlearn.experiments.tarlow2012_polyak import polyak
-
     rng = np.random.default_rng(5)
     y = np.zeros((6, 7), np.uint8)
     y[:, 3:] = 1
     x = np.stack([np.ones(y.shape), y + rng.normal(0, 1.5, y.shape)], -1)
     problem = cl.Problem(x, edge_features=np.ones((71, 1)), shape=y.shape)
-    w, told = polyak([problem], [y], np.array([0.5, -1.0, 0.0]), 25)
-    values = [value for _, value in told]
+    found = polyak([problem], [y], np.array([0.5, -1.0, 0.0]), 25)
+    values = [value for _, value in found.told]
     assert min(values) < 0.9 * values[0]
-    assert w[2] >= 0
-    assert -cl.likelihood([problem], [y], w)[0] == pytest.approx(min(values), rel=1e-9)
+    assert found.best[2] >= 0
+    assert -cl.likelihood([problem], [y], found.best)[0] == pytest.approx(min(values), rel=1e-9)
+
+
+def test_every_image_is_tested_in_one_fold_and_halves_are_random():
+    folds = [parted(13, k, Scale(folds=5)) for k in range(5)]
+    assert sorted(np.concatenate([outside for _, outside in folds])) == list(range(13))
+    assert all(not set(inside) & set(outside) for inside, outside in folds)
+    inside, outside = parted(13, 1, Scale(folds=0))
+    assert (len(inside), len(outside)) == (6, 7)
+    assert list(inside) != list(parted(13, 2, Scale(folds=0))[0])
+
+
+def test_features_are_those_that_the_paper_counts_and_know_no_place():
+    rng = np.random.default_rng(6)
+    image = rng.random((20, 24, 3)).astype(np.float32)
+    problem = Filters.fit([image]).problem(image)
+    assert (problem.n_node_features, problem.n_edge_features) == (84, 4)
+    flat = node_columns(np.full((20, 24, 3), 0.4, np.float32))
+    assert np.abs(flat - flat[:1, :1]).max() < 1e-5
+    shares = np.asarray(problem.edge_features).mean(axis=0)
+    assert shares == pytest.approx([1.0, 0.5, 0.75, 0.9], abs=0.01)
+
+
+def small():
+    rng = np.random.default_rng(7)
+    problem = cl.Problem(rng.normal(size=(2, 3, 2)), edge_features=rng.random((7, 1)), shape=(2, 3))
+    return problem, np.array([1.0, -0.5, 0.7])
+
+
+def test_pairs_have_the_min_marginals_of_enumeration():
+    problem, w = small()
+    energy, ends = Energy.of(problem, w), np.asarray(problem.edge_ends(), np.int64)
+    cost = np.asarray(problem.node_features, float) @ w[:2]
+    found = disagreement(energy, cost, ends)
+    values = {y: energy.value(np.reshape(y, (2, 3))) for y in product((0, 1), repeat=6)}
+    for chance, (i, j) in zip(found, ends):
+        q = {(a, b): np.exp(-min(v for y, v in values.items() if (y[i], y[j]) == (a, b)))
+             for a in (0, 1) for b in (0, 1)}  # fmt: skip
+        assert chance == pytest.approx((q[0, 1] + q[1, 0]) / sum(q.values()), rel=1e-6)
+
+
+def test_kohli_torr_is_that_of_the_package_where_ends_are_independent():
+    problem, w = small()
+    y = np.array([[0, 1, 1], [0, 0, 1]], np.uint8)
+    value, slope = pseudo_gradient(problem, y, w)
+    assert value == pytest.approx(cl.likelihood([problem], [y], w)[0], rel=1e-9)
+    first = kohli_torr([problem], [y], w, 2)
+    assert first.last == pytest.approx(w + 0.3 * slope, rel=1e-9)
+    # Without edges, pairs are independent.
+    alone = np.array([1.0, -0.5, 0.0])
+    both = [pseudo_gradient(problem, y, alone, pairs)[1] for pairs in (False, True)]
+    assert both[0] == pytest.approx(both[1], abs=1e-6)

@@ -50,7 +50,7 @@ def test_a_split_gives_figures_of_every_model(quick):
     told = quick("yang2014")
     for name in ("horses", "pedestrians"):
         figures = told["figures"][name][0]
-        for row in yang2014.MODELS:
+        for row in yang2014.SCALES["quick"][name].rows:
             assert 0.5 < figures[row]["accuracy"] <= 1
             assert 0 < figures[f"{row}, refined"]["full_iou"] <= 1
         assert (quick.folder / f"yang2014-{name}-masks.png").exists()

@@ -36,13 +36,16 @@ ABOUT = "\n\n".join(f"{name}: {paper.about}" for name, paper in PAPERS.items())
 @click.option("--quick", is_flag=True, help="A minute on small images that are made on the spot: "
               "shows that everything runs, and no more.")  # fmt: skip
 @click.option("--restart", is_flag=True, help="Forget what an earlier run has finished.")
+@click.option("--kept", is_flag=True, help="Run nothing: write what the finished parts give.")
 @cluster_option
 @output_options
 def reproduce(
     paper: str, data: str | None, output: str, scale: str, quick: bool, restart: bool,
-    as_json: bool,
+    kept: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Run one paper, or all whose data are there."""
+    if restart and kept:
+        raise InputError("--restart forgets what --kept needs. Give one of them.")
     if data is not None and not Path(data).is_dir():
         raise InputError(
             f"{data}: there is no such folder. Give --data the folder that holds the data sets."
@@ -53,7 +56,7 @@ def reproduce(
             from cutlearn.experiments.made import make_data
 
             data, scale = str(make_data(Path(made))), "quick"
-        figures = _run_all(paper, data, Path(output), scale, restart, as_json)
+        figures = _run_all(paper, data, Path(output), scale, restart, kept, as_json)
     seconds = time.monotonic() - begin
     if as_json:
         click.echo(json.dumps({"seconds": round(seconds, 2), **figures}))
@@ -63,7 +66,13 @@ def reproduce(
 
 
 def _run_all(
-    paper: str, data: str | None, output: Path, scale: str, restart: bool, as_json: bool
+    paper: str,
+    data: str | None,
+    output: Path,
+    scale: str,
+    restart: bool,
+    kept: bool,
+    as_json: bool,
 ) -> dict[str, object]:
     """Run the papers that are asked for; of all papers, leave out those whose data are missing."""
     from cutlearn.experiments.course import Course
@@ -76,6 +85,7 @@ def _run_all(
         course = Course(
             name, output, None if data is None else Path(data), scale,
             lambda line: click.echo(line, err=True), restart, place,
+            kept_only=kept,
         )  # fmt: skip
         try:
             figures[name] = PAPERS[name].run(course)

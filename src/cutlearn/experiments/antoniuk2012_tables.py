@@ -89,7 +89,7 @@ def error_section(name: str, splits: Sequence[Split], data: Set, pictures: list[
         f"{spread(ours)} % (chosen: {best}), of those above 0: {spread(above)} %; the paper has "
         f"{PAPER_TEST[name][0]} and, by BMRM at its lowest lambda, {PAPER_TEST[name][1]}."
     )
-    return Section(f"Table 1, {name}: errors", titles, rows, words, pictures)
+    return Section(f"Table 1, {name}: errors", titles, rows, words, photographs=pictures)
 
 
 def chosen(splits: Sequence[Split], known: Sequence[float]) -> list[float]:

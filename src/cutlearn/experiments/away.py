@@ -45,7 +45,12 @@ class _OnePart(Course):
     name: str
 
     def parts(
-        self, table: str, works: Mapping[str, Callable[[], Figures]], **settings: Any
+        self,
+        table: str,
+        works: Mapping[str, Callable[[], Figures]],
+        fewer: bool = False,
+        /,
+        **settings: Any,
     ) -> dict[str, Figures]:
         if table != self.table:
             return self.asked.before[table]

@@ -61,10 +61,10 @@ SHAPES = "Shapes, logits and edges in one energy, horses"
 class Scale:
     """How much is run: smaller side, training and test images, splits; the RBM of the shapes."""
 
-    side: int = 100
-    train: int = 40
+    side: int = 60
+    train: int = 30
     test: int = 80
-    splits: int = 5
+    splits: int = 8
     shape: Shape = (32, 32)
     hidden: int = 200
     epochs: int = 500
@@ -74,7 +74,7 @@ class Scale:
 SMALL = Recipe(trees=5, leaves=7, rows=2000, folds=2, stages=1)
 SCALES = {
     "full": Scale(),
-    "brief": Scale(side=60, train=24, test=50, splits=3, epochs=200),
+    "brief": Scale(train=24, test=50, splits=3, epochs=200),
     "quick": Scale(20, 6, 3, 1, (8, 12), 8, 10, SMALL),
 }
 

@@ -68,13 +68,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of what an experiment tells: a table with its titles, words below it, pictures."""
+    """A part of what an experiment tells: a table with its titles, words below it, pictures.
+
+    Photographs are pictures that show images of a data set, which are not ours to pass on.
+    """
 
     heading: str
     titles: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     words: str = ""
     pictures: Sequence[str] = ()
+    photographs: Sequence[str] = ()
 
 
 @dataclass(eq=False)
@@ -97,6 +101,8 @@ class Course:
         Forget the parts that earlier runs have finished.
     place : int or Cluster
         Where parts run: one after the other here, or side by side on a cluster.
+    kept_only : bool
+        Run nothing: tables of the parts that earlier runs have finished.
     """
 
     paper: str
@@ -106,6 +112,8 @@ class Course:
     tell: Tell = print
     restart: bool = False
     place: Place = 1
+    kept_only: bool = False
+    unfinished: bool = False
     cpu_seconds: float = 0.0
     files: list[Path] = field(default_factory=list)
     # The tables so far, on which parts of later ones may depend.
@@ -138,7 +146,12 @@ class Course:
         return folder
 
     def parts(
-        self, table: str, works: Mapping[str, Callable[[], Figures]], **settings: Any
+        self,
+        table: str,
+        works: Mapping[str, Callable[[], Figures]],
+        fewer: bool = False,
+        /,
+        **settings: Any,
     ) -> dict[str, Figures]:
         """Run what is not yet finished of a table's parts; give all of them.
 
@@ -147,10 +160,14 @@ class Course:
         table : str
         works : mapping from the name of a part to the function that makes it
             It gives a dict of what JSON can hold, and of arrays.
+        fewer : bool
+            Whether the table can do with fewer parts, where nothing may be run.
         settings : what JSON can hold
             Sizes and numbers on which the parts depend: others make other parts.
         """
-        if isinstance(self.place, Cluster):
+        if self.kept_only:
+            works = self._finished(table, works, fewer, settings)
+        elif isinstance(self.place, Cluster):
             self._run_away(table, list(works), settings)
         found: dict[str, Figures] = {}
         begun = told = time.monotonic()
@@ -177,6 +194,20 @@ class Course:
             self.tell(f"{self.paper}, {table}: {len(works) - missing} parts of an earlier run kept")
         self._tables[table] = found
         return found
+
+    def _finished(
+        self, table: str, works: Mapping[str, Any], fewer: bool, settings: Figures
+    ) -> dict[str, Any]:
+        """Give the works whose parts are finished; refuse a table that needs all of them."""
+        done = {name: work for name, work in works.items()
+                if _read(self._path(table, name, settings)) is not None}  # fmt: skip
+        if not fewer and len(done) < len(works):
+            raise InputError(
+                f"{self.paper}, {table}: {len(works) - len(done)} of {len(works)} parts are not "
+                "finished. Run the command without --kept first."
+            )
+        self.unfinished |= len(done) < len(works)
+        return done
 
     def _run_away(self, table: str, names: Sequence[str], settings: Figures) -> None:
         """Run on the cluster what is not yet finished of a table, and keep it."""
@@ -232,7 +263,7 @@ class Course:
 
         about = {
             "paper": self.paper, "scale": self.scale, "version": cutlearn.__version__,
-            "cpu_seconds": round(self.cpu_seconds, 1),
+            "unfinished": self.unfinished, "cpu_seconds": round(self.cpu_seconds, 1),
         }  # fmt: skip
         told = about | {"claims": [asdict(claim) for claim in claims], "figures": figures}
         texts = {

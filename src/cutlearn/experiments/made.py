@@ -125,11 +125,24 @@ def _cows(folder: Path) -> None:
         _save(folder, "masks", f"cow{k}", mask + 1)
 
 
+def _objects(seed: int) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        rng = np.random.default_rng(seed)
+        for k in range(3):
+            mask = _blob(rng, (40, 56))
+            _save(folder, "images", f"object{seed}{k}", _photograph(rng, mask, 30))
+            _save(folder, "masks", f"object{seed}{k}", mask)
+
+    return write
+
+
 SETS: dict[str, Callable[[Path], None]] = {
     "weizmann_horses": _horses,
     "penn_fudan": _people,
     "voc2010_coseg": _classes,
     "grabcut": _boxes,
+    "bsds_objects": _objects(7),
+    "coopcut16": _objects(8),
     "em_epfl_ca1": _slices(4),
     "em_drosophila_vnc": _slices(6),
     "msrc_cows": _cows,

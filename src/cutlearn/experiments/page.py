@@ -49,6 +49,8 @@ def markdown_of(about: dict[str, Any], sections: Sequence[Section], claims: Sequ
             texts.append(markdown_table(section.titles, section.rows))
         texts += [section.words] if section.words else []
         texts += [f"![{section.heading}]({name})" for name in section.pictures]
+        texts += [f"*The command writes {name} here: it shows images of the data set, which are "
+                  "not ours to pass on.*" for name in section.photographs]  # fmt: skip
     return "\n\n".join(texts) + "\n"
 
 
@@ -69,13 +71,18 @@ def page_of(
         titles=TITLES,
         claims=claim_rows(claims),
         sections=sections,
-        sources={name: _source(folder / name) for s in sections for name in s.pictures},
+        sources={
+            name: _source(folder / name)
+            for s in sections for name in (*s.pictures, *s.photographs)
+        },
     )  # fmt: skip
 
 
 def made(about: dict[str, Any]) -> str:
     """Say how it was made."""
     options, note = SAID[about["scale"]]
+    if about.get("unfinished"):
+        note += " **Unfinished: some splits or tables were not run, as the words below tell.**"
     return (
         f"Made by `cutlearn reproduce {about['paper']}{options}`, version {about['version']}, in "
         f"{about['cpu_seconds']:.0f} seconds of processor time.{note}"
@@ -126,7 +133,8 @@ def _count_row(name: str, told: dict[str, Any] | None) -> list[str]:
         return [title, "not run", *[""] * (len(VERDICTS) + 1)]
     verdicts = [claim["verdict"] for claim in told["claims"]]
     counts = [str(verdicts.count(verdict)) for verdict in VERDICTS]
-    return [f"[{title}]({name}.md)", told["scale"], *counts, clock(told["cpu_seconds"])]
+    run = told["scale"] + (", unfinished" if told.get("unfinished") else "")
+    return [f"[{title}]({name}.md)", run, *counts, clock(told["cpu_seconds"])]
 
 
 def _linked(name: str, scale: str, claim: dict[str, str]) -> list[str]:

@@ -19,13 +19,14 @@ from scipy.special import expit
 from cutlearn.experiments.logits import boosted_logits
 from cutlearn.experiments.pictures import VOID, Image, Mask, Pictures, read_pictures
 from cutlearn.features.boosted import Recipe
-from cutlearn.features.mixtures import log_odds, palette
+from cutlearn.features.mixtures import log_odds, palette, relabelled
 from cutlearn.features.problem import Problem
 from cutlearn.grid import grid_edge_counts, grid_edges
 from cutlearn.images.read import read_values
 from cutlearn.images.resize import Shape, resize_channels
 
 Floats = NDArray[np.float64]
+LOSSES = ("hamming", "count")
 # Neighbours, and whether each direction has weights of its own.
 STRUCTURES = {"4/S": (4, False), "4/D": (4, True), "8/S": (8, False), "8/D": (8, True)}
 
@@ -81,26 +82,64 @@ def edge_features(image: Image, connectivity: int, apart: bool) -> Floats:
     return out
 
 
-def photographs(folder: Path, side: int) -> Nodes:
-    """Read the photographs that have strokes; give their node features.
+def photographs(
+    folder: Path, side: int, strokes: str | None = "strokes_set1", again: bool = False
+) -> Nodes:
+    """Read photographs with strokes; give their node features.
 
     Mixtures are fitted at full size, where strokes are not too thin to be seen.
+
+    Parameters
+    ----------
+    strokes : str, optional
+        Where they are; None draws them, see `drawn_strokes`.
+    again : bool
+        Mixtures are fitted again to all pixels, as GrabCut does, until no label changes.
     """
     full, small = read_pictures(folder), read_pictures(folder, side=side)
     features = []
-    for name, image, to in zip(full.names, full.images, small.masks):
-        strokes = read_values(folder / "strokes_set1" / f"{name}.png").astype(np.uint8)
-        found = stroke_features(image, strokes)
+    for name, image, mask, to in zip(full.names, full.images, full.masks, small.masks):
+        if strokes is None:
+            given = drawn_strokes(mask)
+        else:
+            given = read_values(folder / strokes / f"{name}.png").astype(np.uint8)
+        found = stroke_features(image, given, again)
         shape: Shape = (to.shape[0], to.shape[1])
         features.append(resize_channels(found, shape) if shape != image.shape[:2] else found)
     return Nodes(small.names, features, small.images, small.masks)
 
 
-def stroke_features(image: Image, strokes: Mask) -> NDArray[np.float32]:
+def drawn_strokes(mask: Mask) -> Mask:
+    """Draw a stroke in the middle of the object and of the background: 1 and 2, else 0.
+
+    Along the skeleton, where it is at least half as far from the border as anywhere.
+    """
+    from skimage.morphology import skeletonize
+
+    strokes = np.zeros(mask.shape, np.uint8)
+    for value, label in ((1, 1), (0, 2)):
+        region = np.pad(mask == value, 1)
+        far = ndimage.distance_transform_edt(region)
+        line = ndimage.binary_dilation(skeletonize(region) & (far >= 0.5 * far.max()), iterations=2)
+        strokes[(line & region)[1:-1, 1:-1]] = label
+    return strokes
+
+
+def together(*several: Nodes) -> Nodes:
+    """Join the images of several sets."""
+    lists = zip(*((n.names, n.features, n.images, n.masks) for n in several))
+    return Nodes(*([item for part in parts for item in part] for parts in lists))
+
+
+def stroke_features(image: Image, strokes: Mask, again: bool = False) -> NDArray[np.float32]:
     """Give colours, posteriors of both mixtures and 1; strokes: 1 foreground, 2 background."""
     colors = palette(image)
-    mixtures = [colors.fit(colors.counts(strokes == value)) for value in (2, 1)]
-    posterior = expit(np.clip(log_odds(colors, mixtures), -20, 20))[colors.index][..., None]
+    known = colors.counts(strokes == 2), colors.counts(strokes == 1)
+    odds = log_odds(colors, [colors.fit(counts) for counts in known])
+    if again:
+        open_counts = colors.counts(strokes == 0)
+        odds = relabelled(colors, known, open_counts, np.where(odds > 0, open_counts, 0))[1]
+    posterior = expit(np.clip(odds, -20, 20))[colors.index][..., None]
     one = np.ones_like(posterior)
     return np.concatenate([image, posterior, 1 - posterior, one], axis=2).astype(np.float32)
 

@@ -1,31 +1,30 @@
-"""tarlow2012, section 7: probabilities of aeroplanes, cars, cows and dogs, learned by likelihood.
+"""tarlow2012, sections 7.1 and 7.2: probabilities of aeroplanes, cars, cows and dogs.
 
-Models of a single aeroplane each (figure 1), their training (figure 2), train/test tables for half
-of the images of each class (figures 3 and 5), and what the decision for IoU does (figure 6). The
-paper's rows have no regulariser: logistic regression, Kohli-Torr training at its best and at its
-last point, likelihood training by the package's steps and by the paper's own (Polyak, 0.95). What a
-user would do is beside them: C chosen on held-out images, a temperature fitted on them, and
-likelihood training on logits that have not seen their image. Images are scaled so that the smaller
-side has 100 pixels; features are the linear bank without position (21 columns; the paper had 84 of
-colour and texture), four edge features, 4-connected.
+Models of a single aeroplane each (figure 1), train/test tables of each class (figures 3 and 5), the
+value over time on whole training sets (figure 2), maps and masks (figures 4 and 7), and what
+the decision for IoU does (figure 6). No method has a regulariser: logistic regression, Kohli-Torr
+training at its best and at its last point, likelihood training by the package's steps and by the
+paper's own (Polyak, 0.95). Four fifths of the images are learned from, with 84 features of nodes
+and 4 of edges; random halves with the package's 21 linear features stand beside them. Images are
+scaled so that the smaller side has 100 pixels. Section 7.3 is in `tarlow2012_five`.
 """
 
-import statistics
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.energy.model import Model, unary_of
+from cutlearn.energy.model import Model
 from cutlearn.energy.probability import probabilities
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.experiments.course import Course, Figures, Section
 from cutlearn.experiments.pictures import Pictures, read_pictures
+from cutlearn.experiments.tarlow2012_features import CONNECTIVITY, Filters
+from cutlearn.experiments.tarlow2012_five import five_claims, five_section, run_five
 from cutlearn.experiments.tarlow2012_judge import (
     Believe,
     Judged,
@@ -35,12 +34,20 @@ from cutlearn.experiments.tarlow2012_judge import (
     summary_of,
     versus_section,
 )
-from cutlearn.experiments.tarlow2012_pictures import draw_decisions, draw_singles, draw_training
-from cutlearn.experiments.tarlow2012_polyak import polyak
+from cutlearn.experiments.tarlow2012_pictures import (
+    draw_changes,
+    draw_decisions,
+    draw_maps,
+    draw_singles,
+    draw_training,
+)
+from cutlearn.experiments.tarlow2012_steps import Walk, kohli_torr, polyak
 from cutlearn.experiments.tarlow2012_tables import (
     LEARNERS,
+    SCALES,
     Scale,
     claims_of,
+    pairs_section,
     plain_figures,
     single_section,
     time_words,
@@ -50,41 +57,32 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import Problem
 from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
-from cutlearn.model.fitting.selection import Chosen, Plan, choose
-from cutlearn.model.probability.evidence import alone
 
 Mask = NDArray[np.uint8]
 Image = NDArray[np.float32]
 Floats = NDArray[np.float64]
 
-SET, CONNECTIVITY = "voc2010_coseg", 4
-
-SCALES = {
-    "full": Scale(),
-    "brief": Scale(side=70, singles=8, splits=3, steps=40, fixed_steps=30, users=False),
-    "quick": Scale(40, ("aeroplane", "dog"), 2, 1, 30, 15),
-}
+SET = "voc2010_coseg"
 TOL = 2e-3
-# Runs from which C is chosen need not end as well, and held-out parts of the training images.
-CHOICE_TOL, FOLDS = 3e-2, 5
-# Single images whose training is drawn.
-SHOWN = 4
 PAIRS = (
     ("likelihood", "logistic"),
     ("likelihood", "kohli-torr, best"),
     ("likelihood", "kohli-torr, last"),
     ("likelihood, Polyak", "kohli-torr, last"),
     ("likelihood, Polyak", "likelihood"),
-    ("likelihood, C chosen", "logistic, C chosen"),
-    ("likelihood, calibrated", "logistic, calibrated"),
-    ("likelihood on held-out logits", "logistic on held-out logits"),
 )
-# Those of the paper, and what a user would do.
-DRAWN = ("kohli-torr, last", "likelihood", "likelihood on held-out logits")
+DRAWN = ("kohli-torr, last", "kohli-torr, best", "likelihood")
 
 
-def problems_of(train_on: Pictures, *others: Pictures) -> list[list[Problem]]:
-    """Give the problems of the training images and of others, with the former's features."""
+def problems_of(bank: str, train_on: Pictures, *others: Pictures) -> list[list[Problem]]:
+    """Give the problems of the training images and of others, with the former's features.
+
+    bank : "paper", see `tarlow2012_features`, or "linear", the package's own without position.
+    """
+    if bank == "paper":
+        found = Filters.fit(train_on.images)
+        return [[found.problem(image) for image in pictures.images]
+                for pictures in (train_on, *others)]  # fmt: skip
     maker = Featurizer("linear", position=False, connectivity=CONNECTIVITY)
     maker.fit(train_on.images, train_on.masks)
     return [
@@ -97,23 +95,14 @@ def problems_of(train_on: Pictures, *others: Pictures) -> list[list[Problem]]:
     ]  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """A run: its value; evaluations, CPU seconds and the best value so far, (3, k)."""
-
-    objective: float
-    path: Floats
-
-
 def learn(
     problems: Sequence[Problem],
     masks: Sequence[Mask],
     learner: str,
-    scale: Scale,
+    steps: int,
     callback: Callable[[Step], None] | None = None,
 ) -> TrainResult:
     """Learn without a regulariser."""
-    steps = scale.fixed_steps if learner == "kohli-torr" else scale.steps
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return train(
@@ -122,136 +111,85 @@ def learn(
         )  # fmt: skip
 
 
+def walks_of(
+    problems: Sequence[Problem], masks: Sequence[Mask], scale: Scale
+) -> tuple[Floats, dict[str, Walk]]:
+    """Learn by every method: the weights of logistic regression, and where the others went.
+
+    Those of the package's likelihood training begin with logistic regression and the race of the
+    starts, and count their time; the others begin where logistic regression ends.
+    """
+    first = learn(problems, masks, "logistic", scale.steps).w
+    told: list[tuple[float, float]] = []
+    begin = time.process_time()
+    ours = learn(
+        problems, masks, "likelihood", scale.steps,
+        lambda step: told.append((time.process_time() - begin, step.objective)),
+    )  # fmt: skip
+    return first, {
+        "kohli-torr": kohli_torr(problems, masks, first, scale.fixed_steps),
+        "likelihood": Walk(ours.w, ours.w, told),
+        "polyak": polyak(problems, masks, first, scale.steps),
+    }
+
+
+def path_of(walk: Walk) -> Floats:
+    """Give evaluations, CPU seconds and the best value so far, (3, k)."""
+    seconds, values = np.array(walk.told).T
+    return np.stack([np.arange(1.0, len(values) + 1), seconds, np.minimum.accumulate(values)])
+
+
 def single(pictures: Pictures, number: int, scale: Scale) -> Figures:
     """Fit one image with each learner: its value and its path."""
     one = pictures.take([number])
-    (problems,) = problems_of(one)
-    found: Figures = {}
-    for name in LEARNERS:
-        fit = traced(problems, one.masks, name, scale)
-        found |= {name: fit.objective, f"{name}|path": fit.path}
-    w = learn(problems, one.masks, "logistic", scale).w
-    path = path_of(polyak(problems, one.masks, w, scale.steps)[1])
-    return found | {"polyak": float(path[2, -1]), "polyak|path": path}
+    (problems,) = problems_of("paper", one)
+    _, walks = walks_of(problems, one.masks, scale)
+    found: Figures = {"logistic": walks["polyak"].told[0][1]}
+    for name, walk in walks.items():
+        path = path_of(walk)
+        found |= {name: float(path[2, -1]), f"{name}|path": path}
+    return found
 
 
-def traced(problems: Sequence[Problem], masks: Sequence[Mask], learner: str, scale: Scale) -> Fit:
-    """Learn, and note every evaluation, those of logistic regression and of the race too."""
-    told: list[tuple[float, float]] = []
-    begin = time.process_time()
-    result = learn(
-        problems, masks, learner, scale,
-        lambda step: told.append((time.process_time() - begin, step.objective)),
-    )  # fmt: skip
-    return Fit(result.objective, path_of(told))
+def parted(count: int, seed: int, scale: Scale) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give the numbers of images to learn from, and of those to test.
+
+    With `folds` every image is tested in one of so many splits; without, halves are random.
+    """
+    if not scale.folds:
+        order = np.random.default_rng(seed).permutation(count)
+        return order[: count // 2], order[count // 2 :]
+    order = np.random.default_rng(0).permutation(count)
+    outside = order[seed :: scale.folds]
+    return np.setdiff1d(order, outside), outside
 
 
-def path_of(told: Sequence[tuple[float, float]]) -> Floats:
-    """Give evaluations, CPU seconds and the best value so far, (3, k)."""
-    seconds, values = np.array(told).T
-    return np.stack([np.arange(1.0, len(told) + 1), seconds, np.minimum.accumulate(values)])
-
-
-def halves(pictures: Pictures, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give the numbers of a random half to learn from, and the rest."""
-    order = np.random.default_rng(seed).permutation(len(pictures.images))
-    half = len(order) // 2
-    return order[:half], order[half:]
-
-
-def methods_of(
-    problems: Sequence[Problem], masks: Sequence[Mask], scale: Scale
-) -> dict[str, Believe]:
-    """Learn by each method; gives what it believes of a problem."""
-    kohli_torr = learn(problems, masks, "kohli-torr", scale)
-    assert kohli_torr.last_w is not None
-    logistic = learn(problems, masks, "logistic", scale).w
-    found = {
-        "logistic": believing(logistic),
-        "kohli-torr, last": believing(kohli_torr.last_w),
-        "kohli-torr, best": believing(kohli_torr.w),
-        "likelihood": believing(learn(problems, masks, "likelihood", scale).w),
-        "likelihood, Polyak": believing(polyak(problems, masks, logistic, scale.steps)[0]),
-    }
-    return found | (users(problems, masks, scale) if scale.users else {})
-
-
-def users(problems: Sequence[Problem], masks: Sequence[Mask], scale: Scale) -> dict[str, Believe]:
-    """Learn as a user would; gives what each method believes of a problem."""
-    logistic, likelihood = (chosen(problems, masks, name) for name in ("logistic", "likelihood"))
-    stacked = stacked_problems(problems, masks, logistic.result.C)
-    return {
-        "logistic, C chosen": believing(logistic.w),
-        "likelihood, C chosen": believing(likelihood.w),
-        "logistic, calibrated": calibrated(logistic),
-        "likelihood, calibrated": calibrated(likelihood),
-        **{
-            f"{name} on held-out logits": believing(
-                learn(stacked, masks, name, scale).w, logistic.w
-            )
-            for name in ("logistic", "likelihood")
-        },
-    }
-
-
-def chosen(problems: Sequence[Problem], masks: Sequence[Mask], learner: str) -> Chosen:
-    """Learn with the C that gives held-out images the largest likelihood."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return choose(problems, masks, Plan(learner=learner, tol=CHOICE_TOL, n_jobs=-1))
-
-
-def believing(w: Floats, first: Floats | None = None) -> Believe:
-    """What weights believe; of the logits of `first`, if there are such."""
-
-    def believe(problem: Problem) -> Floats:
-        seen = problem if first is None else with_logits(problem, unary_of(problem, first))
-        return probabilities(seen, w, n_jobs=-1)
-
-    return believe
-
-
-def calibrated(found: Chosen) -> Believe:
-    """What weights believe at the temperature of held-out images."""
-    return lambda problem: found.calibration.probabilities(
-        Model().min_marginals(problem, found.w), alone(Model(), problem, found.w)
-    )
-
-
-def with_logits(problem: Problem, logits: Floats) -> Problem:
-    """Give the problem with two node features: 1 and a logit."""
-    return Problem(
-        np.stack([np.ones_like(logits), logits], axis=-1), edge_features=problem.edge_features,
-        shape=problem.shape, connectivity=problem.connectivity,
-    )  # fmt: skip
-
-
-def stacked_problems(problems: Sequence[Problem], masks: Sequence[Mask], C: float) -> list[Problem]:
-    """Give the problems with logits of logistic regressions that have not seen their image."""
-    out: dict[int, Problem] = {}
-    numbers = range(len(problems))
-    for fold in range(min(FOLDS, len(problems))):
-        kept = [i for i in numbers if i % FOLDS != fold]
-        w = train(
-            [problems[i] for i in kept], [masks[i] for i in kept],
-            learner="logistic", C=C, tol=TOL, n_jobs=-1,
-        ).w  # fmt: skip
-        for i in numbers[fold::FOLDS]:
-            out[i] = with_logits(problems[i], unary_of(problems[i], w))
-    return [out[i] for i in numbers]
+def believing(w: Floats) -> Believe:
+    """What weights believe."""
+    return lambda problem: probabilities(problem, w, n_jobs=-1)
 
 
 def split(pictures: Pictures, seed: int, shown: bool, scale: Scale) -> Figures:
-    """Learn from a random half; gives the figures of each method as arrays.
+    """Learn from a part of a class; gives the figures of each method as arrays.
 
-    If it is shown, also the probabilities of the test images by those methods that figure 6 draws.
+    If it is shown, also the probabilities of the test images by those methods that are drawn.
     """
-    inside, outside = halves(pictures, seed)
+    inside, outside = parted(len(pictures), seed, scale)
     learnt, unseen = pictures.take(inside), pictures.take(outside)
-    problems, other = problems_of(learnt, unseen)
-    found: Figures = {"methods": []}
-    for name, believe in methods_of(problems, learnt.masks, scale).items():
-        found["methods"].append(name)
+    problems, other = problems_of(scale.bank, learnt, unseen)
+    logistic, walks = walks_of(problems, learnt.masks, scale)
+    weights = {
+        "logistic": logistic,
+        "kohli-torr, last": walks["kohli-torr"].last,
+        "kohli-torr, best": walks["kohli-torr"].best,
+        "likelihood": walks["likelihood"].best,
+        "likelihood, Polyak": walks["polyak"].best,
+    }
+    found: Figures = {"methods": list(weights), "images": [len(inside), len(outside)]}
+    found |= {f"{name}|path": path_of(walk) for name, walk in walks.items()}
+    found["logistic|value"] = walks["polyak"].told[0][1]
+    for name, w in weights.items():
+        believe = believing(w)
         found |= judge(problems, learnt.masks, inside, believe).arrays(f"{name}|train")
         found |= judge(other, unseen.masks, outside, believe).arrays(f"{name}|test")
         if shown and name in DRAWN:
@@ -269,111 +207,139 @@ def read_split(part: Figures) -> Split:
     }
 
 
-def seconds_of(work: Callable[[], Any]) -> tuple[float, float]:
-    """Wall-clock and CPU seconds of some work."""
-    begin, spent = time.perf_counter(), time.process_time()
-    work()
-    return time.perf_counter() - begin, time.process_time() - spent
-
-
-def timings(dogs: Pictures, scale: Scale) -> Figures:
-    """Seconds of likelihood training on all dogs, and of probabilities with five labels."""
-    (problems,) = problems_of(dogs)
-    result: list[TrainResult] = []
-    spent = seconds_of(lambda: result.append(learn(problems, dogs.masks, "likelihood", scale)))
-    # Five fields with other unaries, and a contrast as strong as cows and aeroplanes have it.
-    rng, F = np.random.default_rng(0), problems[0].n_node_features
-    rows = np.tile(result[0].w, (5, 1))
-    rows[1:, :F] *= rng.uniform(-1, 1, (4, F))
-    rows[:, F + 1] = 1.0
-    five = []
-    for problem in problems:
-        ask = partial(probabilities, problem, rows.ravel(), Model(labels="surrogate"), n_jobs=-1)
-        five.append(seconds_of(ask))
-    return {
-        "dogs": len(problems),
-        "steps": len(result[0].steps),
-        "training_seconds": spent[0],
-        "training_cpu": spent[1],
-        "five_labels_seconds": statistics.median(wall for wall, _ in five),
-        "five_labels_cpu": statistics.median(cpu for _, cpu in five),
-    }
+def paired(pictures: Pictures, scale: Scale) -> Figures:
+    """Compare Kohli-Torr training with independent ends and with min-marginals of pairs."""
+    inside, outside = parted(len(pictures), 0, scale)
+    learnt, unseen = pictures.take(inside[: scale.paired]), pictures.take(outside)
+    problems, other = problems_of("linear", learnt, unseen)
+    first = learn(problems, learnt.masks, "logistic", scale.steps).w
+    ours = learn(problems, learnt.masks, "likelihood", scale.steps).w
+    found: Figures = {"images": [len(problems), len(other)]}
+    weights = {"logistic": first, "likelihood": ours}
+    for name, pairs in (("independent ends", False), ("pairs", True)):
+        walk = kohli_torr(problems, learnt.masks, first, scale.paired_steps, pairs)
+        weights |= {f"{name}, best": walk.best, f"{name}, last": walk.last}
+        found[f"{name}|seconds"] = walk.told[-1][0]
+        found[f"{name}|values"] = [value for _, value in walk.told]
+    for name, w in weights.items():
+        inner, outer = (judge(some, part.masks, np.arange(len(some)), believing(w)).once()
+                        for some, part in ((problems, learnt), (other, unseen)))  # fmt: skip
+        strength = float(np.mean([np.mean(Model().terms(p, w).edges) for p in problems]))
+        found[name] = {"train": inner.tolist(), "test": outer.tolist(), "edges": strength}
+    return found
 
 
 class Source:
-    """The images of each class, read when the first of their parts is missing."""
+    """The images of each class at some size, read when the first of their parts is missing."""
 
-    def __init__(self, course: Course, scale: Scale) -> None:
-        self.scale = scale
+    def __init__(self, course: Course) -> None:
         self._folder = course.folder(SET)
-        self._known: dict[str, Pictures] = {}
+        self._known: dict[tuple[str, int], Pictures] = {}
 
-    def __getitem__(self, name: str) -> Pictures:
-        if name not in self._known:
-            self._known[name] = read_pictures(
-                self._folder, f"{name}_*", self.scale.side, values={0: 0, 1: 1}
+    def __call__(self, name: str, side: int) -> Pictures:
+        if (name, side) not in self._known:
+            self._known[name, side] = read_pictures(
+                self._folder, f"{name}_*", side, values={0: 0, 1: 1}
             )
-        return self._known[name]
+        return self._known[name, side]
 
-    def __call__(
-        self, name: str, work: Callable[..., Figures], *more: Any
-    ) -> Callable[[], Figures]:
+    def later(self, name: str, side: int, work: Callable[..., Figures], *more: Any) -> Any:
         """Give the work on the images of a class, to be done later."""
-        return lambda: work(self[name], *more, self.scale)
+        return lambda: work(self(name, side), *more)
 
 
 def run(course: Course) -> Figures:
-    """Run the single fits, the halves and the timings; leave tables and three pictures."""
-    scale = SCALES[course.scale]
-    source = Source(course, scale)
-    settings = {"side": scale.side, "steps": scale.steps, "users": scale.users, "place": False}
-    numbers = range(min(scale.singles, len(source["aeroplane"])))
+    """Run all parts; leave tables and pictures."""
+    scale, beside = SCALES[course.scale]
+    source = Source(course)
+    ask = partial(source.later, side=scale.side)
+    count = min(scale.singles, len(source("aeroplane", scale.side)))
     singles = course.parts(
-        "singles", {f"aeroplane {k}": source("aeroplane", single, k) for k in numbers}, **settings
-    )
-    works = {
-        f"{name} {seed}": source(name, split, seed, (name, seed) == ("dog", 0))
-        for seed in range(scale.splits) for name in scale.classes
-    }  # fmt: skip
-    parts = course.parts("splits", works, **settings)
-    spent = course.parts("timings", {"all dogs": source("dog", timings)}, **settings)["all dogs"]
-    summaries = {
-        name: summary_of(
-            [read_split(parts[f"{name} {seed}"]) for seed in range(scale.splits)],
-            len(source[name]),
-        )
-        for name in scale.classes
+        "singles",
+        {f"aeroplane {k}": source.later("aeroplane", scale.side, single, k, scale)
+         for k in range(count)}, **scale.settings,
+    )  # fmt: skip
+    tables = {
+        table: splits_of(course, table, source, size)
+        for table, size in (("splits", scale), ("linear halves", beside))
     }
+    five = run_five(course, {n: ask(n, work=lambda p: p) for n in scale.classes}, scale)
+    pairs = course.parts(
+        "pairs", {"cows": source.later("cow", scale.paired_side, paired, scale)}, **scale.settings,
+        paired=[scale.paired, scale.paired_side, scale.paired_steps],
+    )["cows"]  # fmt: skip
+    parts = tables["splits"]
+    summaries, others = (
+        {name: summary_of([read_split(one) for one in several.values()],
+                          len(source(name, size.side)))
+         for name, several in tables[table].items()}
+        for table, size in (("splits", scale), ("linear halves", beside))
+    )  # fmt: skip
     alone = list(singles.values())
-    first = single_section(alone, [
-        course.picture("singles", draw_singles(alone)),
-        course.picture("training", draw_training(paths_of(alone[:SHOWN]))),
-    ])  # fmt: skip
-    tables = measure_sections(summaries, words_of(scale))
-    figure = draw_decisions(*shown_of(parts["dog 0"], source["dog"]))
-    last = Section("What the decision does to dogs (figure 6)", words=time_words(spent),
-                   pictures=[course.picture("decisions", figure)])  # fmt: skip
+    sections = [
+        single_section(alone, [course.picture("singles", draw_singles(alone))]),
+        training_section(course, parts),
+        *measure_sections(summaries, words_of(scale, parts)),
+        versus_section(summaries, PAIRS, "Methods against each other, paired by image"),
+        versus_section(others, PAIRS, "The same with 21 linear features and random halves",
+                       words_of(beside, tables["linear halves"])),
+        pairs_section(pairs, scale),
+        shown_section(course, parts["dog"]["dog 0"], source("dog", scale.side), scale),
+        five_section(five, scale),
+    ]  # fmt: skip
     figures = {
         "single": [{k: v for k, v in one.items() if "|" not in k} for one in alone],
-        "splits": plain_figures(summaries), "time": spent,
+        "splits": plain_figures(summaries), "linear halves": plain_figures(others),
+        "pairs": pairs, "five labels": five,
     }  # fmt: skip
-    sections = [first, *tables, versus_section(summaries, PAIRS), last]
-    return course.finish(sections, claims_of(alone, summaries, spent), figures)
+    claims = [*claims_of(alone, summaries), *five_claims(five)]
+    return course.finish(sections, claims, figures)
 
 
-def paths_of(fits: Sequence[Figures]) -> dict[str, list[Floats]]:
-    """Give the paths of runs in units of the value of logistic regression."""
+def splits_of(
+    course: Course, table: str, source: Source, scale: Scale
+) -> dict[str, dict[str, Figures]]:
+    """Run the splits of a table; give the parts of each class."""
+    works = {
+        f"{name} {seed}": source.later(
+            name, scale.side, split, seed, scale.bank == "paper" and (name, seed) == ("dog", 0),
+            scale)
+        for seed in range(scale.splits) for name in scale.classes
+    }  # fmt: skip
+    parts = course.parts(table, works, **scale.settings)
+    return {name: {f"{name} {seed}": parts[f"{name} {seed}"] for seed in range(scale.splits)}
+            for name in scale.classes}  # fmt: skip
 
-    def over(fit: Figures, name: str) -> Floats:
-        path = fit[f"{name}|path"]
-        return np.stack([*path[:2], path[2] / max(fit["logistic"], 1e-12)])
 
-    return {name: [over(fit, name) for fit in fits] for name in (*LEARNERS[1:], "polyak")}
+def training_section(course: Course, parts: dict[str, dict[str, Figures]]) -> Section:
+    """Figure 2: the best value over time on the training images of each class, one split."""
+    firsts = {name: next(iter(several.values())) for name, several in parts.items()}
+    learners = (*LEARNERS[1:], "polyak")
+    runs = {name: {learner: first[f"{learner}|path"] for learner in learners}
+            for name, first in firsts.items()}  # fmt: skip
+    base = {name: first["logistic|value"] for name, first in firsts.items()}
+    rows = [
+        [name, f"{base[name]:.4f}",
+         *(f"{path[2, -1]:.4f} ({path[1, -1]:.0f} s)" for path in found.values())]
+        for name, found in runs.items()
+    ]  # fmt: skip
+    words = ("Negative log-likelihood of the training images of the first split at the best "
+             "point, and CPU seconds of the whole run: for likelihood training with its logistic "
+             "regression and the race of its starts, for the others from logistic regression "
+             "on.")  # fmt: skip
+    drawn = course.picture("training", draw_training(runs, base))
+    return Section("Whole training sets (figure 2)", ["class", "logistic", *learners], rows, words,
+                   [drawn])  # fmt: skip
 
 
-def shown_of(part: Figures, dogs: Pictures) -> tuple[dict[str, list[Floats]], list[Mask]]:
-    """Give the probabilities of the test dogs of a split by method, and their masks."""
-    masks = dogs.take(halves(dogs, 0)[1]).masks
-    found = {name: [part[f"{name}|shown{i}"] for i in range(len(masks))]
-             for name in DRAWN if name in part["methods"]}  # fmt: skip
-    return found, masks
+def shown_section(course: Course, part: Figures, dogs: Pictures, scale: Scale) -> Section:
+    """Figures 4, 6 and 7: test dogs of the first split."""
+    unseen = dogs.take(parted(len(dogs), 0, scale)[1])
+    found = {name: [part[f"{name}|shown{i}"] for i in range(len(unseen))] for name in DRAWN}
+    first = course.picture("decisions", draw_decisions(found, unseen.masks))
+    photographs = [
+        course.picture("maps", draw_maps(unseen, found)),
+        course.picture("changes", draw_changes(unseen, found["likelihood"])),
+    ]
+    return Section("What the decision does to dogs (figures 4, 6 and 7)", words=time_words(part),
+                   pictures=[first], photographs=photographs)  # fmt: skip

@@ -211,14 +211,14 @@ def _decisions(summaries: dict[str, Summary]) -> Section:
                    ["IoU %, test: most probable → decided", *summaries], rows, words)  # fmt: skip
 
 
-def versus_section(summaries: dict[str, Summary], pairs: Sequence[tuple[str, str]]) -> Section:
+def versus_section(
+    summaries: dict[str, Summary], pairs: Sequence[tuple[str, str]], heading: str, words: str = ""
+) -> Section:
     """Paired differences of the methods that were run, with 95 % intervals and the splits won."""
     titles = ["class", "pair", "log-likelihood", "splits won", "AUC", "IoU % after"]
     cells = []
     for name, summary in summaries.items():
         for ours, other in pairs:
-            if not {ours, other} <= set(summary.test):
-                continue
             gap, ends, won = summary.versus(ours, other)
             texts = []
             for k, digits in ((0, 3), (2, 3), (5, 1)):
@@ -226,7 +226,7 @@ def versus_section(summaries: dict[str, Summary], pairs: Sequence[tuple[str, str
                 texts.append(f"{gap[k]:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})")
             splits = f"{won[0]} of {len(summary.test[ours])}"
             cells.append([name, f"{ours} minus {other}", texts[0], splits, *texts[1:]])
-    return Section("Methods against each other, paired by image", titles, cells)
+    return Section(heading, titles, cells, words)
 
 
 # Where a measure is shown, and with how many digits.

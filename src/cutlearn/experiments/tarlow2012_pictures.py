@@ -1,4 +1,4 @@
-"""The pictures of tarlow2012: single fits (figure 1), training (figure 2), decisions (figure 6)."""
+"""The pictures of tarlow2012: figures 1, 2, 4, 6 and 7."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.experiments.pictures import Pictures
+from cutlearn.model.probability.decisions import best_for_iou
 from cutlearn.report.displays import TrajectoryDisplay
 from cutlearn.report.displays.style import LINES, bare
 
@@ -31,18 +33,52 @@ def draw_singles(rows: Sequence[dict[str, float]]) -> Any:
     return figure
 
 
-def draw_training(runs: Mapping[str, Sequence[Floats]]) -> Any:
-    """Runs on single images, (3, k): evaluations, CPU seconds, best value over logistic's."""
+def draw_training(runs: Mapping[str, Mapping[str, Floats]], base: Mapping[str, float]) -> Any:
+    """Runs on the training images of each class, (3, k): evaluations, CPU seconds, best value.
+
+    base : the value of logistic regression of each class
+    """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 3.4), layout="constrained")
-    clocks = ("evaluations", "seconds of CPU")
-    for ax, (k, clock) in zip(figure.subplots(1, 2, sharey=True), enumerate(clocks)):
-        paths = {name: [run[[k, 2]] for run in several] for name, several in runs.items()}
-        TrajectoryDisplay(paths, clock, "").plot(ax)
-        ax.axhline(1.0, color="0.6", lw=1, zorder=0)
-        ax.set(ylim=(0.4, 1.6))
-    figure.axes[0].set_ylabel("best value / that of logistic regression")
+    figure = Figure(figsize=(3.4 * len(runs), 3.2), layout="constrained")
+    for ax, (name, found) in zip(np.atleast_1d(figure.subplots(1, len(runs))), runs.items()):
+        TrajectoryDisplay({k: [path[1:]] for k, path in found.items()}, "CPU seconds", "").plot(ax)
+        ax.axhline(base[name], color="0.6", lw=1, zorder=0)
+        lowest = min(path[2, -1] for path in found.values())
+        ax.set(xscale="log", ylim=(lowest - 0.1 * base[name], 1.3 * base[name]), title=name)
+    figure.axes[0].set_ylabel("best negative log-likelihood so far")
+    return figure
+
+
+def draw_maps(pictures: Pictures, found: Mapping[str, Sequence[Floats]], count: int = 5) -> Any:
+    """Figure 4: test images, and the probability of the object by three methods."""
+    return _grid(
+        [[image, *(q[i][..., 1] for q in found.values())]
+         for i, image in enumerate(pictures.images[:count])],
+        ["image", *found],
+    )  # fmt: skip
+
+
+def draw_changes(pictures: Pictures, found: Sequence[Floats], count: int = 5) -> Any:
+    """Figure 7: masks before and after the decision, where it changes most."""
+    before = [q.argmax(axis=-1) for q in found]
+    after = [best_for_iou(q) for q in found]
+    moved = [int((a != b).sum()) for a, b in zip(before, after)]
+    most = sorted(range(len(found)), key=lambda i: -moved[i])[:count]
+    rows = [[pictures.images[i], pictures.masks[i], before[i], after[i]] for i in most]
+    return _grid(rows, ["image", "truth", "most probable", "decided"])
+
+
+def _grid(rows: Sequence[Sequence[NDArray[Any]]], titles: Sequence[str]) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(2.4 * len(titles), 1.9 * len(rows)), layout="constrained")
+    for axes, row in zip(figure.subplots(len(rows), len(titles), squeeze=False), rows):
+        for ax, picture, title in zip(axes, row, titles):
+            ax.imshow(picture, vmin=0, vmax=1, cmap="gray")
+            ax.set_axis_off()
+            if ax in figure.axes[: len(titles)]:
+                ax.set_title(title, fontsize=9)
     return figure
 
 

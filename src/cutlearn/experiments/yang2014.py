@@ -7,19 +7,28 @@ back to full size. The birds of table 3 are not among the shared data.
 """
 
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.energy.energy import Energy
-from cutlearn.experiments.course import Claim, Course, Figures, Section, Tell
-from cutlearn.experiments.intervals import over_splits
+from cutlearn.experiments.course import VERDICTS, Claim, Course, Figures, Section, Tell
 from cutlearn.experiments.yang2014_data import SETS, Case, split
 from cutlearn.experiments.yang2014_pictures import drawings
+from cutlearn.experiments.yang2014_tables import (
+    AGAIN,
+    HEADINGS,
+    MANY,
+    MODELS,
+    SCALES,
+    SPREAD,
+    Scale,
+    claims_of,
+    section_of,
+)
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.resize import resize_image
 from cutlearn.images.sample import Sample
@@ -40,86 +49,17 @@ Mask = NDArray[np.uint8]
 Float32 = NDArray[np.float32]
 VOID = 255
 STARTS = 4
-SPLITS = 3
+NOT_RUN = "Not run yet at the size of a full run."
 JUDGED = 20
 # Test cases that are drawn, and every how manyth: people of one photograph are neighbours.
 SHOWN, APART = 12, 6
-FIGURES = ("accuracy", "balanced", "iou", "full_iou")
-# The deviation of V where it starts at random; the paper does not tell its own.
-SPREAD = 0.01
-
-
-class Row(NamedTuple):
-    """A row of the tables: what the machine has, and where its V start (regressions, or random)."""
-
-    layers: int
-    margin: str
-    sees_image: bool = True
-    pairwise: bool = False
-    random: bool = False
-
-
-CASES = {"MMBM1 case 1 (none)": "none", "MMBM1 case 2 (output)": "output",
-         "MMBM1 case 3 (hidden)": "hidden", "MMBM1 case 4 (both)": "both"}  # fmt: skip
-MODELS: dict[str, Row] = {
-    "prior only": Row(1, "both", sees_image=False),
-    **{name: Row(1, margin) for name, margin in CASES.items()},
-    **{f"{name}, random V": Row(1, margin, random=True) for name, margin in CASES.items()},
-    "MMBM2": Row(2, "both"),
-    "MMBM2 with edges": Row(2, "both", pairwise=True),
-}
-# The paper's (AP, IoU) by set.
-PAPER = {
-    "horses": {
-        "CRF": (87.46, 67.44), "prior only": (88.67, 71.60), "MMBM1 case 1 (none)": (70.59, 38.01),
-        "MMBM1 case 2 (output)": (85.87, 62.97), "MMBM1 case 3 (hidden)": (85.37, 59.35),
-        "MMBM1 case 4 (both)": (89.43, 69.59), "MMBM2": (89.80, 72.09),
-        "MMBM1 case 4 (both), refined": (90.62, 74.12), "MMBM2, refined": (90.71, 75.78),
-    },
-    "pedestrians": {
-        "CRF": (84.87, 68.35), "prior only": (86.55, 71.33), "MMBM1 case 1 (none)": (82.66, 64.80),
-        "MMBM1 case 2 (output)": (85.27, 69.20), "MMBM1 case 3 (hidden)": (83.35, 65.78),
-        "MMBM1 case 4 (both)": (89.91, 76.92), "MMBM2": (89.74, 77.30),
-        "MMBM1 case 4 (both), refined": (90.42, 77.97), "MMBM2, refined": (90.77, 79.42),
-    },
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How much is run of a set: units of the hidden layers, epochs of each, cycles of CCCP, images.
-
-    The pedestrians are two and a half times as many as the horses: about as many steps.
-    """
-
-    shape: tuple[int, int]
-    hidden: tuple[int, int]
-    epochs: tuple[int, int]
-    cycles: int
-    images: int | None = None
-
-
-SCALES = {
-    "full": {
-        "horses": Scale((32, 32), (500, 200), (1000, 500), 5),
-        "pedestrians": Scale((64, 32), (500, 200), (400, 200), 2),
-    },
-    "brief": {
-        "horses": Scale((32, 32), (500, 200), (200, 100), 5, 60),
-        "pedestrians": Scale((64, 32), (500, 200), (100, 50), 3, 20),
-    },
-    "quick": {
-        "horses": Scale((8, 12), (8, 4), (10, 10), 1),
-        "pedestrians": Scale((16, 8), (8, 4), (10, 10), 1),
-    },
-}
 
 
 def run(course: Course) -> Figures:
-    """Run the splits of both sets; leave a table and pictures for each."""
+    """Run the splits of all tables; leave a table and pictures for each."""
     sections, claims, figures = [], [], {}
     for name, scale in SCALES[course.scale].items():
-        folder, read = SETS[name]
+        folder, read = SETS[scale.cases]
         data = course.folder(folder)
         known: list[Case] = []
 
@@ -128,18 +68,24 @@ def run(course: Course) -> Figures:
             known.extend(few(read(data), scale.images) if not known else [])
             told, trial = run_split(name, known, seed, scale, course.tell)
             if seed == 0:
-                drawn = drawings(trial.shapes, trial.shown)
-                told["pictures"] = [course.picture(f"{name}-{k}", f) for k, f in drawn.items()]
+                drawn, word = drawings(trial.shapes, trial.shown), name.replace(" ", "-")
+                told["pictures"] = [course.picture(f"{word}-{k}", f) for k, f in drawn.items()]
             return told
 
-        splits = range(1 if course.quick else SPLITS)
+        # Another split changes none of the others.
+        settings = {key: value for key, value in asdict(scale).items() if key != "splits"}
         parts = course.parts(
-            name, {f"split {k}": partial(work, k) for k in splits}, **asdict(scale)
+            name, {f"split {k}": partial(work, k) for k in range(scale.splits)}, True, **settings
         )
         found = list(parts.values())
+        if not found:
+            sections.append(Section(HEADINGS[name], words=NOT_RUN))
+            claims.append(Claim(f"{name}: all comparisons", "", NOT_RUN, VERDICTS[2], "none"))
+            continue
         sections.append(section_of(name, found, scale))
-        claims += claims_of(name, found)
-        figures[name] = found
+        claims += claims_of(name, found, scale)
+        figures[name] = [{k: v for k, v in part.items() if "|" not in k and k != "groups"}
+                         for part in found]  # fmt: skip
     claims.append(Claim("Birds (table 3)", "IoU 73.0, refined 75.9", "no data here",
                         "not testable here", "none"))  # fmt: skip
     return course.finish(sections, claims, figures)
@@ -157,6 +103,7 @@ class Trial:
     views : of every case for one and two hidden layers
     shapes : the RBM and the ShapeBM
     shown : rows of (image, truth, masks by name) for the picture
+    groups : the photographs of the test cases
     """
 
     images: list[Float32]
@@ -169,6 +116,7 @@ class Trial:
     views: dict[int, list[View]]
     shapes: dict[int, Shapes]
     shown: list[dict[str, NDArray[Any]]]
+    groups: list[str]
 
     @classmethod
     def of(cls, cases: list[Case], seed: int, scale: Scale) -> "Trial":
@@ -193,6 +141,7 @@ class Trial:
             [resize_image(picture, shape) for picture in pictures], train, test,
             {1: [replace(v, x1=v.x2[None]) for v in views], 2: views}, shapes,
             [{"image": cases[i].image, "truth": cases[i].mask} for i in test[::APART][:SHOWN]],
+            [cases[i].group for i in test],
         )  # fmt: skip
 
     @property
@@ -214,13 +163,15 @@ def run_split(
     trial = Trial.of(cases, seed, scale)
     labels = [trial.frames[i].labels(trial.masks[i]) for i in trial.train]
     found = fit_unary([trial.views[1][i] for i in trial.train], labels)
-    told: dict[str, Any] = {"train": len(trial.train), "test": len(trial.test)}
+    told: dict[str, Any] = {"train": len(trial.train), "test": len(trial.test),
+                            "groups": trial.groups}  # fmt: skip
     tell(f"{name}, split {seed}: shapes and unary model, {time.process_time() - begun:.0f} CPU s")
     judge(told, "unary", {i: unary(trial, found, i) for i in trial.needed}, trial, tell)
-    told["CRF"] = judged(trial, crf(trial, found))
+    judged(told, "CRF", trial, crf(trial, found))
     tell(f"CRF: IoU {100 * told['CRF']['iou']:.1f}")
     masks = np.stack([filled(mask) for mask in labels])
-    for row, (layers, margin, sees, pairwise, random) in MODELS.items():
+    for row in scale.rows:
+        layers, margin, sees, pairwise, random = MODELS[row]
         clock = time.process_time()
         views = trial.views[layers]
         plan = Plan((), (), scale.cycles, Learning(margin, starts=STARTS), sees, pairwise)
@@ -232,6 +183,9 @@ def run_split(
         logits = {i: model.log_odds(views[i], STARTS) for i in trial.needed}
         judge(told, row, logits, trial, tell)
         told[row] |= {"violated": violated, "seconds": seconds}
+        if row in AGAIN:
+            again = {i: (model.log_odds(views[i], MANY) > 0).astype(np.uint8) for i in trial.test}
+            judged(told, f"{row}, {MANY} starts", trial, again)
     return told, trial
 
 
@@ -286,10 +240,11 @@ def judge(
     )
     plain = {i: (painted[i] > 0).astype(np.uint8) for i in trial.test}
     at_size = {i: (logits[i] > 0).astype(np.uint8) for i in trial.test}
-    told[row] = judged(trial, at_size, plain)
+    judged(told, row, trial, at_size, plain)
     refined = {i: _refined(painted[i], trial.images[i], strength) for i in trial.test}
     reduced = {i: trial.frames[i].labels(mask) for i, mask in refined.items()}
-    told[f"{row}, refined"] = judged(trial, reduced, refined) | {"strength": strength}
+    judged(told, f"{row}, refined", trial, reduced, refined)
+    told[f"{row}, refined"]["strength"] = strength
     for shown, i in zip(trial.shown, trial.test[::APART]):
         shown[row], shown[f"{row}, refined"] = plain[i], refined[i]
     both = [100 * told[name]["iou"] for name in (row, f"{row}, refined")]
@@ -302,74 +257,27 @@ def _refined(logits: Float32, image: Float32, strength: float) -> Mask:
 
 
 def judged(
-    trial: Trial, at_size: dict[int, Mask], full: dict[int, Mask] | None = None
-) -> dict[str, float]:
-    """Accuracy, balanced accuracy and pooled IoU of test masks; IoU at full size where given."""
-    table = total(confusion(trial.small[i], at_size[i]) for i in trial.test)
+    told: dict[str, Any],
+    row: str,
+    trial: Trial,
+    at_size: dict[int, Mask],
+    full: dict[int, Mask] | None = None,
+) -> None:
+    """Note accuracy, balanced accuracy and pooled IoU of test masks; IoU at full size where given.
+
+    Also the intersection and the union of each test case, for paired intervals.
+    """
+    each = [confusion(trial.small[i], at_size[i]) for i in trial.test]
+    table = total(each)
     parts = np.diag(table.counts) / table.counts.sum(axis=1)
-    figures = {
+    told[row] = {
         "accuracy": 1 - table.pixel_error(),
         "balanced": float(parts.mean()),
         "iou": table.iou(1),
     }
+    met = np.array([one.counts[1, 1] for one in each], np.float64)
+    joined = np.array([one.counts.sum() - one.counts[0, 0] for one in each], np.float64)
+    told |= {f"{row}|met": met, f"{row}|joined": joined}
     if full is not None:
-        figures["full_iou"] = total(confusion(trial.masks[i], full[i]) for i in trial.test).iou(1)
-    return figures
-
-
-def section_of(name: str, splits: Sequence[Figures], scale: Scale) -> Section:
-    """Mean and deviation over splits of every row, beside the paper's figures."""
-    rows = []
-    for row in (row for row, found in splits[0].items() if isinstance(found, dict)):
-        cells = [row]
-        for figure in FIGURES:
-            values = [100 * s[row][figure] for s in splits if figure in s[row]]
-            spread = f" +- {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
-            cells.append(f"{np.mean(values):.1f}{spread}" if values else "")
-        paper = PAPER[name].get(row)
-        cells.append("" if paper is None else f"{paper[0]:.1f} / {paper[1]:.1f}")
-        rows.append(cells)
-    titles = ["model", "accuracy", "balanced", "IoU", "IoU at full size", "paper AP / IoU"]
-    words = (
-        f"{len(splits)} splits of {splits[0]['train']} training and {splits[0]['test']} test cases "
-        "(the paper: 200 and 128 horses, 400 and 446 pedestrians), masks of "
-        f"{scale.shape[1]} x {scale.shape[0]}; mean +- deviation over splits, in percent. "
-        f"{scale.epochs[0]} + {scale.epochs[1]} epochs of pre-training (the paper: 2000 + 1000), "
-        f"{scale.cycles} cycles of CCCP (five). V starts from regressions; in the rows 'random V' "
-        f"V0, V1 and V2 start at random with deviation {SPREAD:g}, as those of the paper do (it "
-        "does not tell the deviation, nor where V0 starts). Its CHOPPs stand beside 'prior only', "
-        "their nearest relative here."
-    )
-    return Section(heading_of(name), titles, rows, words, splits[0].get("pictures", ()))
-
-
-def heading_of(name: str) -> str:
-    """Give the heading of a set's table."""
-    return f"Table {1 if name == 'horses' else 2}: {name}"
-
-
-def claims_of(name: str, splits: Sequence[Figures]) -> list[Claim]:
-    """Judge the paper's comparisons by the pooled IoU of every split."""
-
-    def compare(text: str, ours: str, other: str, fair: str = "") -> Claim:
-        gaps = {end: over_splits([100 * (s[ours + end]["iou"] - s[other + end]["iou"])
-                                  for s in splits]) for end in {"", fair}}  # fmt: skip
-        said = [PAPER[name].get(row) for row in (ours, other)]
-        paper = "" if None in said else f"{said[0][1]:.1f} against {said[1][1]:.1f}"  # type: ignore[index]
-        told = f"{gaps[fair].text(1)} points of IoU"
-        told += f"; V from regressions {gaps[''].text(1)}" if fair else ""
-        return Claim.of(f"{name}: {text}", paper, told, gaps[fair].low > 0, heading_of(name))
-
-    none, output, hidden, both = CASES
-    fair = ", random V"
-    return [
-        compare("both margins beat that of the output", both, output, fair),
-        compare("that of the output beats that of the hidden units", output, hidden, fair),
-        compare("the margin of the hidden units beats none", hidden, none, fair),
-        compare("both margins beat none", both, none, fair),
-        compare("it beats a prior of shapes that does not see the image (CHOPPs in the paper)",
-                "MMBM2", "prior only"),
-        compare("two layers beat one", "MMBM2", both),
-        compare("refinement by a cut helps", "MMBM2, refined", "MMBM2"),
-        compare("two layers beat a CRF on the same features", "MMBM2", "CRF"),
-    ]  # fmt: skip
+        every = total(confusion(trial.masks[i], full[i]) for i in trial.test)
+        told[row]["full_iou"] = every.iou(1)
