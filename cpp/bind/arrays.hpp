@@ -12,6 +12,7 @@
 
 #include "learn/oracle.hpp"
 #include "run/interrupt.hpp"
+#include "run/pool.hpp"
 
 namespace cutlearn {
 
@@ -33,6 +34,16 @@ Out<T> owned(std::vector<T> values, std::vector<std::size_t> shape) {
   auto* data = new std::vector<T>(std::move(values));
   nb::capsule owner(data, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
   return Out<T>(data->data(), shape.size(), shape.data(), owner);
+}
+
+// An array whose numbers are not set, in memory that the next one takes over (run/pool.hpp).
+inline Out<double> room(std::vector<std::size_t> shape) {
+  std::size_t size = 1;
+  for (const std::size_t n : shape) size *= n;
+  auto* data = new PooledVector<double>();
+  nb::capsule owner(data, [](void* p) noexcept { delete static_cast<PooledVector<double>*>(p); });
+  data->reserve(size);
+  return Out<double>(data->data(), shape.size(), shape.data(), owner);
 }
 
 // Long work that needs no interpreter. Other threads of Python go on meanwhile, and a signal such

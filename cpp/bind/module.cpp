@@ -1,11 +1,13 @@
 // The Python module: grids here, every other family of functions in the file of its name. Only this
 // folder knows Python.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <vector>
 
+#include "bind/arrays.hpp"
 #include "flow/grid.hpp"
 
 namespace nb = nanobind;
@@ -40,6 +42,11 @@ NB_MODULE(_core, m) {
   m.def(
       "check_grid", [](std::vector<std::int64_t> shape) { grid_shape(shape, true); },
       nb::arg("shape"), "Refuse, by ValueError, a grid that is too large for one network.");
+
+  m.def("room", &room, nb::arg("shape"),
+        nb::sig("def room(shape: collections.abc.Sequence[int]) "
+                "-> numpy.typing.NDArray[numpy.float64]"),
+        "An array whose numbers are not set, in memory that the next one takes over.");
 
   bind_energy(m);
 }

@@ -10,6 +10,7 @@
 #include <new>
 #include <stdexcept>
 #include <tuple>
+#include <type_traits>
 
 #include "bind/arrays.hpp"
 
@@ -20,9 +21,18 @@ namespace {
 using State = std::tuple<In<std::int64_t>, In<Id>, In<double>, In<double>, In<std::int64_t>,
                          In<double>, In<double>>;
 
+// An array as a vector of any kind.
 template <class T>
-std::vector<T> copy(const In<T>& array) {
-  return {array.data(), array.data() + array.size()};
+struct Copy {
+  const In<T>& array;
+  template <class Memory>
+  operator std::vector<T, Memory>() const {
+    return {array.data(), array.data() + array.size()};
+  }
+};
+template <class T>
+Copy<T> copy(const In<T>& array) {
+  return {array};
 }
 
 // Whether these are the offsets of `count` lists that have `size` entries together.
@@ -50,9 +60,9 @@ void make_regions(OwnedRegions* self, In<std::int64_t> member_first, In<Id> memb
 }
 
 auto state(const OwnedRegions& r) {
-  const auto array = [](auto values) {
-    const std::size_t size = values.size();
-    return owned(std::move(values), {size});
+  const auto array = [](const auto& values) {
+    using T = std::decay_t<decltype(values[0])>;
+    return owned(std::vector<T>(values.begin(), values.end()), {values.size()});
   };
   return std::tuple(array(r.member_first), array(r.members), array(r.mass), array(r.slope),
                     array(r.hinge_first), array(r.alpha), array(r.beta));

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "energy/input.hpp"
+#include "run/pool.hpp"
 
 namespace cutlearn {
 
 struct OwnedRegions {
   std::vector<std::int64_t> member_first;  // offsets, number of regions + 1
-  std::vector<Id> members;
-  std::vector<double> mass;               // one for each member
+  PooledVector<Id> members;
+  PooledVector<double> mass;              // one for each member
   std::vector<double> slope;              // one for each region
   std::vector<std::int64_t> hinge_first;  // offsets, number of regions + 1
   std::vector<double> alpha, beta;        // one for each hinge

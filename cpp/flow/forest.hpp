@@ -67,6 +67,12 @@ class Forest {
     return side == S ? net_.in(v, code) : net_.out(v, code);
   }
 
+  // The first of these for a direction d of the grid that is known to lead from v to w.
+  template <Side side>
+  auto& cap_from(Id v, Id d, Id w) {
+    return side == S ? net_.at(v, d) : net_.at(w, Net::opposite(d));
+  }
+
   // Whether v, over the arc of this code, is the parent of its neighbour u.
   bool is_parent(Id v, Id code, Id u) const {
     return parent_[u] == static_cast<Link>(net_.reverse(v, code));
@@ -100,9 +106,10 @@ class Forest {
     if (find_parent<side>(v, depth, nearest)) return;
     // No parent at a smaller depth: sink to just below the nearest neighbour, or go free. The
     // children's depths are no longer above v's, so they look again, after v in order.
-    auto children = Net::mask([&](Id d) { return parent_[v + net_.offset[d]] == (d ^ 1); });
+    const Id* offset = net_.offsets(v);
+    auto children = Net::mask([&](Id d) { return parent_[v + offset[d]] == Net::opposite(d); });
     for (; children; children &= children - 1)
-      make_orphan<side>(v + net_.offset[std::countr_zero(children)]);
+      make_orphan<side>(v + offset[std::countr_zero(children)]);
     net_.any_arc(v, 0, [&](Id, Id u, R& out, R& in, Id back) {
       const Id at = level_[u] * sign<side>;
       if (at <= 0) return false;
@@ -163,10 +170,11 @@ class Forest {
   bool find_grid_parent(Id v, Id depth, Id& nearest) {
     // Depth and direction in one number, the least of all: no branch until it is known.
     std::uint64_t best = static_cast<std::uint64_t>(nearest) << 5;
+    const Id* offset = net_.offsets(v);
 #pragma GCC unroll 32
     for (Id d = 0; d < D; ++d) {
-      const Id at = level_[v + net_.offset[d]] * sign<side>;
-      const bool fits = (at > 0) & (link_cap<side>(v, d) > 0);
+      const Id u = v + offset[d], at = level_[u] * sign<side>;
+      const bool fits = (at > 0) & (cap_from<side>(u, Net::opposite(d), v) > 0);
       const auto key = static_cast<std::uint64_t>(at) << 5 | static_cast<std::uint64_t>(d);
       best = std::min(best, fits ? key : ~std::uint64_t{0});
     }

@@ -186,8 +186,10 @@ class Maxflow : public Forest<Net> {
   template <Side side>
   bool scan(Id u, Id depth) {
     // Which directions lead out of the tree is asked without branches: mostly none does.
+    const Id* offset = net_.offsets(u);
     auto open = Net::mask([&](Id d) {
-      return (grow_cap<side>(u, d) > 0) & (level_[u + net_.offset[d]] * sign<side> <= 0);
+      const Id v = u + offset[d];
+      return (Base::template cap_from<side>(u, d, v) > 0) & (level_[v] * sign<side> <= 0);
     });
     for (; open; open &= open - 1)
       if (!look<side>(u, std::countr_zero(open), depth)) return false;

@@ -5,6 +5,10 @@
 //          padding has capacity 0 everywhere and is never entered. The residuals of a pixel lie
 //          side by side. Arcs of general graphs lie contiguously by tail; those between auxiliary
 //          nodes and the members of their regions are in flow/members.hpp.
+// Layers   A pixel may have several nodes, side by side, layers 0..T-1; slot v has layer v mod T.
+//          Directions 0 and 1 are left to arcs between the layers of a pixel; then come those
+//          of the pixels towards the same layer, then towards the next one, and so on round. So
+//          a neighbour is an offset that depends on the layer, and the opposite direction does not.
 // Numbers  Residuals are of type R, 32 bits wide where that is exact, else 64: half of the memory
 //          is a tenth of the time. Sums, excesses and flows are always 64 bits.
 // Code     An arc out of v is named by a code: 0..D-1 for the directions, D + a for arc a, and
@@ -13,7 +17,7 @@
 //            K + sum_v ([excess_v]+ - excess_v y_v) + sum_(u->v) r(u->v) y_u (1 - y_v).
 // Invariants
 //   N1  every r >= 0.
-//   N2  direction d ^ 1 is the opposite of d; sister[sister[a]] == a.
+//   N2  opposite(d) leads back from where d leads to, d ^ 1 with one layer; sister[sister[a]] == a.
 //   N3  every change (push, set_*) keeps the function's value for every labelling, or changes
 //       it by exactly what the caller asked for. So once no residual path is left, K is the
 //       minimum.
@@ -54,17 +58,18 @@ class Zeroed {
   std::unique_ptr<T[], Free> data_;
 };
 
-template <int D, bool Arcs, class R>
+template <int D, bool Arcs, class R, int T = 1>
 struct Network {
   using Residual = R;
   static constexpr int directions = D;
+  static constexpr int layers = T;
   static constexpr bool has_arcs = Arcs;
   static constexpr bool kListed = Arcs && D == 0;  // a grid has no arcs from a list
 
   Id slots = 0;
   Id guard = 0;  // the first and the last slots are padding: a neighbour always exists in memory
   Cap K = 0;
-  std::array<Id, (D ? D : 1)> offset{};
+  std::array<Id, (D ? D * T : 1)> offset{};  // of layer 0, of layer 1, ...
   Zeroed<Cap> excess;
   Zeroed<R> grid_caps;                  // the D residuals of slot 0, of slot 1, ...
   std::vector<Id> first, head, sister;  // listed arcs by tail; first has slots + 1 entries
@@ -99,13 +104,16 @@ struct Network {
 
   Id begin() const { return guard; }
   Id end() const { return slots - guard; }
+  // The offsets of v's layer.
+  const Id* offsets(Id v) const { return offset.data() + (T == 1 ? 0 : static_cast<std::uint32_t>(v) % T * D); }
+  static constexpr Id opposite(Id d) { return T == 1 ? d ^ 1 : kOpposite[d]; }
   Id neighbour(Id v, Id code) const {
-    if (is_direction(code)) return v + offset[code];
+    if (is_direction(code)) return v + offsets(v)[code];
     if (is_listed(code)) return head[code - D];
     return members.neighbour(v, code - member_code());
   }
   Id reverse(Id v, Id code) const {  // the code of the same arc at the neighbour
-    if (is_direction(code)) return code ^ 1;
+    if (is_direction(code)) return opposite(code);
     if (is_listed(code)) return D + sister[code - D];
     return member_code() + members.reverse(v, code - member_code());
   }
@@ -117,14 +125,17 @@ struct Network {
     return members.out(v, code - member_code());
   }
   R& in(Id v, Id code) {  // r(neighbour -> v)
-    if (is_direction(code)) return at(v + offset[code], code ^ 1);
+    if (is_direction(code)) return at(v + offsets(v)[code], opposite(code));
     if (is_listed(code)) return arc[sister[code - D]];
     return members.in(v, code - member_code());
   }
 
   // Where an arc leads, with r(v -> there) and r(there -> v).
   End<R> end(Id v, Id code) {
-    if (is_direction(code)) return {v + offset[code], at(v, code), at(v + offset[code], code ^ 1)};
+    if (is_direction(code)) {
+      const Id w = v + offsets(v)[code];
+      return {w, at(v, code), at(w, opposite(code))};
+    }
     if (is_listed(code)) return {head[code - D], arc[code - D], arc[sister[code - D]]};
     return members.end(v, code - member_code());
   }
@@ -218,6 +229,15 @@ struct Network {
   Id member_code() const { return kListed ? D + static_cast<Id>(arc.size()) : D; }
 
  private:
+  static constexpr auto kOpposite = [] {
+    std::array<std::uint8_t, (D ? D : 1)> opposite{};
+    constexpr Id round = T == 1 ? D : (D - 2) / T;  // directions of the pixels
+    for (Id d = 0; d < D; ++d) {
+      const Id turn = d < 2 ? 0 : (d - 2) / (round ? round : 1), back = turn ? T - turn : 0;
+      opposite[d] = static_cast<std::uint8_t>((d ^ 1) + (back - turn) * round);
+    }
+    return opposite;
+  }();
   static constexpr bool is_direction(Id code) { return D && (!Arcs || code < D); }
   bool is_listed(Id code) const { return kListed && code < member_code(); }
 

@@ -11,9 +11,9 @@
 //          are split in halves.
 // Order    x_t(k+1) <= x_tk by an arc from k+1 to k that carries more than all terms of the pixel:
 //          never cut, also when some nodes of the pixel are forced.
-// Layout   On a grid whose tables join neighbouring thresholds at most (always so with three
-//          labels) the nodes of a pixel lie side by side, and a neighbour is an offset: no heads or
-//          sisters are stored. Else a list of arcs, where a zero capacity makes no arc.
+// Layout   On a grid of few labels, or whose tables join neighbouring thresholds at most, the nodes
+//          of a pixel lie side by side, and a neighbour is an offset: no heads or sisters are
+//          stored. Else a list of arcs (layout.hpp).
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,9 @@ class Ordered {
   // The minimum is minimum() / scale + beyond.
   virtual Cap minimum() const = 0;
   const OrderedTerms& terms() const { return terms_; }
+  OrderedTerms release() && { return std::move(terms_); }
+  // Whether no number was rounded.
+  virtual bool exact() const = 0;
   // least[t L + l] = least energy with pixel t at label l, infinite against a fixed label
   virtual void min_marginals(double* least) = 0;
   // With y the cut, argmin_tl the labelling of least energy with pixel t at label l, and c = weights

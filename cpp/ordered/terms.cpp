@@ -27,42 +27,6 @@ double most_saved(const double* V, Id L, bool at_tail) {
   return most;
 }
 
-// Rewrites a table V as OrderedTerms::part says, except that the arcs' share is still in the
-// unaries; gives what clamping c to >= 0 took in all.
-inline Cap take_apart(Cap* V, Id L) {
-  Cap clamped = 0;
-  for (Id k = L - 1; k > 0; --k)
-    for (Id l = L - 1; l > 0; --l) {
-      const Cap c =
-          V[(k - 1) * L + l] + V[k * L + l - 1] - V[(k - 1) * L + l - 1] - V[k * L + l];
-      clamped -= std::min<Cap>(c, 0);
-      V[k * L + l] = std::max<Cap>(c, 0);
-    }
-  for (Id k = L - 1; k > 0; --k) V[k * L] -= V[(k - 1) * L];
-  for (Id l = L - 1; l > 0; --l) V[l] -= V[l - 1];
-  return clamped;
-}
-
-// The part of a table V; gives the quanta that an edge with it is inexact by. A number of labels
-// that is known beforehand, not 0, unrolls the loops.
-template <Id known>
-std::int64_t quantised(const double* V, Cap* part, Id labels, const Quantiser& q) {
-  const Id L = known ? known : labels;
-  bool rounded = false;
-  for (Id i = 0; i < L * L; ++i) {
-    part[i] = q.rounded(V[i]);
-    rounded |= !q.is_exact(V[i], part[i]);
-  }
-  const Cap clamped = take_apart(part, L);
-  for (Id k = 1; k < L; ++k)
-    for (Id l = 1; l < L; ++l) {
-      const ArcPair arcs = arcs_of(part[k * L + l], k, l);
-      part[k * L] -= arcs.there;
-      part[l] -= arcs.back;
-    }
-  return rounded + clamped;
-}
-
 double size_of(const double* V, Id L) {
   double size = 0;
   for (Id i = 0; i < L * L; ++i) size += std::abs(V[i]);
@@ -97,16 +61,21 @@ OrderedTerms::OrderedTerms(const OrderedInput& input)
   const bool dwarfs = edge_sum_ > 0 && node_sum_ > kDwarf * edge_sum_;
   if (dwarfs || !input.fixed.empty()) limit_unaries(input);
   // All terms, and the arcs that keep the order: each carries all terms of its pixel.
-  scale = scale_for(node_sum_ + edge_sum_ + (L - 2) * (node_sum_ + 2 * edge_sum_));
+  scale = wide_ = scale_for(node_sum_ + edge_sum_ + (L - 2) * (node_sum_ + 2 * edge_sum_));
   const double widest = node_most_ + 2 * static_cast<double>(edges.size()) * edge_most_;
   const double coarse = std::min(scale, std::ldexp(scale_for(widest), -31));
-  narrow = input.connectivity && fits_narrow(input, coarse);
+  narrow = input.connectivity && seems_narrow(input, coarse);
   if (narrow) scale = coarse;
-  quantise(input);
 }
 
-bool OrderedTerms::fits_narrow(const OrderedInput& input, double coarse) const {
-  const auto whole = [&](std::span<const double> x) { return all_multiples(x, coarse); };
+// Asked of a few numbers: whoever reads them all will know.
+bool OrderedTerms::seems_narrow(const OrderedInput& input, double coarse) const {
+  const auto whole = [&](std::span<const double> x) {
+    constexpr std::size_t kSample = 64;
+    for (std::size_t i = 0; i < x.size(); i += x.size() / kSample + 1)
+      if (!is_multiple(x[i], coarse)) return false;
+    return true;
+  };
   if (!whole(limited.empty() ? input.unary : limited)) return false;
   for (std::size_t d = 0; d < edges.size(); ++d)
     if (edges[d] &&
@@ -115,13 +84,10 @@ bool OrderedTerms::fits_narrow(const OrderedInput& input, double coarse) const {
   return true;
 }
 
-Id OrderedTerms::reach() const {
-  Id most = 0;
-  for (std::size_t i = 0; i < parts_.size(); i += square())
-    for (Id k = 1; k < L; ++k)
-      for (Id l = 1; l < L; ++l)
-        if (parts_[i + k * L + l]) most = std::max(most, std::abs(k - l));
-  return most;
+void OrderedTerms::widen() {
+  narrow = false;
+  scale = wide_;
+  inexact = 0;
 }
 
 void OrderedTerms::survey(const OrderedInput& input) {
@@ -134,38 +100,67 @@ void OrderedTerms::survey(const OrderedInput& input) {
       if (!std::isfinite(input.unary[i + l]))
         fault = {OrderedFault::kUnary, static_cast<std::int64_t>(i + l)};
   }
-  for (std::size_t d = 0; d < edges.size(); ++d) {
-    const Tables& tables = input.tables[d];
-    for (std::size_t e = 0; e < (tables.each ? edges[d] : edges[d] > 0); ++e)
-      survey_table(tables.data + e * square(), d, e, tables.each ? 1 : edges[d]);
+  switch (L) {
+    case 3: survey_tables<3>(input); break;
+    case 4: survey_tables<4>(input); break;
+    case 5: survey_tables<5>(input); break;
+    default: survey_tables<0>(input);
   }
   if (fault.what == OrderedFault::kNone && !std::isfinite(6.0 * L * (node_sum_ + edge_sum_)))
     fault.what = OrderedFault::kRange;
 }
 
-void OrderedTerms::survey_table(const double* V, std::size_t direction, std::size_t edge,
-                                std::size_t count) {
+template <Id known>
+void OrderedTerms::survey_tables(const OrderedInput& input) {
+  for (std::size_t d = 0; d < edges.size(); ++d) {
+    const Tables& tables = input.tables[d];
+    const std::size_t count = tables.each ? edges[d] : edges[d] > 0;
+    for (std::size_t e = 0; e < count; ++e) {
+      const double sum = survey_table<known>(tables.data + e * square(), d, e);
+      edge_sum_ += (tables.each ? 1 : static_cast<double>(edges[d])) * sum;
+      edge_most_ = std::max(edge_most_, sum);
+    }
+  }
+}
+
+// All absolute values of a table's terms.
+template <Id known>
+double OrderedTerms::survey_table(const double* V, std::size_t direction, std::size_t edge) {
+  const Id L = known ? known : this->L;
   const auto report = [&](OrderedFault::What what, Id a, Id b, double amount) {
     if (fault.what == OrderedFault::kNone || fault.what == OrderedFault::kNotSubmodular)
       fault = {what,  static_cast<std::int64_t>(edge), static_cast<std::int64_t>(direction), a, b,
                amount};
   };
-  double sum = std::abs(V[0]);
+  double sum = std::abs(V[0]), least = 0;
+  Id reach = 0;
+  const auto c = [&](Id k, Id l) {
+    return (V[(k - 1) * L + l] + V[k * L + l - 1]) - (V[(k - 1) * L + l - 1] + V[k * L + l]);
+  };
+#pragma GCC unroll 8
   for (Id k = 1; k < L; ++k) {
     sum += std::abs(V[k * L] - V[(k - 1) * L]) + std::abs(V[k] - V[k - 1]);
+#pragma GCC unroll 8
     for (Id l = 1; l < L; ++l) {
-      const double c =
-          (V[(k - 1) * L + l] + V[k * L + l - 1]) - (V[(k - 1) * L + l - 1] + V[k * L + l]);
-      sum += 2 * std::abs(c);  // an arc and the unary that goes with it
-      if (c < 0 && c < fault.amount && c < -kRounding * size_of(V, L))
-        report(OrderedFault::kNotSubmodular, k - 1, l - 1, c);
+      const double here = c(k, l);
+      sum += 2 * std::abs(here);  // an arc and the unary that goes with it
+      least = std::min(least, here);
+      reach = std::max(reach, here != 0 ? std::abs(k - l) : 0);
     }
   }
-  edge_sum_ += static_cast<double>(count) * sum;
-  edge_most_ = std::max(edge_most_, sum);
-  if (std::isfinite(sum)) return;
-  for (Id i = 0; i < L * L; ++i)
-    if (!std::isfinite(V[i])) return report(OrderedFault::kTable, i / L, i % L, V[i]);
+  this->reach = std::max(this->reach, reach);
+  if (least < fault.amount)
+    for (Id k = 1; k < L; ++k)
+      for (Id l = 1; l < L; ++l)
+        if (c(k, l) < fault.amount && c(k, l) < -kRounding * size_of(V, L))
+          report(OrderedFault::kNotSubmodular, k - 1, l - 1, c(k, l));
+  if (!std::isfinite(sum))
+    for (Id i = 0; i < L * L; ++i)
+      if (!std::isfinite(V[i])) {
+        report(OrderedFault::kTable, i / L, i % L, V[i]);
+        break;
+      }
+  return sum;
 }
 
 // ensures no pixel chooses a label that was limited, and every fixed pixel chooses its own
@@ -210,26 +205,6 @@ void OrderedTerms::limit_pixel(double* u, double* taken_here, int label, double 
   }
   beyond = exact_sum(beyond, base, beyond_error);
   beyond_error += lost;
-}
-
-void OrderedTerms::quantise(const OrderedInput& input) {
-  std::size_t all = 0;
-  for (std::size_t d = 0; d < edges.size(); ++d) {
-    first_.push_back(all);
-    each_.push_back(input.tables[d].each);
-    if (edges[d]) all += each_[d] ? edges[d] : 1;
-  }
-  parts_.resize(all * square());
-  for (std::size_t d = 0; d < edges.size(); ++d)
-    for (std::size_t e = 0; e < (each_[d] ? edges[d] : edges[d] > 0); ++e)
-      quantise_table(input.tables[d].data + e * square(),
-                     parts_.data() + (first_[d] + e) * square(), each_[d] ? 1 : edges[d]);
-}
-
-void OrderedTerms::quantise_table(const double* V, Cap* part, std::size_t count) {
-  const Quantiser q(scale);
-  const std::int64_t off = L == 3 ? quantised<3>(V, part, L, q) : quantised<0>(V, part, L, q);
-  inexact += static_cast<std::int64_t>(count) * off;
 }
 
 }  // namespace cutlearn

@@ -68,48 +68,35 @@ struct OrderedTerms {
   Id L, pixels;
   OrderedFault fault;
   double scale = 1;
-  bool narrow = false;  // every number is a whole number of quanta, and every arc less than 2^30
+  // Likely every number is a whole number of quanta, and every arc less than 2^30. Whoever finds one
+  // that is not makes them wide and begins again.
+  bool narrow = false;
   std::int64_t inexact = 0;
   double beyond = 0;                   // what fixed and best labels cost beyond their limited unary
   double beyond_error = 0;             // the rounding of that sum, at most
   std::vector<double> limited, taken;  // unaries after limiting and what it took; empty if nothing
   std::vector<std::size_t> edges;      // their number in each direction
+  Id reach = 0;  // the largest |k - l| with c(k,l) != 0, before rounding
 
-  // The table of an edge in integers, L x L: V(0,0); what x_k and x'_l cost beside the arcs (first
-  // column, first row); c(k,l).
-  const Cap* part(std::size_t direction, std::size_t edge) const {
-    return parts_.data() + (first_[direction] + (each_[direction] ? edge : 0)) * L * L;
-  }
   std::size_t edge_count() const {
     return std::accumulate(edges.begin(), edges.end(), std::size_t{0});
   }
-  // The largest |k - l| with c(k,l) > 0.
-  Id reach() const;
+  void widen();
 
  private:
   std::size_t square() const { return static_cast<std::size_t>(L) * L; }
   void survey(const OrderedInput& input);
-  void survey_table(const double* V, std::size_t direction, std::size_t edge, std::size_t count);
+  template <Id known>
+  void survey_tables(const OrderedInput& input);
+  template <Id known>
+  double survey_table(const double* V, std::size_t direction, std::size_t edge);
   void limit_unaries(const OrderedInput& input);
   void limit_pixel(double* u, double* taken_here, int label, double room);
-  bool fits_narrow(const OrderedInput& input, double scale) const;
-  void quantise(const OrderedInput& input);
-  void quantise_table(const double* V, Cap* part, std::size_t count);
+  bool seems_narrow(const OrderedInput& input, double scale) const;
 
   double node_sum_ = 0, edge_sum_ = 0;    // of the absolute values that enter the network
   double node_most_ = 0, edge_most_ = 0;  // the largest sums of a pixel and of an edge
-  std::vector<Cap> parts_;
-  std::vector<std::size_t> first_;  // part of each direction
-  std::vector<char> each_;
+  double wide_ = 1;                       // the scale of numbers that need all bits
 };
-
-// Capacities of the arcs of c(k,l): tail's x_k -> head's x_l, and back.
-struct ArcPair {
-  Cap there, back;
-};
-inline ArcPair arcs_of(Cap c, Id k, Id l) {
-  if (k == l) return {c - c / 2, c / 2};
-  return k > l ? ArcPair{c, 0} : ArcPair{0, c};
-}
 
 }  // namespace cutlearn

@@ -180,6 +180,11 @@ def forward_offsets(connectivity: int) -> list[list[int]]: ...
 def check_grid(shape: Sequence[int]) -> None:
     """Refuse, by ValueError, a grid that is too large for one network."""
 
+def room(shape: Sequence[int]) -> numpy.typing.NDArray[numpy.float64]:
+    """
+    An array whose numbers are not set, in memory that the next one takes over.
+    """
+
 class Survey:
     @property
     def unary(self) -> float: ...

@@ -15,12 +15,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn import _core
 from cutlearn.errors import InputError, clean, quoted
 from cutlearn.loaded import Loaded
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 MOST_NODES = 2**31 - 64  # the core counts in 32 bits
 MOST_EDGES = 2**30 - 64  # each is two arcs
+LARGE = 2**15  # numbers whose copy goes to memory that the core keeps for the next one
 
 
 def float_array(name: str, values: ArrayLike) -> NDArray[np.float64]:
@@ -61,7 +63,7 @@ def index_array(name: str, values: ArrayLike, below: int) -> NDArray[np.int64]:
     if array.dtype.kind not in "iu":
         raise InputError(f"{name} must hold integer indices, not dtype {array.dtype}.")
     index = _owned(array, np.int64, values)
-    if index.size and (index.min() < 0 or index.max() >= below):
+    if index.size and index.view(np.uint64).max() >= below:  # those below zero are the largest
         wrong = int(index.max()) if index.max() >= below else int(index.min())
         raise InputError(f"{name} has index {wrong}, but indices run from 0 to {below - 1}.")
     return index
@@ -216,8 +218,12 @@ def _ranged(name: str, labels: ArrayLike, lowest: int, highest: int) -> NDArray[
 
 
 def _owned(array: NDArray[Any], dtype: type[Scalar], given: object) -> NDArray[Scalar]:
-    """C-ordered array of a type that shares no memory with anything that can be written to."""
+    """C-ordered array of a type of 8 bytes, in memory that nobody else can write to."""
     shared = (array is given or array.base is not None) and not _settled(array)
+    if shared and array.size >= LARGE:
+        room = _core.room(list(array.shape)).view(dtype)
+        np.copyto(room, array, casting="unsafe")
+        return room
     return np.array(array, dtype=dtype, order="C", copy=True if shared else None)
 
 

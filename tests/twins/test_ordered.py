@@ -53,13 +53,13 @@ def test_cut_of_floats_is_within_its_bound(chunk):
 
 
 @pytest.mark.parametrize(("shape", "connectivity"), GRIDS)
-@pytest.mark.parametrize("L", [2, 3, 4])
+@pytest.mark.parametrize("L", [2, 3, 4, 5, 6])
 @pytest.mark.parametrize("kind", ["one", "directions", "each", "each linear"])
 def test_grids_are_lists_of_their_edges(shape, connectivity, L, kind):
     rng = np.random.default_rng([3, L, connectivity])
     edges = cl.grid_edges(shape, connectivity)
     n = int(np.prod(shape))
-    for _ in range(5):
+    for _ in range(5 if L < 5 else 2):
         unary = worlds.numbers(rng, (n, L), True)
         one = worlds.table(rng, L, True)
         if kind == "one":
@@ -88,3 +88,45 @@ def test_grids_are_lists_of_their_edges(shape, connectivity, L, kind):
         Y = worlds.labelings(n, L, np.full(n, -1))
         assert cut.value == worlds.energies(p, Y).min() == grid.value(cut.labels)
         assert (grid.min_marginals().reshape(n, L) == twin.min_marginals()).all()
+
+
+def as_list(unary, tables, connectivity):
+    """The energy of a grid with one array of tables a direction, as a list of edges."""
+    L = unary.shape[-1]
+    edges = np.concatenate(cl.grid_edges(unary.shape[:-1], connectivity))
+    each = np.concatenate([t.reshape(-1, L, L) for t in tables])
+    return cl.OrderedEnergy(unary.reshape(-1, L), edges, each)
+
+
+@pytest.mark.parametrize("connectivity", [4, 8])
+@pytest.mark.parametrize("L", [3, 4, 5])
+def test_one_number_that_needs_all_bits(L, connectivity):
+    # All others are whole, also those that the core looks at to guess.
+    rng = np.random.default_rng([4, L])
+    shape = (16, 16)
+    unary = worlds.numbers(rng, (*shape, L), True)
+    one = worlds.table(rng, L, True)
+    slices = cl.grid.grid_slices(shape, connectivity)
+    tables = [np.broadcast_to(one, (*unary[tail].shape[:2], L, L)).copy() for tail, _ in slices]
+    for place in (unary, tables[-1]):
+        place[7, 5].flat[1] += 1 / 3
+        cut = cl.OrderedEnergy.grid(unary, tables, connectivity).minimize()
+        twin = as_list(unary, tables, connectivity).minimize()
+        assert cut.labels.ravel().tolist() == twin.labels.tolist()
+        assert (cut.value, cut.lower_bound) == (twin.value, twin.lower_bound)
+        assert cut.lower_bound < cut.value
+
+
+@pytest.mark.parametrize("shape", [(600, 90), (90, 600)])
+def test_a_grid_of_several_bands(shape):
+    rng = np.random.default_rng(5)
+    unary = rng.integers(0, 9, (*shape, 4)).astype(float)
+    jump = np.subtract.outer(np.arange(4), np.arange(4)).astype(float)
+    tables = [
+        rng.integers(0, 4, unary[tail].shape[:2])[..., None, None] * jump**2
+        for tail, _ in cl.grid.grid_slices(shape, 4)
+    ]
+    cut = cl.OrderedEnergy.grid(unary, tables).minimize()
+    twin = as_list(unary, tables, 4).minimize()
+    assert cut.labels.ravel().tolist() == twin.labels.tolist()
+    assert cut.value == cut.lower_bound == twin.value

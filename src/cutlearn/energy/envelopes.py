@@ -83,12 +83,15 @@ class Envelopes(Sequence[Envelope]):
         self.slopes: Floats = np.broadcast_to(a, shape)
         self.intercepts: Floats = np.broadcast_to(b, shape)
         self.label_map: NDArray[np.int64] = labels.astype(np.int64).ravel()
-        inside = self.label_map >= 0
-        self.sizes: NDArray[np.int64] = np.bincount(self.label_map[inside], minlength=count)
+        outside = self.label_map < 0
+        everywhere = not outside.any()
+        inside = self.label_map if everywhere else self.label_map[~outside]
+        self.sizes: NDArray[np.int64] = np.bincount(inside, minlength=count)
         self._first = np.concatenate([[0], np.cumsum(self.sizes)])
         # Sorting 16 bits is a matter of counting.
-        kind = np.uint16 if count < 2**16 else np.int64
-        sought = np.where(inside, self.label_map, count).astype(kind)
+        sought = self.label_map.astype(np.uint16 if count < 2**16 else np.int64)
+        if not everywhere:
+            sought[outside] = count
         order = np.argsort(sought, kind="stable")[: self._first[-1]]
         self._members: NDArray[np.int32] = order.astype(np.int32)
 
