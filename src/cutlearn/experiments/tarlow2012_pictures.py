@@ -26,7 +26,8 @@ def draw_singles(rows: Sequence[dict[str, float]]) -> Any:
         ax.plot(ends, ends, color="0.6", lw=1)
         ax.scatter(other, ours, s=18, color=LINES[0], lw=0, alpha=0.8)
         ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal", xlabel=name)
-        ax.set_title(f"{int((ours < other).sum())} of {len(rows)} below the line", fontsize=10)
+        below = sum(row["likelihood"] < row[name] for row in rows)
+        ax.set_title(f"{below} of {len(rows)} below the line", fontsize=10)
         bare(ax)
     figure.axes[0].set_ylabel("likelihood training")
     figure.suptitle("negative log-likelihood of single aeroplanes", fontsize=11)
@@ -42,11 +43,16 @@ def draw_training(runs: Mapping[str, Mapping[str, Floats]], base: Mapping[str, f
 
     figure = Figure(figsize=(3.4 * len(runs), 3.2), layout="constrained")
     for ax, (name, found) in zip(np.atleast_1d(figure.subplots(1, len(runs))), runs.items()):
-        TrajectoryDisplay({k: [path[1:]] for k, path in found.items()}, "CPU seconds", "").plot(ax)
+        for color, (learner, path) in zip(LINES, found.items()):
+            marker = "o" if path.shape[1] == 1 else None
+            ax.plot(path[1], path[2], color=color, marker=marker, label=learner)
+        bare(ax)
+        ax.set_xlabel("CPU seconds")
         ax.axhline(base[name], color="0.6", lw=1, zorder=0)
         lowest = min(path[2, -1] for path in found.values())
-        ax.set(xscale="log", ylim=(lowest - 0.1 * base[name], 1.3 * base[name]), title=name)
+        ax.set(xscale="log", ylim=(lowest - 0.1 * base[name], 1.1 * base[name]), title=name)
     figure.axes[0].set_ylabel("best negative log-likelihood so far")
+    figure.axes[0].legend(frameon=False, fontsize=8)
     return figure
 
 

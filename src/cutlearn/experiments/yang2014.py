@@ -25,6 +25,7 @@ from cutlearn.experiments.yang2014_tables import (
     MODELS,
     SCALES,
     SPREAD,
+    TWO,
     Scale,
     claims_of,
     section_of,
@@ -67,7 +68,7 @@ def run(course: Course) -> Figures:
                  read: Any = read, data: Any = data) -> Figures:  # fmt: skip
             known.extend(few(read(data), scale.images) if not known else [])
             told, trial = run_split(name, known, seed, scale, course.tell)
-            if seed == 0:
+            if seed == 0 and TWO in scale.rows:
                 drawn, word = drawings(trial.shapes, trial.shown), name.replace(" ", "-")
                 told["pictures"] = [course.picture(f"{word}-{k}", f) for k, f in drawn.items()]
             return told

@@ -133,7 +133,8 @@ def section_of(name: str, splits: Sequence[Figures], scale: Scale) -> Section:
         cells.append("" if paper is None else f"{paper[0]:.1f} / {paper[1]:.1f}")
         rows.append(cells)
     titles = ["model", "accuracy", "balanced", "IoU", "IoU at full size", "paper AP / IoU"]
-    drawn = splits[0].get("pictures", ())
+    # A table of two rows has the shapes of the one before.
+    drawn = splits[0].get("pictures", ()) if TWO in scale.rows else ()
     photographs = [one for one in drawn if "masks" in one]
     return Section(HEADINGS[name], titles, rows, words_of(splits, scale),
                    [one for one in drawn if one not in photographs], photographs)  # fmt: skip
