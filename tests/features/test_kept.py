@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from cutlearn.errors import InputError, InputWarning
 from cutlearn.features.boosted import Recipe
@@ -136,13 +137,26 @@ def test_parts_of_other_images_or_settings_are_refused(tmp_path):
     for other, images in ((made("net"), IMAGES), (made("trees"), IMAGES[::-1])):
         with pytest.raises(InputError, match=r"features of other images or settings.*start anew"):
             other.fit_transform(images, MASKS, checkpoint=file)
+    foreign = safetensors.numpy.save({"a": np.zeros(3)})
+    part.write_bytes(foreign)
+    with pytest.raises(InputError, match=r"something else.*Remove it to start anew"):
+        made("trees").fit_transform(IMAGES, MASKS, checkpoint=file)
+    assert part.read_bytes() == foreign
+
+
+def test_a_damaged_part_is_made_again(tmp_path):
+    file, whole = tmp_path / "features.safetensors", made("trees")
+    whole = bits(whole, whole.fit_transform(IMAGES, MASKS))
+    with pytest.raises(KeyboardInterrupt):
+        made("trees").fit_transform(IMAGES, MASKS, checkpoint=file, progress=Stop(2))
+    part = sorted(tmp_path.iterdir())[0]
     data = bytearray(part.read_bytes())
     data[-5] ^= 1
     part.write_bytes(bytes(data))
-    first, again = made("trees"), made("trees")
-    with pytest.warns(InputWarning, match=r"damaged, so it is made again"):
+    again = made("trees")
+    with pytest.warns(InputWarning, match="damaged, so it is made again"):
         nodes = again.fit_transform(IMAGES, MASKS, checkpoint=file)
-    assert bits(again, nodes) == bits(first, first.fit_transform(IMAGES, MASKS))
+    assert bits(again, nodes) == whole
 
 
 def test_parts_that_a_kill_left_go_when_the_whole_is_there(tmp_path):

@@ -46,6 +46,20 @@ def same(labels, wanted):
     return (labels == np.resize(np.array(wanted), SHAPE)).all()
 
 
+def test_a_lazy_folder_reads_when_it_is_asked(tmp_path):
+    found = read_folder(*make(tmp_path, {"a": [0, 1], "b": [1, 1]}))
+    images, labels = found.lazy()
+    whole = found.load()
+    for lazy, loaded in zip((images, labels), whole):
+        assert [one.tobytes() for one in lazy] == [one.tobytes() for one in loaded]
+    (tmp_path / "images" / "b.jpg").unlink()
+    assert (images[0] == whole[0][0]).all()
+    with pytest.raises(InputError, match=r"b\.jpg"):
+        images[1].any()
+    bare = read_folder(tmp_path / "images")
+    assert [len(part) for part in bare.lazy()] == [1, 0]
+
+
 def test_pairs_by_stem_in_sorted_order(tmp_path):
     found = read_folder(*make(tmp_path, {"b": [0, 1], "a": [1, 1], "a.2": [0, 0]}))
     assert found.names == ("a", "a.2", "b")

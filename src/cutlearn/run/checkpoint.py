@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cutlearn.checks import path_of
 from cutlearn.errors import InputError, InputWarning, quoted
-from cutlearn.sealed import Arrays, load_sealed, save_sealed
+from cutlearn.sealed import Arrays, ForeignError, load_sealed, save_sealed
 
 # Version 1 had no digest. An unfinished run is not worth reading without one: it starts anew.
 VERSION = 2
@@ -26,7 +26,7 @@ BEFORE = "before"
 
 
 class DamagedError(InputError):
-    """A file that is no whole checkpoint: cut off, changed, or of something else."""
+    """A file that is no whole checkpoint: cut off, or changed."""
 
 
 def check_place(path: str | Path) -> Path:
@@ -140,7 +140,9 @@ def load_checkpoint(
         header, arrays, sealed = load_sealed(path, KEY, known)
         found, version, values = header["kind"], header["version"], header["values"]
     except (KeyError, ValueError) as error:
-        raise DamagedError(
+        # What is sound and somebody else's is not ours to do without.
+        kind_of_error = InputError if isinstance(error, ForeignError) else DamagedError
+        raise kind_of_error(
             f"{path} is not a checkpoint of an unfinished run, or is damaged ({error}). Remove it "
             "to start anew."
         ) from error
