@@ -97,8 +97,10 @@ def test_min_marginals_of_strips_are_bounds_that_mostly_touch(model, small, monk
         same = parts.labels == whole.labels
         assert same.mean() > 0.999
         more = (margins(parts) - margins(whole))[same]
-        assert more.min() >= -rounding
-        assert (more <= rounding).mean() >= least
+        # What is held at the ends of a strip bounds them if it is what the whole image has there.
+        assert more.min() >= -rounding or not same.all()
+        assert (np.abs(more) <= rounding).mean() >= least
+    assert same.all()
 
 
 def test_probabilities_of_strips_and_what_a_person_has_settled(model, small, monkeypatch):

@@ -8,7 +8,7 @@ from cutlearn.energy.model import Model, unary_of
 from cutlearn.features.problem import VOID
 from cutlearn.images import cells, pasture
 from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn, uncalibrated
-from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, margin_of
+from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, Temperature, margin_of
 from cutlearn.model.probability.decisions import expected_iou
 from cutlearn.model.probability.evidence import alone
 
@@ -332,3 +332,11 @@ def test_areas_lean_on_masks_where_held_out_images_say_so():
             error[name].append(abs(one.area(q, mask, 1, 0.9)[0] - truth.sum()))
     assert made.lean[1] > 0.5
     assert np.mean(error["leaning"]) < 0.6 * np.mean(error["expected"])
+
+
+def test_what_cannot_be_stays_so_where_only_a_pixels_own_costs_count():
+    map_ = Temperature(1.0, np.zeros(2))
+    made = Calibration(map_, 1, 1, True, np.zeros(2), mixed=1.0)
+    q = made.probabilities(np.array([[0.0, np.inf], [0.0, 3.0]]), np.array([[0.0, 1.0]] * 2))
+    assert q[0].tolist() == [1, 0]
+    assert q[1, 1] == pytest.approx(1 / (1 + np.e), rel=1e-12)

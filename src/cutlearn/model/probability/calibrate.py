@@ -152,9 +152,10 @@ class Calibration:
                 "probabilities: this calibration has seen what each label costs a pixel alone. "
                 "Give these costs beside the min-marginals."
             )
-        mixed = (1 - self.mixed) * min_marginals
-        mixed += self.mixed * alone
-        mixed[np.isinf(min_marginals)] = np.inf  # also where nothing of it counts
+        # What cannot be stays so, also where nothing of the min-marginals counts.
+        mixed, known = np.full(min_marginals.shape, np.inf), np.isfinite(min_marginals)
+        np.multiply(1 - self.mixed, min_marginals, out=mixed, where=known)
+        np.add(mixed, self.mixed * alone, out=mixed, where=known)
         return mixed
 
     def area(
