@@ -8,9 +8,10 @@ of an image (its palette, its quantiles) they take from the tile. Up to WHOLE pi
 exact cut; above, exact cuts of strips with a bound on what the seams cost (`energy.strips`).
 
 Min-marginals above WHOLE pixels are those of strips whose neighbours have the labels of the mask:
-min over y with y_d = k, and y as in the mask beyond the strip. What a label costs more is then at
-least what it costs more in the whole image, and the same where the labels that change with d lie
-within the strip, which reaches OVERLAP rows further than what is taken of it.
+min over y with y_d = k, and y as in the mask beyond the strip. If the mask has the least energy
+there, what a label costs more is at least what it costs more in the whole image, and the same where
+the labels that change with d lie within the strip, which reaches OVERLAP rows further than what is
+taken of it.
 """
 
 from __future__ import annotations
