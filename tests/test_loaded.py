@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutlearn.loaded import Loaded, mapped, taken, together
+from cutlearn.loaded import Loaded, chained, mapped, spread, taken, together
 
 
 @pytest.fixture
@@ -41,3 +41,20 @@ def test_lists_stay_lists():
     assert mapped(abs, [-1, 2]) == [1, 2]
     assert taken("abc", [2, 0]) == ["c", "a"]
     assert together([1, 2], "ab") == [(1, "a"), (2, "b")]
+
+
+def test_one_after_the_other(tens, asked):
+    both = chained(["a"], tens)
+    assert asked == []
+    assert (both[0], both[1], both[-1], len(both)) == ("a", 0, 40, 6)
+    assert asked == [0, 4]
+    assert chained([1], (), (2, 3)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("count", "most"), [(0, 5), (1, 5), (7, 7), (8, 7), (500, 200)])
+def test_places_are_spread_evenly(count, most):
+    places = spread(count, most)
+    assert len(places) == min(count, most)
+    steps = {b - a for a, b in zip(places, [*places[1:], count])}
+    assert max(steps, default=1) - min(steps, default=1) <= 1
+    assert places[:1] == [0][:count]

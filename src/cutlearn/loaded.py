@@ -70,6 +70,39 @@ def taken(values: Sequence[T], places: Sequence[int]) -> Sequence[T]:
     return [values[k] for k in places]
 
 
+def chained(*values: Sequence[T]) -> Sequence[T]:
+    """Give the values of several sequences, one after the other: a list, or loaded if one is.
+
+    Examples
+    --------
+    >>> chained([2, 3], [5])
+    [2, 3, 5]
+    >>> chained([2, 3], Loaded(1, lambda k: 5))[2]
+    5
+    """
+    if not any(isinstance(part, Loaded) for part in values):
+        return [one for part in values for one in part]
+    places = [(part, k) for part in values for k in range(len(part))]
+
+    def load(place: int) -> T:
+        part, k = places[place]
+        return part[k]
+
+    return Loaded(len(places), load)
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Give at most so many of the places 0 .. count - 1, evenly spread.
+
+    Examples
+    --------
+    >>> spread(3, 5), spread(10, 4)
+    ([0, 1, 2], [0, 2, 5, 7])
+    """
+    few = min(count, most)
+    return [k * count // few for k in range(few)]
+
+
 def together(*values: Sequence[Any]) -> Sequence[tuple[Any, ...]]:
     """Give tuples of values that belong together, as `mapped` does."""
     return mapped(lambda *given: given, *values)

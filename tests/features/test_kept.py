@@ -11,6 +11,8 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.net.trainer import Trainer
 from cutlearn.features.together import Together
+from cutlearn.images import Sample
+from cutlearn.images.volume import Volume
 from features.worlds import world
 
 SMALL = Recipe(trees=2, rows=300, folds=2, min_leaf=5, leaves=4)
@@ -172,3 +174,27 @@ def test_parts_that_a_kill_left_go_when_the_whole_is_there(tmp_path):
     again = made("trees")
     assert bits(again, again.fit_transform(IMAGES, MASKS, checkpoint=file)) == whole
     assert [f.name for f in tmp_path.iterdir()] == [file.name]
+
+
+def test_other_images_without_masks_are_other_features(tmp_path):
+    def fitted(unannotated, **more):
+        return made("net", memory=tmp_path, **more).fit(IMAGES, MASKS, unannotated=unannotated)
+
+    others = world(3, (16, 20), seed=5)[0]
+    names = []
+    for given in ((), others[:2], others, others[::-1], others):
+        fitted(given)
+        names.append(sorted(path.name for path in tmp_path.iterdir()))
+    assert [len(found) for found in names] == [1, 2, 3, 4, 4]
+
+
+def test_images_without_masks_are_refused_in_words():
+    featurizer = made("net")
+    for others, said in (
+        ([np.full((4, 4, 3), 2.0, np.float32)], r"unannotated\[0\] has values from 2 to 2"),
+        ([Volume(np.zeros((2, 4, 4), np.float32))], r"unannotated\[0\] is a volume"),
+        ([Sample(IMAGES[0], extra=np.zeros((14, 18)))], "extra array of 1 channels, but .* have 0"),
+        (7, "unannotated must be a list"),
+    ):
+        with pytest.raises(InputError, match=said):
+            featurizer.fit(IMAGES, MASKS, unannotated=others)

@@ -8,7 +8,7 @@ import tifffile
 from PIL import Image
 
 from cutlearn.errors import InputError, InputWarning
-from cutlearn.images import as_image, read_folder, read_image
+from cutlearn.images import as_image, folder, read_folder, read_image
 from cutlearn.images.pairing import pair
 
 SHAPE = (12, 16)
@@ -105,6 +105,21 @@ def test_many_strangers_are_one_line(tmp_path):
     assert len(found.notes) == 3  # strangers, images without masks, what 0 and 255 mean
     assert "300 files" in found.notes[0]
     assert found.notes[1] == "8 images of 9 without a mask left out: 0, 1, 2, ... (8 in all)"
+
+
+def test_images_without_masks_are_looked_at_when_asked_for(tmp_path, monkeypatch):
+    images, masks = folders(tmp_path, [f"{i}.png" for i in range(9)], ["3.png"])
+    (images / "5.png").write_bytes(b"no picture")
+    assert len(read_folder(images, masks).unannotated) == 0
+    found = read_folder(images, masks, unannotated=True)
+    assert found.names == ("3",)
+    assert found.notes[0] == "8 images of 9 without a mask only looked at: 0, 1, 2, ... (8 in all)"
+    assert "1 file of 8 that cannot be read left out" in found.notes[-1]
+    assert [path.name for path, _ in found.bare] == [f"{i}.png" for i in (0, 1, 2, 4, 6, 7, 8)]
+    assert np.array_equal(found.unannotated[6], read_folder(images / "8.png").image(0))
+    monkeypatch.setattr(folder, "MOST_UNANNOTATED", 2)
+    few = read_folder(images, masks, unannotated=True)
+    assert [path.name for path, _ in few.bare] == ["0.png"]  # of 0 and 5
 
 
 def test_one_file_for_a_folder(tmp_path):

@@ -18,8 +18,11 @@ import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.net.learn import NetRecipe
 from cutlearn.images import Sample
+from cutlearn.images.sample import as_sample
 from cutlearn.model.files import KEY, read_header
+from cutlearn.model.fitting.size import at_side
 from cutlearn.run.interrupt import Interrupted
 from cutlearn.sealed import DIGITS
 from features.worlds import world
@@ -279,3 +282,22 @@ def test_importing_the_library_does_not_import_the_estimators_parts():
     assert told.stdout.strip() == "[]"
     with pytest.raises(AttributeError, match="no attribute 'Absent'"):
         _ = cl.Absent
+
+
+def test_images_without_masks_change_nets_and_nothing_else():
+    def fitted(features, others, **more):
+        net = NetRecipe(steps=4, crops=1, folds=2, restore=4)
+        chosen = Featurizer(features, recipe=SMALL, net=net)
+        model = cl.Segmenter(features=chosen, C=10.0, n_jobs=1, calibration=None, **more)
+        return model.fit(IMAGES, MASKS, unannotated=others)
+
+    others = world(2, (40, 50), seed=3)[0]
+    assert fitted("trees", others).w_.tobytes() == fitted("trees", ()).w_.tobytes()
+    model = fitted("net", others)
+    assert model.w_.tobytes() != fitted("net", ()).w_.tobytes()
+    # They are seen at the size at which the model works.
+    small = fitted("net", others, min_side=20)
+    resized = [at_side(as_sample(one), 20) for one in others]
+    assert small.w_.tobytes() == fitted("net", resized, min_side=20).w_.tobytes()
+    with pytest.raises(cl.InputError, match=r"unannotated\[1\]: .* must have"):
+        fitted("net", [others[0], np.zeros((2, 2, 2, 2))])

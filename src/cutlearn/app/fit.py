@@ -187,7 +187,7 @@ def fit(
 
     IMAGES and MASKS are folders, or single files. A file of several pages is a stack of slices,
     which are held out together; with --volume it is one volume, of which a few annotated slices
-    are enough.
+    are enough. Images without a mask teach nets what such pictures look like, if they have colours.
 
     A run that is interrupted (Ctrl-C, SIGTERM) or killed leaves what it has finished in MODEL.part,
     during features as well as training; the same command continues from there, to the same model.
@@ -203,8 +203,9 @@ def fit(
     # That a third label is refused here, if two are wanted, spares the time of the features.
     two = labels == "binary" or command != "cut"
     folder = open_folder(
-        images, masks, logits, strict=strict, **reading, n_labels=2 if two else None
-    )
+        images, masks, logits, strict=strict, **reading, n_labels=2 if two else None,
+        unannotated=not strict and logits is None and command == "cut",
+    )  # fmt: skip
     coding = folder.coding
     assert coding is not None
     words = names_of_labels(names, coding.n_labels)
@@ -228,7 +229,7 @@ def fit(
         resumed = found_unfinished(part, target, restart)
         with shown_progress(phases, estimator.trainings(len(folder)), seconds=seconds) as shown:
             given = _given(folder, estimator.min_side, lazily, shown)
-            stopped = _train(estimator, given, together, part, shown)
+            stopped = _train(estimator, given, together, folder.unannotated, part, shown)
         # The facts are those of the files; what was fitted may have been resized before.
         values = coding.values or (0, 1)
         estimator.training_ = TrainingImages.of(folder.facts, values, words)
@@ -318,6 +319,7 @@ def _train(
     estimator: Any,
     given: tuple[Any, Any],
     groups: list[Any] | None,
+    unannotated: Any,
     part: Path,
     shown: Progress,
 ) -> str:
@@ -328,7 +330,7 @@ def _train(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         try:
-            estimator.fit(images, labels, groups, checkpoint=part,
+            estimator.fit(images, labels, groups, unannotated=unannotated, checkpoint=part,
                           progress=estimator.shown_by(shown), callback=shown.step)  # fmt: skip
         except KeyboardInterrupt as stop:
             shown.close()

@@ -140,10 +140,11 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         masks: Sequence[npt.NDArray[Any]],
         groups: Sequence[Any] | None = None,
         *,
+        unannotated: Sequence[Any] = (),
         progress: Progress | None = None,
     ) -> "Featurizer":
         """Learn from images and masks, as `fit_transform` does."""
-        self.fit_transform(images, masks, groups, progress=progress)
+        self.fit_transform(images, masks, groups, unannotated=unannotated, progress=progress)
         return self
 
     def fit_transform(
@@ -152,6 +153,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         masks: Sequence[npt.NDArray[Any]],
         groups: Sequence[Any] | None = None,
         *,
+        unannotated: Sequence[Any] = (),
         checkpoint: Path | None = None,
         progress: Progress | None = None,
     ) -> Sequence[Float32]:
@@ -169,6 +171,9 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         groups : n hashables, optional
             Images of one group (slices of a stack, frames of a film) are kept in one fold. None:
             pictures that are nearly the same are found and grouped.
+        unannotated : images or samples that have no masks
+            Nets look at some of them before they see a label, if pictures have colours; nothing
+            else does.
         checkpoint : path of a file, optional
             Kept there, and taken from there if the file exists; that of other images is refused.
             Until all is done, what is finished is kept beside it, and gone on from.
@@ -184,10 +189,12 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         if are_volumes(listed("images", images)):
             return fit_volumes(
                 self, images, masks, groups,
-                lambda x, y, names: fit_images(self, x, y, names, checkpoint, progress),
+                lambda x, y, names: fit_images(
+                    self, x, y, names, checkpoint, progress, unannotated
+                ),
             )  # fmt: skip
         self.third_ = None
-        return fit_images(self, images, masks, groups, checkpoint, progress)
+        return fit_images(self, images, masks, groups, checkpoint, progress, unannotated)
 
     # -- using -----------------------------------------------------------------------------
 

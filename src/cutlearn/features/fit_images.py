@@ -16,7 +16,7 @@ from cutlearn.features.boosted import default_recipe
 from cutlearn.features.describe import Bank
 from cutlearn.features.filters import Float32
 from cutlearn.features.folds import find_groups
-from cutlearn.features.inputs import Pair, read_training
+from cutlearn.features.inputs import Pair, read_training, read_unannotated
 from cutlearn.features.kept import kept_or_made, mark_of, memory_file
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.nodes import learn_columns
@@ -37,6 +37,7 @@ def fit_images(
     groups: Sequence[Any] | None,
     checkpoint: Path | None,
     progress: Progress | None,
+    unannotated: Sequence[Any] = (),
 ) -> Sequence[Float32]:
     """Fit on images, as `Featurizer.fit_transform` says; take from a file what is there."""
     settings = featurizer.settings()
@@ -45,13 +46,15 @@ def fit_images(
     if not kept:  # there is no disk to have them on
         pairs, labels = list(pairs), list(labels)
     together = find_groups(mapped(itemgetter(0), pairs), groups)
+    extra = pairs[0][1]
+    others = read_unannotated(unannotated, 0 if extra is None else extra.shape[2])
     if not kept:
-        return _learn(featurizer, pairs, labels, together, progress, Shelf())
-    mark = mark_of(settings, together, pairs, labels)
+        return _learn(featurizer, pairs, labels, together, progress, Shelf(), others)
+    mark = mark_of(settings, together, pairs, labels, others)
     file = checkpoint or memory_file(featurizer.memory, mark)
     return kept_or_made(
         file, mark, featurizer,
-        lambda shelf: _learn(featurizer, pairs, labels, together, progress, shelf),
+        lambda shelf: _learn(featurizer, pairs, labels, together, progress, shelf, others),
         isinstance(pairs, Loaded),
     )  # fmt: skip
 
@@ -63,6 +66,7 @@ def _learn(
     groups: Sequence[int],
     progress: Progress | None,
     shelf: Shelf,
+    unannotated: Sequence[Pair],
 ) -> Sequence[Float32]:
     """Fit on checked images; give their out-of-fold node features."""
     place = place_of(-1 if featurizer.n_jobs is None else featurizer.n_jobs)
@@ -72,7 +76,7 @@ def _learn(
         pictures, labels, extras, groups, bank,
         featurizer.recipe or default_recipe(bank, labels[0].shape[2]),
         featurizer.net or NetRecipe(), checked_seed(featurizer.random_state) or 0, place,
-        progress, shelf,
+        progress, shelf, unannotated=unannotated,
     )  # fmt: skip
     mode, why = CHECKS["features"](featurizer.features), "asked for by name"
     if mode == "auto":

@@ -14,7 +14,9 @@ from cutlearn.checks import as_array, float_array, listed
 from cutlearn.errors import InputError
 from cutlearn.features.describe import Image
 from cutlearn.features.filters import Float32
-from cutlearn.loaded import Loaded, mapped
+from cutlearn.images.folder import MOST_UNANNOTATED
+from cutlearn.images.volume import Volume
+from cutlearn.loaded import Loaded, mapped, spread
 
 VOID = 255
 Pair = tuple[Image, Float32 | None]
@@ -105,6 +107,37 @@ def read_training(
     if not loaded:
         return [pair for pair, _ in seen], [labels for _, labels in seen]
     return mapped(_read_again, images), mapped(_plain_mask, masks)
+
+
+def read_unannotated(images: Sequence[Any], width: int) -> Sequence[Pair]:
+    """Images without masks, some of them if they are many; each is read when it is asked for.
+
+    Parameters
+    ----------
+    images : images or samples
+    width : int
+        Channels of the extra arrays of the training images; 0: they have none.
+    """
+    given = listed("unannotated", images)
+
+    def load(place: int) -> Pair:
+        where, one = f"unannotated[{place}]", given[place]
+        if isinstance(one, Volume):
+            raise InputError(
+                f"{where} is a volume, but only images can be looked at without masks. Leave "
+                "unannotated out; slices of a volume that have no mask are void."
+            )
+        image, extra = read_image(one, None, where)
+        found = 0 if extra is None else extra.shape[2]
+        if found != width:
+            raise InputError(
+                f"{where} has an extra array of {found} channels, but those of the training images "
+                f"have {width}. Give all the same number, or leave unannotated out."
+            )
+        return image, extra
+
+    few = spread(len(given), MOST_UNANNOTATED)
+    return Loaded(len(few), lambda k: load(few[k]))
 
 
 def _read_again(image: Any) -> Pair:

@@ -8,6 +8,7 @@ columns stay in parts, and the file has only what was learned.
 
 import json
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,10 +47,22 @@ def mark_of(
     groups: Sequence[int],
     pairs: Sequence[Pair],
     labels: Sequence[NDArray[np.uint8]],
+    unannotated: Sequence[Pair] = (),
 ) -> str:
-    """Give another name for other settings, groups, images, extra arrays or masks."""
-    told = json.dumps([settings, list(groups)])
-    return fingerprint(told, (a for pair, mask in zip(pairs, labels) for a in (*pair, mask)))
+    """Give another name for other settings, groups, images, extra arrays or masks.
+
+    Of images without masks their number counts, and the first and the last: all are read only once.
+    """
+    told: list[Any] = [settings, list(groups)]
+    ends: list[Pair] = []
+    if unannotated:
+        told.append(len(unannotated))
+        ends = [unannotated[0], unannotated[-1]]
+    arrays = chain(
+        (a for pair, mask in zip(pairs, labels) for a in (*pair, mask)),
+        (a for pair in ends for a in pair),
+    )
+    return fingerprint(json.dumps(told), arrays)
 
 
 def memory_file(memory: Any, mark: str) -> Path:

@@ -55,6 +55,7 @@ class Task:
     progress: Progress | None = None
     shelf: Shelf = field(default_factory=Shelf)  # keeps what is finished
     shapes: tuple[tuple[int, int], ...] = ()  # of the images, looked at once
+    unannotated: Sequence[tuple[Image, Float32 | None]] = ()  # images without labels
 
     def __post_init__(self) -> None:
         if not self.shapes:
@@ -200,7 +201,7 @@ class NetLogits(Source):
         nets, maps = fit_nets(
             task.images, task.labels, task.extras, task.bank, task.net,
             make_folds(task.groups, task.net.folds, task.seed), task.seed, task.place,
-            task.progress, task.shelf,
+            task.progress, task.shelf, task.unannotated,
         )  # fmt: skip
         return cls(nets), mapped(lambda found: [[logit] for logit in found], maps)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,8 +25,10 @@ from cutlearn.images.read import MAX_BYTES, MAX_PIXELS, FloatImage
 from cutlearn.images.reader import Limits, Pages, Volumes
 from cutlearn.images.survey import Survey, look
 from cutlearn.images.volume import checked_spacing
-from cutlearn.loaded import Loaded
+from cutlearn.loaded import Loaded, spread, taken
 
+# Images without masks that are looked at, evenly spread over all.
+MOST_UNANNOTATED = 200
 IMAGES = Pages(Limits(), True)
 
 
@@ -51,6 +53,8 @@ class Folder:
         What was passed over, left out, matched or read in a way that a person should know of.
     reader : Pages
         How files are read: as images, or as volumes.
+    bare : tuple of (path, page)
+        Images without a mask, if they were asked for.
     """
 
     names: tuple[str, ...]
@@ -61,6 +65,7 @@ class Folder:
     coding: Coding | None = None
     notes: tuple[str, ...] = ()
     reader: Pages = IMAGES
+    bare: tuple[tuple[Path, int | None], ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -74,6 +79,11 @@ class Folder:
     def image(self, index: int) -> Any:
         """The image at an index, (h, w) or (h, w, 3) float32 in [0, 1]; or the `Volume`."""
         return self.reader.image(self.images[index], self.pages[index])
+
+    @property
+    def unannotated(self) -> Loaded[Any]:
+        """Images without a mask, each read when it is asked for: what `fit(unannotated=)` takes."""
+        return Loaded(len(self.bare), lambda k: self.reader.image(*self.bare[k]))
 
     def labels(self, index: int) -> LabelMap:
         """The labels at an index, (h, w) uint8 with 255 for void; of a volume (d, h, w)."""
@@ -115,6 +125,7 @@ def read_folder(
     volume: bool = False,
     spacing: Sequence[float] | None = None,
     empty_void: bool = False,
+    unannotated: bool = False,
     strict: bool = False,
     leave: str | os.PathLike[str] | None = None,
     max_bytes: int = MAX_BYTES,
@@ -159,6 +170,8 @@ def read_folder(
         Distances of slices, rows and columns of volumes; by default what the files tell, else 1.
     empty_void : bool, default False
         Take slices of volumes whose mask is 0 throughout as not annotated.
+    unannotated : bool, default False
+        Look at images without a mask too, 200 of them at most: `Folder.unannotated`.
     strict : bool, default False
         Refuse the folder if any file would have to be left out.
     leave : path, optional
@@ -206,19 +219,30 @@ def read_folder(
     if volume:
         near = None if spacing is None else checked_spacing(spacing)
         reader = Volumes(limits, turned, near, empty_void)
-    found, notes, pairs = _paired(pictures, truths, mask_suffix, pattern, leave, reader.endings)
+    looks = unannotated and not volume
+    fate = "only looked at" if looks else "left out"
+    found, notes, pairs = _paired(
+        pictures, truths, mask_suffix, pattern, leave, reader.endings, fate
+    )
     survey = look(found, pairs, stated, reader, shown(truths or pictures), progress)
     left = [*notes.refused, *survey.left_out]
     if strict and left:
         raise InputError("\n".join([f"{shown(pictures)}: {left[0]}", *left[1:]]))
     survey.refuse(shown(pictures))
-    return _folder(survey, (*notes.told, *left, *survey.notes), reader)
+    without = list(notes.bare.items()) if looks else []
+    few = dict(taken(without, spread(len(without), MOST_UNANNOTATED)))
+    others = look(few, None, stated, reader, shown(pictures))
+    told = (*notes.told, *left, *survey.notes, *others.left_out)
+    return replace(
+        _folder(survey, told, reader), bare=tuple((one.image, one.page) for one in others.seen)
+    )
 
 
 @dataclass(frozen=True)
 class _Notes:
     told: list[str]
     refused: list[str]  # what `strict` does not accept
+    bare: dict[str, Path] = field(default_factory=dict)  # images without a mask
 
 
 def _paired(
@@ -228,8 +252,12 @@ def _paired(
     pattern: str | None,
     leave: str | os.PathLike[str] | None,
     endings: Sequence[str],
+    fate: str,
 ) -> tuple[dict[str, Path], _Notes, dict[str, Path] | None]:
-    """Images by name, what there is to say, and the masks of the same names."""
+    """Images by name, what there is to say, and the masks of the same names.
+
+    `fate`: what becomes of images without a mask, in words.
+    """
     from cutlearn.images.listing import some
 
     inside = path_of("leave", leave) if leave is not None else masks
@@ -259,12 +287,13 @@ def _paired(
     stray = sorted(truths.keys() - set(pairs.names.values()))
     left = []
     if bare:
-        left.append(f"{counted(len(bare), 'image')} of {len(files)} without a mask left out: "
+        left.append(f"{counted(len(bare), 'image')} of {len(files)} without a mask {fate}: "
                     f"{some(bare)}")  # fmt: skip
     if stray:
         left.append(f"{counted(len(stray), 'mask')} without an image left out: {some(stray)}")
     kept = {n: files[n] for n in files if n in pairs.names}
-    return kept, _Notes(told, left), {n: truths[pairs.names[n]] for n in kept}
+    without = {n: files[n] for n in bare}
+    return kept, _Notes(told, left, without), {n: truths[pairs.names[n]] for n in kept}
 
 
 def _folder(survey: Survey, notes: tuple[str, ...], reader: Pages) -> Folder:

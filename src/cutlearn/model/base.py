@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from cutlearn.errors import InputWarning
+from cutlearn.checks import listed
+from cutlearn.errors import InputError, InputWarning
 from cutlearn.features.folds import find_groups
 from cutlearn.features.volumes import are_volumes
 from cutlearn.images.resize import Shape
-from cutlearn.images.sample import Sample
+from cutlearn.images.sample import Sample, as_sample
 from cutlearn.loaded import Loaded, mapped
 from cutlearn.metrics import mean_iou
 from cutlearn.model.card import Summary, card_of
@@ -162,6 +163,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         masks: Sequence[Any],
         groups: Sequence[Any] | None = None,
         *,
+        unannotated: Sequence[Any] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         progress: Told | None = None,
         callback: Callable[[Any], None] | None = None,
@@ -178,6 +180,9 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         groups : n hashables, optional
             Images of one group (neighbouring slices) are never on both sides of a comparison: for
             features, C, bias and calibration alike. None: nearly equal images are found.
+        unannotated : images or samples that have no masks, optional
+            Nets of a Segmenter look at some of them before they see a label, if pictures have
+            colours; everything else learns from images with masks alone.
         checkpoint : folder, optional
             Made when missing; what is finished is kept there, and the same call goes on where it
             was interrupted, with the same result.
@@ -198,7 +203,8 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
                 )
                 room = scratch.folder if isinstance(samples, Loaded) else None
                 # A copy learns, so that an interrupt leaves this one as it was.
-                made._learn(TrainingSet(samples, truth, together, folder, room, told, stepped))
+                made._learn(TrainingSet(samples, truth, together, folder, room, told, stepped,
+                                        self._unannotated(unannotated)))  # fmt: skip
                 made.card_ = card_of(made, truth)
             threads = own_threads(self._place())
             made.training_ = remembered(images, masks, self.most_labels, threads)
@@ -284,6 +290,19 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
             samples, resized = list(samples), list(resized)
         pictures = mapped(attrgetter("image"), samples)
         return samples, resized, find_groups(pictures, groups)
+
+    def _unannotated(self, images: Any) -> Sequence[Sample]:
+        """Give images without masks at the size at which the model works, made when asked for."""
+        given, side = listed("unannotated", images), self.min_side
+
+        def load(i: int) -> Sample:
+            try:
+                return at_side(as_sample(given[i]), side)
+            except InputError as error:
+                said = str(error).removeprefix("image: ")
+                raise InputError(f"unannotated[{i}]: {said}") from None
+
+        return Loaded(len(given), load)
 
     def _each(
         self,

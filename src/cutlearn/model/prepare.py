@@ -225,6 +225,7 @@ def training_features(
     groups: Sequence[Any] | None,
     folder: Path | None,
     progress: Told | None,
+    unannotated: Sequence[Sample] = (),
 ) -> Sequence[NDArray[np.float32]]:
     """Fit the featurizer, or take it from the checkpoint; give out-of-fold node features.
 
@@ -240,4 +241,6 @@ def training_features(
             "Give extra for all samples, or for none."
         )
     file = None if folder is None else folder / "features.safetensors"
-    return featurizer.fit_transform(samples, masks, groups, checkpoint=file, progress=progress)
+    return featurizer.fit_transform(
+        samples, masks, groups, unannotated=unannotated, checkpoint=file, progress=progress
+    )

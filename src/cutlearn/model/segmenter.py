@@ -196,8 +196,9 @@ class Segmenter(Estimator):
         labels, featurizer = labels_for(self, max(2, 1 + top)), fresh_featurizer(self, place)
         seen = mapped(labels.questions, data.masks)
         nodes = training_features(
-            data.samples, seen, featurizer, data.groups, data.folder or data.scratch, data.progress
-        )
+            data.samples, seen, featurizer, data.groups, data.folder or data.scratch,
+            data.progress, data.unannotated,
+        )  # fmt: skip
         edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
         pose, given = partial(_posed, featurizer.unfitted(), edges, regions), (data.samples, nodes)
         problems: Sequence[Problem]

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from cutlearn.features.describe import Bank
+from cutlearn.features.net import restore
 from cutlearn.features.net.body import Pass, Shape
 from cutlearn.features.net.crops import Lesson, Sight, canvas_of
 from cutlearn.features.net.learn import NetRecipe, fit_nets
-from cutlearn.features.net.restore import HOLES, Restorer, damaged
+from cutlearn.features.net.restore import HOLES, Restorer, damaged, unannotated_lessons
 from cutlearn.features.net.trainer import Trainer
 from features.worlds import world
 
@@ -73,13 +74,13 @@ def test_a_net_begins_with_what_was_restored_and_leaves_it_as_it_is():
     assert any((net.optimiser.weights[name] != kept[name]).any() for name in kept)
 
 
-def nets_of(color, restore):
+def nets_of(color, restore, unannotated=()):
     images, masks = world(4, (40, 56), color=color)
     bank = Bank("photograph" if color else "microscopy", color)
     recipe, seen = NetRecipe(steps=4, crops=1, folds=2, restore=restore), []
     nets, _ = fit_nets(
         images, [m[..., None] for m in masks], [None] * 4, bank, recipe, np.array([0, 1, 0, 1]),
-        progress=lambda *step: seen.append(step),
+        progress=lambda *step: seen.append(step), unannotated=unannotated,
     )  # fmt: skip
     assert seen[-1][0] == seen[-1][1] == recipe.told(2, 4, color)
     return nets, {what for *_, what in seen}
@@ -102,3 +103,35 @@ def test_coloured_ones_have():
     assert all(np.array_equal(a[n], b[n]) for a, b in zip(again.weights, restored.weights)
                for n in a)  # fmt: skip
     assert replace(NetRecipe(), restore=0).told(2, 4, True) < NetRecipe().told(2, 4, True)
+
+
+def others(n, shape=(44, 60), color=True):
+    return [(image, None) for image in world(n, shape, color, seed=9)[0]]
+
+
+def test_images_without_masks_are_restored_too():
+    plain, more = nets_of(True, 12)[0], nets_of(True, 12, others(3))[0]
+    pairs = zip(plain.weights, more.weights)
+    assert all((a["down0.0.kernel"] != b["down0.0.kernel"]).any() for a, b in pairs)
+    # What is seen of the training images does not depend on others.
+    assert np.array_equal(plain.sight.mean, more.sight.mean)
+
+
+def test_they_change_nothing_where_nothing_is_restored():
+    for color, steps in ((False, 12), (True, 0)):
+        plain = nets_of(color, steps)[0]
+        more = nets_of(color, steps, others(3, color=color))[0]
+        assert all(np.array_equal(a[n], b[n]) for a, b in zip(plain.weights, more.weights)
+                   for n in a)  # fmt: skip
+
+
+def test_so_many_as_memory_allows(monkeypatch):
+    given = others(9)
+    sight = Sight.of(Bank("photograph", True), [image for image, _ in given], [None] * 9)
+    lessons = unannotated_lessons(sight, given, 2)
+    assert len(lessons) == 9
+    assert not any(lesson.labels.any() or lesson.ones for lesson in lessons)
+    monkeypatch.setattr(restore, "PIXELS", 3 * 44 * 60)
+    few = unannotated_lessons(sight, given, 2)
+    assert [np.array_equal(a.planes, lessons[k].planes) for a, k in zip(few, (0, 3, 6))] == 3 * [1]
+    assert unannotated_lessons(sight, (), 2) == []

@@ -26,10 +26,10 @@ from cutlearn.features.net.crops import (
     turned,
     turned_back,
 )
-from cutlearn.features.net.restore import Restorer
+from cutlearn.features.net.restore import Restorer, unannotated_lessons
 from cutlearn.features.net.trainer import Trainer
 from cutlearn.images.resize import resize_channels
-from cutlearn.loaded import mapped, taken
+from cutlearn.loaded import chained, mapped, taken
 from cutlearn.run.cluster import Cluster
 from cutlearn.run.progress import KEPT, Counter
 from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
@@ -139,6 +139,7 @@ def fit_nets(
     place: Place = 1,
     progress: Progress | None = None,
     shelf: Shelf | None = None,
+    unannotated: Sequence[tuple[Image, Float32 | None]] = (),
 ) -> tuple[Nets, Sequence[Float32]]:
     """Train a net without each fold.
 
@@ -152,6 +153,8 @@ def fit_nets(
         All draws depend on it and on the fold, never on threads.
     shelf : Shelf, optional
         Keeps every net after each round of steps, and the logits of every image.
+    unannotated : pairs of an image and its extra array or None
+        Are restored with the others before any net sees a label.
 
     Returns
     -------
@@ -169,8 +172,9 @@ def fit_nets(
     counter = Counter(progress, recipe.told(nets, len(images), sight.color))
     first = None
     if sight.color and recipe.restore:
+        pictures = chained(lessons, unannotated_lessons(sight, unannotated, shape.outputs))
         restorer = Restorer(
-            shape, sight, lessons, canvas, recipe.crops, recipe.restore, (seed, 5, nets)
+            shape, sight, pictures, canvas, recipe.crops, recipe.restore, (seed, 5, nets)
         )
         work = "restore pictures"
         (first,) = _trained([restorer], recipe.restore, place, parts, counter, "restorer", work)

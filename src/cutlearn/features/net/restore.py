@@ -1,10 +1,11 @@
 """Before a net sees a label, it learns to restore pictures: their colours, and what is in holes.
 
 In: pictures, as the net sees them; labels play no part, so that all images may take part in all
-folds. Out: first weights of nets of this shape. In a crop x both colours are taken away, and all
-channels in some squares; the net gives y(x), and the loss is the mean square of y(x) - x over the
-channels that are seen. Which colour a thing has tells what it is: nets that begin here need half as
-many steps with labels (docs/decisions/0045-nets-that-have-looked-at-pictures.md).
+folds, and images without masks too. Out: first weights of nets of this shape. In a crop x both
+colours are taken away, and all channels in some squares; the net gives y(x), and the loss is the
+mean square of y(x) - x over the channels that are seen. Which colour a thing has tells what it is:
+nets that begin here need half as many steps with labels
+(docs/decisions/0045-nets-that-have-looked-at-pictures.md).
 """
 
 from collections.abc import Sequence
@@ -12,18 +13,22 @@ from dataclasses import replace
 
 import numpy as np
 
+from cutlearn.features.describe import Image
 from cutlearn.features.filters import Float32
+from cutlearn.features.inputs import VOID
 from cutlearn.features.net.body import Pass, Shape, Weights
 from cutlearn.features.net.crops import Crops, Lesson, Sight
 from cutlearn.features.net.optimise import Optimiser
 from cutlearn.features.net.trainer import Trainer
 from cutlearn.images.resize import Shape as Size
-from cutlearn.loaded import mapped
+from cutlearn.loaded import mapped, spread, taken
 
 # The channels of the two colours, after that of brightness.
 COLORS = slice(1, 3)
 # Squares that are taken out of a crop, and their side as a part of its shorter side.
 HOLES, PART = 4, 0.25
+# Pixels, as the net sees them, of all images without masks together: more would fill the memory.
+PIXELS = 10_000_000
 
 
 class Restorer(Trainer):
@@ -59,6 +64,20 @@ class Restorer(Trainer):
         """The averaged weights of all layers but the last."""
         average = self.optimiser.average
         return {name: value for name, value in average.items() if not name.startswith("out.")}
+
+
+def unannotated_lessons(
+    sight: Sight, pairs: Sequence[tuple[Image, Float32 | None]], questions: int
+) -> list[Lesson]:
+    """See images that have no masks, with their extra arrays; some of them if they are large."""
+    if not pairs:
+        return []
+    rows, columns = sight.shape(pairs[0][0].shape[:2])
+    few = spread(len(pairs), max(1, PIXELS // (rows * columns)))
+    return [
+        Lesson.of(sight, image, np.full((*image.shape[:2], questions), VOID, np.uint8), extra)
+        for image, extra in taken(pairs, few)
+    ]
 
 
 def _blind(lesson: Lesson) -> Lesson:

@@ -33,6 +33,7 @@ class TrainingSet:
         Where the samples lie that are larger than memory, and their features will; it exists.
     progress : callable (done, total, what), optional
     callback : callable (Step), optional
+    unannotated : samples that have no masks, at the same size
     """
 
     samples: Sequence[Sample]
@@ -42,6 +43,7 @@ class TrainingSet:
     scratch: Path | None = None
     progress: Told | None = None
     callback: Callable[[Any], None] | None = None
+    unannotated: Sequence[Sample] = ()
 
     def take(self, images: Sequence[int], name: str) -> TrainingSet:
         """Give some of the images, with a folder of their own for checkpoints."""
