@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from cutlearn.errors import InputError
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.mixtures import odds_of, palette
 from cutlearn.features.together import Together
 from cutlearn.features.windows import window_means
 from cutlearn.images import Sample as images_sample
@@ -39,7 +40,9 @@ def test_shapes_names_and_scale(features, color):
     assert stacked.shape[1] == len(f.node_names_)
     assert (stacked[:, 0] == 1).all()
     np.testing.assert_allclose(stacked[:, 1:].mean(axis=0), 0, atol=1e-4)
-    np.testing.assert_allclose(stacked[:, 1:].std(axis=0), 1, atol=1e-3)
+    varies = np.ptp(stacked, axis=0) > 0
+    assert varies[1:3].all()
+    np.testing.assert_allclose(stacked[:, varies].std(axis=0), 1, atol=1e-3)
     (new,), edges = f.transform(images[2:]), f.edge_features(images[2])
     assert new.shape == nodes[2].shape
     assert edges.shape == (11 * 8 + 10 * 9 + 2 * 10 * 8, len(f.edge_names_))
@@ -55,7 +58,8 @@ def test_fit_transform_gives_other_logits_than_transform():
     for image, node in zip(images, nodes):
         new = f.node_features(image)
         assert not np.array_equal(new[:, 1], node[:, 1])
-        np.testing.assert_array_equal(new[:, 3:], node[:, 3:])
+        np.testing.assert_array_equal(new[:, 3:-1], node[:, 3:-1])
+    assert f.node_names_[-1] == "colors"  # which the logits find
 
 
 @pytest.mark.parametrize("features", ["auto", "linear", "given"])
@@ -268,3 +272,51 @@ def test_damaged_files_get_one_sentence(damage, fitted):
         arrays["scale"] = arrays["scale"] * 0
     with pytest.raises(InputError, match=r"^(features|bank)"):
         Featurizer.from_arrays(arrays, described)
+
+
+def painted(n=4, shape=(30, 36)):
+    """Blobs of one colour on another, both of them the image's own."""
+    images, masks = world(n, shape)
+    rng = np.random.default_rng(3)
+    for image, mask in zip(images, masks):
+        for label, color in enumerate(rng.uniform(0.1, 0.9, (2, 3))):
+            image[mask == label, :2] = color[:2] + rng.normal(
+                0, 0.02, (int((mask == label).sum()), 2)
+            )
+        np.clip(image, 0, 1, out=image)
+    return images, masks
+
+
+def test_logits_find_the_colours_of_the_image_itself():
+    images, masks = painted()
+    f = Featurizer("trees", recipe=SMALL, n_jobs=1).fit(images, masks)
+    fitted = f.fitted_
+    rows = f.node_features(images[0])
+    z = f.logit(rows).reshape(masks[0].shape)
+    wanted = odds_of(palette(images[0]), z >= fitted.border)
+    found = rows[:, -1] * fitted.scale[-1] + fitted.mean[-1]
+    np.testing.assert_allclose(found, wanted.ravel(), atol=1e-4)
+    again = Featurizer.from_arrays(*f.to_arrays())
+    assert again.fitted_.border == fitted.border
+    assert np.array_equal(again.node_features(images[1]), f.node_features(images[1]))
+
+
+def test_colours_are_asked_in_photographs_of_two_labels_only():
+    images, masks = painted()
+    grey, several = world(4, color=False)[0], [np.stack([m, 1 - m], -1) for m in masks]
+    for features, seen, answers, kind, has in (
+        ("trees", images, masks, "photograph", True),
+        ("trees", images, masks, "microscopy", False),
+        ("trees", [i[:24, :30] for i in grey], [m[:24, :30] for m in masks], "auto", False),
+        ("trees", images, several, "photograph", False),
+        ("linear", images, masks, "photograph", False),
+    ):
+        f = Featurizer(features, kind, recipe=SMALL, n_jobs=1).fit(seen, answers)
+        assert ("colors" in f.node_names_) == has == (f.fitted_.border is not None)
+
+
+@pytest.mark.parametrize("border", [np.inf, "0", True, [0.0]])
+def test_a_damaged_border_is_refused(border):
+    arrays, described = Featurizer("trees", recipe=SMALL, n_jobs=1).fit(*painted(2)).to_arrays()
+    with pytest.raises(InputError, match="border of the colours is damaged"):
+        Featurizer.from_arrays(arrays, described | {"border": border})

@@ -8,8 +8,10 @@ import cutlearn as cl
 from cutlearn.features.mixtures import (
     ANY_COLOR,
     LEAST_DEVIATION,
+    SUREST,
     fit_mixture,
     log_odds,
+    odds_of,
     palette,
     relabelled,
 )
@@ -107,3 +109,17 @@ def test_log_odds_compare_two_mixtures():
     mixtures = [found.fit(np.array(counts, float)) for counts in ([20, 0], [0, 20])]
     low, high = log_odds(found, mixtures)
     assert low < -5 < 5 < high
+
+
+def test_odds_of_a_mask():
+    image = np.zeros((20, 30, 3))
+    image[..., 1] = 0.8
+    image[5:15, 10:20] = (0.9, 0.1, 0.1)
+    mask = np.zeros((20, 30), bool)
+    mask[6:14, 11:22] = True  # a little beside
+    odds = odds_of(palette(image), mask)
+    assert odds[5:15, 10:20].min() > 1
+    assert odds[:, :9].max() < -1
+    assert abs(odds).max() <= SUREST
+    for even in (mask & False, mask | True):
+        assert not odds_of(palette(image), even).any()

@@ -35,6 +35,8 @@ LEAST_DEVIATION = 0.02
 # Part of the density that is even over the colours, so that no colour is ever impossible.
 ANY_COLOR = 1e-3
 EVEN = 1.0
+# Log-odds beyond this are as sure as any.
+SUREST = 6.0
 # Rounds of relabelling; few colours change after the third.
 ROUNDS = 5
 
@@ -254,6 +256,18 @@ def log_odds(palette: Palette, mixtures: Sequence[Mixture]) -> Floats:
     """Log of p_1 / p_0 in every cell, for the mixtures of labels 0 and 1, (K,)."""
     zero, one = (mixture.log_density(palette.colors) for mixture in mixtures)
     return np.asarray(one - zero)
+
+
+def odds_of(palette: Palette, mask: Bits) -> Floats:
+    """Log-odds of the colour of every pixel, when a mask (h, w) tells which have label 1.
+
+    Within +-`SUREST`; 0 everywhere if the mask is empty or full.
+    """
+    counts = [palette.counts(part) for part in (~mask, mask)]
+    if not all(part.any() for part in counts):
+        return np.zeros(mask.shape)
+    cells = log_odds(palette, [palette.fit(part) for part in counts])
+    return np.clip(cells, -SUREST, SUREST)[palette.index]
 
 
 def relabelled(

@@ -1,8 +1,13 @@
 """What is learned to give an image its node features; a model file stores it.
 
-Node features are a constant 1, the boosted logits (in training: out of fold) beside a few raw
-channels, or a linear filter bank, and arrays that the user brings; all but the constant are
-standardised with the training images' mean and deviation.
+Node features are a constant 1, the logits (in training: out of fold) beside a few raw channels, or
+a linear filter bank, and arrays that the user brings; all but the constant are standardised with
+the training images' mean and deviation. In photographs the logits also tell which colours the
+object has in this very image (docs/decisions/0046-colours-of-the-image-itself.md):
+
+    log p_1(x) / p_0(x),    x the colour of a pixel,
+
+with mixtures p_1 and p_0 of the colours of the pixels whose logit lies above and below a border.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,6 +25,8 @@ from cutlearn.features.describe import Bank, Image, Picture
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import VOID
 from cutlearn.features.kept import COLUMNS
+from cutlearn.features.mixtures import odds_of, palette
+from cutlearn.features.pilot import best_threshold
 from cutlearn.features.sources import Source, Task, source_of
 from cutlearn.features.windows import window_means
 from cutlearn.loaded import mapped
@@ -37,6 +44,9 @@ BESIDE = ("raw",)
 MOST_SCALE, MOST_NAME, MOST_WHY = 256, 200, 1000
 # Rows that are worked in double at a time.
 BLOCK = 1 << 14
+# Pixels of all training images together that the border of the colours is found on.
+MOST_PIXELS = 200_000
+COLORS = "colors"
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,7 @@ class Fitted:
     mean: npt.NDArray[np.float64]
     scale: npt.NDArray[np.float64]
     centers: npt.NDArray[np.float64]
+    border: float | None = None  # of the logit, for the colours of the image; None: without them
 
     def node_features(
         self, channels: Sequence[str], image: Image, extra: Float32 | None
@@ -66,7 +77,7 @@ class Fitted:
         picture = Picture(image)
         maps = self.source.answers(picture, extra)
         stages = self.source.stages
-        rows, _ = columns(self.mode, channels, self.bank, maps, stages, picture, extra)
+        rows, _ = columns(self.mode, channels, self.bank, maps, stages, picture, extra, self.border)
         return self.standardised(rows)
 
     def standardised(self, rows: Float32) -> Float32:
@@ -91,6 +102,7 @@ class Fitted:
             "why": self.why,
             "n_extra": self.n_extra,
             "names": list(self.names),
+            "border": self.border,
         }
         return arrays | learned, described
 
@@ -121,6 +133,7 @@ class Fitted:
             mean,
             scale,
             centers,
+            _checked_border(described.get("border")),  # older files have none
         )
 
     def probe(self, channels: Sequence[str]) -> None:
@@ -149,11 +162,12 @@ def described_by(
     channels: Sequence[str],
     bank: Bank,
     stages: Sequence[str],
+    border: float | None,
     given: tuple[Image, Float32 | None, Answers],
 ) -> tuple[Float32, list[str]]:
     """The columns of an image, of its extra channels and of its logits; this may travel."""
     image, extra, maps = given
-    return columns(mode, channels, bank, maps, stages, Picture(image), extra)
+    return columns(mode, channels, bank, maps, stages, Picture(image), extra, border)
 
 
 def columns(
@@ -164,6 +178,7 @@ def columns(
     stages: Sequence[str],
     picture: Picture,
     extra: Float32 | None,
+    border: float | None = None,
 ) -> tuple[Float32, list[str]]:
     """Node features of one image before standardising, (n, F) float32, and names.
 
@@ -181,6 +196,10 @@ def columns(
         found, titles = CHANNELS[name](bank, picture)
         planes += list(found)
         names += titles
+    if border is not None:
+        odds = odds_of(palette(picture.image), maps[0][-1] >= border)
+        planes.append(odds.astype(np.float32))
+        names.append(COLORS)
     if not asked and extra is None:
         raise InputError(
             "features='given' needs an extra array (h, w, channels) for each image, but there is "
@@ -212,7 +231,8 @@ def learn_columns(
         What the source has learned from.
     maps : of every image its out-of-fold logits
     """
-    described = partial(described_by, mode, channels, task.bank, source.stages)
+    border = _border(task, source, maps)
+    described = partial(described_by, mode, channels, task.bank, source.stages, border)
 
     def given(i: int) -> tuple[Image, Float32 | None, Answers]:
         return task.images[i], task.extras[i], maps[i]
@@ -227,7 +247,33 @@ def learn_columns(
     rows = mapped(lambda r: standardise(r, mean, scale), rows)
     centers = np.concatenate([window_means(r, y.shape[:2]) for r, y in zip(rows, task.labels)])
     n_extra = 0 if first is None else first.shape[2]
-    return Fitted(task.bank, mode, why, source, n_extra, names, mean, scale, centers), rows
+    return Fitted(task.bank, mode, why, source, n_extra, names, mean, scale, centers, border), rows
+
+
+def _border(task: Task, source: Source, maps: Sequence[Answers]) -> float | None:
+    """The out-of-fold logit of the best pooled IoU; None where colours are not asked.
+
+    They are where photographs have logits of one question: of micrographs they tell nothing that
+    the logits do not know.
+    """
+    questions = task.labels[0].shape[2]
+    if not source.stages or questions > 1 or task.bank.kind != "photograph":
+        return None
+    step = max(1, -(-sum(rows * columns for rows, columns in task.shapes) // MOST_PIXELS)) | 1
+    logits, truth = [], []
+    for answers, labels in zip(maps, task.labels):
+        known = np.flatnonzero(labels.reshape(-1) != VOID)[::step]
+        logits.append(answers[0][-1].reshape(-1)[known])
+        truth.append(labels.reshape(-1)[known])
+    return best_threshold(logits, truth, [np.ones(len(part)) for part in truth])
+
+
+def _checked_border(value: Any) -> float | None:
+    if value is None:
+        return None
+    if type(value) is not float or not np.isfinite(value):
+        raise InputError("features: the border of the colours is damaged. Refit the model.")
+    return value
 
 
 def moments(

@@ -29,16 +29,13 @@ from cutlearn.energy.moves import UnorderedEnergy
 from cutlearn.energy.softmax import softmax
 from cutlearn.errors import InputError
 from cutlearn.features.edges import edge_contrast
-from cutlearn.features.mixtures import Palette, log_odds, palette
+from cutlearn.features.mixtures import SUREST, Palette, odds_of, palette
 from cutlearn.features.problem import Problem
 from cutlearn.images.read import as_image
 from cutlearn.model.defaults import defaults
 from cutlearn.model.live import by_direction
 
 Floats = NDArray[np.float64]
-
-# A scaled logit beyond this is as sure as any.
-MOST = 6.0
 
 
 def refine(
@@ -92,13 +89,8 @@ def refine(
 
 def columns(z: Floats, colors: Palette) -> Floats:
     """f of every pixel from log-odds z (h, w), (3, h, w)."""
-    scaled = np.clip(z / scale_of(z), -MOST, MOST)
-    counts = [colors.counts(part) for part in (z <= 0, z > 0)]
-    odds = np.zeros(z.shape)
-    if all(part.any() for part in counts):
-        of_cells = log_odds(colors, [colors.fit(part) for part in counts])
-        odds = np.clip(of_cells, -MOST, MOST)[colors.index]
-    return np.stack([np.ones(z.shape), scaled, odds])
+    scaled = np.clip(z / scale_of(z), -SUREST, SUREST)
+    return np.stack([np.ones(z.shape), scaled, odds_of(colors, z > 0)])
 
 
 def scale_of(z: Floats) -> float:
