@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
+from cutlearn.model import memory
 from cutlearn.model.fitting import size
 from cutlearn.model.memory import (
     free_bytes,
@@ -152,3 +153,14 @@ def test_a_large_image_needs_little_more_for_every_pixel():
 def test_slices_count():
     one = needed_bytes([(100, 100)], None, 1)
     assert needed_bytes([(100, 100)], None, 1, depths=[50]) - one == 49 * 10_000 * 228
+
+
+def test_what_does_not_stream_is_refused_before_the_features(monkeypatch):
+    volume = cl.Volume(np.random.default_rng(0).uniform(size=(6, 40, 50)))
+    mask = (volume.image > 0.5).astype(np.uint8)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 150 * 2**20)
+    with pytest.raises(cl.InputError, match=r"6 slices of up to 50 x 40.*fewer annotated slices"):
+        cl.Segmenter(features="linear").fit(volume, mask)
+    images = list(volume.image)
+    with pytest.raises(cl.InputError, match=r"images of up to 50 x 40.*fewer images"):
+        cl.BoltzmannSegmenter().fit(images, list(mask))

@@ -39,7 +39,7 @@ from cutlearn.model.fitting.size import (
     to_full_size,
 )
 from cutlearn.model.fitting.training_set import Told, TrainingSet
-from cutlearn.model.memory import check_disk, fits, told_on_disk
+from cutlearn.model.memory import check_disk, fits, images_at_once, told_on_disk
 from cutlearn.model.prepare import (
     checkpoint_folder,
     farewell,
@@ -274,7 +274,12 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         samples = mapped(lambda sample: at_side(sample, side), given)
         resized = mapped(lambda mask: mask_at_side(mask, side), truth)
         if are_volumes(samples):
-            return in_pieces(samples, resized, groups)
+            pieces = in_pieces(samples, resized, groups)
+            deep, *_ = zip(*(piece.shape for piece in pieces[0]))
+            images_at_once([piece.shape[1:] for piece in pieces[0]], "full", 1, True, depths=deep)
+            return pieces
+        if scratch is not None and not self.streams:
+            images_at_once(shapes, side, 1, True)
         if scratch is not None and self.streams and not fits(shapes, side):
             check_disk(shapes, side, scratch.folder)
             if not isinstance(given, Loaded):

@@ -139,10 +139,13 @@ def images_at_once(
     large = max(shapes, key=lambda shape: shape[0] * shape[1])
     worked = worked_shape(large, min_side)
     side = max(16, int(min(worked) * (ROOM * room / need) ** 0.5 * 0.9))
+    what, fewer = "images", "images"
+    if depths is not None and max(depths) > 1:
+        what, fewer = f"{sum(depths)} slices", "annotated slices" if keeps else "slices"
     raise InputError(
-        f"images: about {need / gigabyte:.1f} GB of memory are needed for images of up to "
+        f"images: about {need / gigabyte:.1f} GB of memory are needed for {what} of up to "
         f"{worked[1]} x {worked[0]} pixels, but {room / gigabyte:.1f} GB are free. Work at a "
-        f"smaller size with min_side={side}, or with fewer images."
+        f"smaller size with min_side={side}, or with fewer {fewer}."
     )
 
 
