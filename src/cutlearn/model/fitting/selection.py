@@ -43,7 +43,7 @@ from cutlearn.model.probability.calibrate import (
 from cutlearn.model.probability.evidence import alone
 from cutlearn.run.residents import Residents
 from cutlearn.run.travel import Seat
-from cutlearn.run.workers import Jobs, own_threads
+from cutlearn.run.workers import Jobs, Workers, own_threads
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -257,10 +257,12 @@ class _Training:
             seen = [self._without(k) for k in range(len(self.parts))]
         if aim is None:
             return unseen
-        return [self._served(v, images, aim) for v, images in zip(unseen, seen)]
+        with Workers(own_threads(self.plan.n_jobs)) as workers:
+            return workers.map(partial(self._served, aim), zip(unseen, seen))
 
-    def _served(self, w: Vector, images: Sequence[int], aim: float) -> Vector:
+    def _served(self, aim: float, given: tuple[Vector, Sequence[int]]) -> Vector:
         """Shift the bias of weights that were trained on some images."""
+        w, images = given
         problems, labels = taken(self.problems, images), taken(self.labels, images)
         odds = Odds.of(problems, labels, w, self.plan.model)
         return w if odds is None else shifted(w, odds.shift(aim))
