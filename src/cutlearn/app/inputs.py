@@ -152,6 +152,16 @@ def is_beyond_memory(estimator: Any, folder: Any) -> bool:
     return True
 
 
+def is_read_away(estimator: Any, folder: Any) -> bool:
+    """Whether the workers of a cluster may read the images of a fit themselves."""
+    from cutlearn.run.cluster import Cluster
+    from cutlearn.run.workers import place_of
+
+    place = place_of(-1 if estimator.n_jobs is None else estimator.n_jobs)
+    flat = all(one.depth == 1 for one in folder.facts)
+    return isinstance(place, Cluster) and bool(estimator.streams) and flat
+
+
 def remark(text: str) -> None:
     """Write a note on stderr, in the words of the command line."""
     say(f"note: {in_options(text)}", err=True)

@@ -59,7 +59,7 @@ from cutlearn.model.training_images import (
 from cutlearn.run.cluster import ClusterLost
 from cutlearn.run.interrupt import Interrupted, interrupted
 from cutlearn.run.progress import Progress
-from cutlearn.run.workers import Jobs, Place, Workers, own_threads, place_of
+from cutlearn.run.workers import Jobs, Place, Workers, own_threads, place_of, sent_as
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -271,8 +271,8 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         self._check_samples(given)
         shapes, side = flat_shapes(given), self.min_side
         warn_of_size(self, shapes)
-        samples = mapped(lambda sample: at_side(sample, side), given)
-        resized = mapped(lambda mask: mask_at_side(mask, side), truth)
+        samples = mapped(partial(at_side, min_side=side), given)
+        resized = mapped(partial(mask_at_side, min_side=side), truth)
         if are_volumes(samples):
             pieces = in_pieces(samples, resized, groups)
             deep, *_ = zip(*(piece.shape for piece in pieces[0]))
@@ -280,7 +280,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
             return pieces
         if scratch is not None and not self.streams:
             images_at_once(shapes, side, 1, True)
-        if scratch is not None and self.streams and not fits(shapes, side):
+        if scratch is not None and self._spills(shapes, samples):
             check_disk(shapes, side, scratch.folder)
             if not isinstance(given, Loaded):
                 warnings.warn(told_on_disk(shapes, side), InputWarning, stacklevel=3)
@@ -289,6 +289,15 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
             samples, resized = list(samples), list(resized)
         pictures = mapped(attrgetter("image"), samples)
         return samples, resized, find_groups(pictures, groups)
+
+    def _spills(self, shapes: Sequence[Shape], samples: Sequence[Sample]) -> bool:
+        """Whether samples and features lie on disk: memory is too small, or a cluster reads them.
+
+        That is, its workers see the files of the images.
+        """
+        if not self.streams:
+            return False
+        return not fits(shapes, self.min_side) or sent_as(self._place(), samples) is not samples
 
     def _each(
         self,
