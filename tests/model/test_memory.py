@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
+from cutlearn.energy.labels import labels_of
 from cutlearn.model import memory
 from cutlearn.model.fitting import size
 from cutlearn.model.memory import (
+    Load,
     free_bytes,
     images_at_once,
     needed_bytes,
@@ -148,6 +150,19 @@ def test_a_large_image_needs_little_more_for_every_pixel():
     refuse_beyond(10**8, free=8 * 2**30)
     with pytest.raises(cl.InputError, match=r"3\.1 GB of memory are needed for 100 million"):
         refuse_beyond(10**8, free=3 * 2**30)
+
+
+def test_more_labels_take_more_and_are_cut_in_smaller_strips():
+    three = Load.of(labels_of("ordered", 3))
+    assert Load() == Load.of(labels_of("binary")) == Load.of(labels_of("unordered", 2))
+    assert three.whole < Load().whole
+    assert three.strip * three.bytes <= Load().strip * Load().bytes
+    # Measured at 5000 x 5000: 3.67 GB.
+    assert 3.67e9 < worked_bytes(25_000_000, three) < 5e9
+    with pytest.raises(cl.InputError, match="memory are needed for 25 million"):
+        refuse_beyond(25_000_000, free=4 * GB, load=three)
+    many = Load.of(labels_of("ordered", 20))
+    assert many.whole == memory.ALWAYS
 
 
 def test_slices_count():

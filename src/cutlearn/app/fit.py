@@ -338,6 +338,7 @@ def _train(
             raise interrupted(stop, farewell(part)) from None
         except InputError as error:
             said = str(error).replace("Remove it to start anew", "Begin anew with --restart")
+            said = said.replace("or name another place", "or name another model with -o")
             raise InputError(said) from error
     gaps = [w.message for w in caught if issubclass(w.category, ConvergenceWarning)]
     for warning in caught:

@@ -115,7 +115,7 @@ def fit_memory(
     hold. `depths`: slices that are worked of every volume; all by default.
     """
     from cutlearn.model.fitting.size import worked_shape
-    from cutlearn.model.memory import images_at_once
+    from cutlearn.model.memory import Load, images_at_once
     from cutlearn.run.workers import place_of
 
     shapes = [(one.height, one.width) for one in folder.facts]
@@ -132,9 +132,11 @@ def fit_memory(
             + ". Another size: min_side"
         )
     place = place_of(-1 if estimator.n_jobs is None else estimator.n_jobs)
+    fitted = getattr(estimator, "model_", None)
+    load = None if fitted is None else Load.of(fitted.labels)
     if isinstance(place, int):
-        return images_at_once(shapes, side, place, keeps, depths=depths)
-    images_at_once(shapes, side, 1, keeps, depths=depths)  # what is kept is kept here
+        return images_at_once(shapes, side, place, keeps, depths=depths, load=load)
+    images_at_once(shapes, side, 1, keeps, depths=depths, load=load)  # what is kept is kept here
     return place
 
 

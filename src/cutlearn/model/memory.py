@@ -118,8 +118,9 @@ def worked_bytes(pixels: int, load: Load | None = None) -> int:
     one = load or Load()
     if pixels <= one.whole:
         return one.bytes * pixels
-    unaries = 1 if one.labels == 2 else one.labels
-    return (PASSED + UNARY * unaries) * pixels + one.bytes * (one.strip + one.strip // 4)
+    # The energy of the strip before stays until its seam is known; tables make it large.
+    unaries, more = (1, one.strip // 4) if one.labels == 2 else (one.labels, one.strip)
+    return (PASSED + UNARY * unaries) * pixels + one.bytes * (one.strip + more)
 
 
 def refuse_beyond(
@@ -144,14 +145,17 @@ def needed_bytes(
     at_once: int,
     keeps: bool = False,
     depths: Sequence[int] | None = None,
+    load: Load | None = None,
 ) -> int:
     """Estimate the memory for images of these shapes, so many of them worked at once.
 
-    `keeps`: something of all images is kept, as a fit does. `depths`: slices of volumes.
+    `keeps`: something of all images is kept, as a fit does. `depths`: slices of volumes. `load`:
+    what a pixel takes, by default with two labels.
     """
     slices = [1] * len(shapes) if depths is None else depths
     pixels = [d * _pixels(shape, min_side) for d, shape in zip(slices, shapes)]
-    each = [worked_bytes(k) + GIVEN * d * h * w for k, d, (h, w) in zip(pixels, slices, shapes)]
+    every = zip(pixels, slices, shapes)
+    each = [worked_bytes(k, load) + GIVEN * d * h * w for k, d, (h, w) in every]
     kept = KEPT * sum(pixels) if keeps else 0
     return BASE + sum(sorted(each, reverse=True)[:at_once]) + kept
 
@@ -163,6 +167,7 @@ def images_at_once(
     keeps: bool = False,
     free: int | None = None,
     depths: Sequence[int] | None = None,
+    load: Load | None = None,
 ) -> int:
     """Give how many images can be worked at once, at most one a thread; refuse if not even one.
 
@@ -176,9 +181,9 @@ def images_at_once(
     if room is None:
         return threads
     for count in range(min(threads, len(shapes)), 0, -1):
-        if needed_bytes(shapes, min_side, count, keeps, depths) <= ROOM * room:
+        if needed_bytes(shapes, min_side, count, keeps, depths, load) <= ROOM * room:
             return count
-    need, gigabyte = needed_bytes(shapes, min_side, 1, keeps, depths), 2**30
+    need, gigabyte = needed_bytes(shapes, min_side, 1, keeps, depths, load), 2**30
     large = max(shapes, key=lambda shape: shape[0] * shape[1])
     worked = worked_shape(large, min_side)
     side = max(16, int(min(worked) * (ROOM * room / need) ** 0.5 * 0.9))
