@@ -4,6 +4,8 @@
     python benchmarks/cluster.py simulate PICTURE.png    a round of training, 1 to 1,000 workers
     python benchmarks/cluster.py compare IMAGES MASKS    one worker against two: a training on
                                                          forty images at a smaller side of 300
+    python benchmarks/cluster.py sent [SIDE]             bytes that leave the driver of a fit, from
+                                                         files and from lists; one worker and two
 
 The simulation is of one round: the driver sends a task for each batch (BATCHES a worker), the
 scheduler handles one task after the other, workers ask their images' oracles, and the driver takes
@@ -107,6 +109,68 @@ def compare(images, masks, count=40, side=300):
     print(json.dumps(rows | {"pixels": sum(y.size for y in labels)}, indent=1))
 
 
+def sent(side=200, count=8):
+    """Fit on images that workers read themselves, and on lists; bytes before the first step."""
+    import tempfile
+    from pathlib import Path
+
+    from PIL import Image
+
+    import cutlearn as cl
+    from cutlearn.images import cells
+    from cutlearn.run.workers import place_of
+
+    bits, rows = set(), []
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        for k in range(count):
+            world = cells(k, (int(side), int(side) * 3 // 2))
+            for kind, values in (("images", world.image), ("masks", world.labels)):
+                (root / kind).mkdir(exist_ok=True)
+                grey = np.clip(255 * values, 0, 255).astype(np.uint8)
+                Image.fromarray(grey).save(root / kind / f"{k}.png")
+        files = cl.images.read_folder(root / "images", root / "masks").lazy()
+        for workers, what in ((2, "files"), (2, "lists"), (1, "files"), (1, "lists")):
+            place = place_of(f"local:{workers}")
+            try:
+                place.client.run(_imported)
+                before, wall = place.client.run(time.process_time), time.monotonic()
+                time.sleep(3)
+                after = place.client.run(time.process_time)
+                idle = sum(after[n] - before[n] for n in after) / (time.monotonic() - wall)
+                first, own, wall = [], time.process_time(), time.monotonic()
+                model = cl.Segmenter(features="linear", C=10.0, tol=0.02, calibration=None,
+                                     n_jobs=place)  # fmt: skip
+                given = files if what == "files" else [list(part) for part in files]
+                model.fit(*given, checkpoint=root / f"{workers}{what}",
+                          callback=lambda step, place=place, first=first:
+                          first.append((place.sent, place.received)))  # fmt: skip
+                last = place.client.run(time.process_time)
+                wall = time.monotonic() - wall
+            finally:
+                place.close()
+            bits.add(model.w_.tobytes())
+            steps = np.diff(np.array(first), axis=0)
+            rows.append({
+                "workers": workers, "from": what, "sent before": first[0][0],
+                "received before": first[0][1], "sent a step": float(np.median(steps[:, 0])),
+                "CPU of workers": sum(last[n] - after[n] for n in last), "idle CPU a second": idle,
+                "CPU of driver and scheduler": time.process_time() - own, "wall": wall,
+            })  # fmt: skip
+            print(json.dumps(rows[-1]), flush=True)
+    print("same bits:", len(bits) == 1)
+
+
+def _imported():
+    """Import everything on a worker."""
+    from cutlearn.images import cells
+    from cutlearn.model.segmenter import Segmenter
+
+    worlds = [cells(k, (32, 40)) for k in range(2)]
+    model = Segmenter(features="linear", C=1.0, tol=0.5, n_jobs=1)
+    model.fit([w.image for w in worlds], [w.labels for w in worlds])
+
+
 def simulate(picture):
     """Draw the seconds of a round against workers, for a million images."""
     import matplotlib as mpl
@@ -129,7 +193,8 @@ def simulate(picture):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["measure", "simulate", "compare"])
+    parser.add_argument("what", choices=["measure", "simulate", "compare", "sent"])
     parser.add_argument("files", nargs="*")
     given = parser.parse_args()
-    {"measure": measure, "simulate": simulate, "compare": compare}[given.what](*given.files)
+    works = {"measure": measure, "simulate": simulate, "compare": compare, "sent": sent}
+    works[given.what](*given.files)

@@ -3,11 +3,14 @@
     python benchmarks/scale.py --json FILE [--images 1000 2000 ...] [--volumes 100 200 ...]
     python benchmarks/scale.py --picture FILE PICTURE.png
     python benchmarks/scale.py --json FILE --believed 5000    probabilities instead of a mask
+    python benchmarks/scale.py --json FILE --ordered 5000 --unordered 5000     three labels
+    python benchmarks/scale.py --json FILE --images 5000 --features trees      or net
+    python benchmarks/scale.py --json FILE --ordered 1700 --strip 400          also in one cut
     python benchmarks/scale.py --stream 50 500
 
-A model is fitted on small images (features "linear"); then images and volumes of given sides are
-predicted at full size, each in a process of its own on one thread: seconds of the CPU, the largest
-memory that the process had, over what it had before, and the certificate of the cut.
+A model is fitted on small images (features "linear" unless named); then images and volumes of given
+sides are predicted at full size, each in a process of its own on one thread: seconds of the CPU,
+the largest memory that the process had, over what it had before, and the certificate of the cut.
 """
 
 import argparse
@@ -21,14 +24,17 @@ import time
 from pathlib import Path
 
 import numpy as np
+from scipy.ndimage import binary_erosion
 
 import cutlearn as cl
 from cutlearn.energy.strips import Joined
 from cutlearn.images import cells, write_probability
+from cutlearn.model import memory
 from cutlearn.model.large import large_cut
 
 SIDE = 500  # of what is repeated to make an image of any size
 DEPTH = 20
+SEVERAL = "ordered", "unordered"
 
 
 def ball_stack(seed, shape=(DEPTH, 80, 80)):
@@ -54,20 +60,26 @@ def noisy(clean, shape, rng, noise=0.12):
     return made
 
 
-def fitted(kind):
-    """A model, and a clean world."""
+def fitted(kind, features):
+    """A model; of three labels the middle one is a rim of two pixels."""
     rng = np.random.default_rng(0)
     if kind != "volume":
         worlds = [cells(seed, (200, 260)) for seed in range(4)]
-        model = cl.Segmenter(features="linear", calibration=None, n_jobs=1, min_side="full")
-        return model.fit([w.image for w in worlds], [w.labels for w in worlds])
+        masks = [w.labels for w in worlds]
+        settings = {}
+        if kind in SEVERAL:
+            masks = [y + binary_erosion(y, iterations=2) for y in masks]
+            settings = {"labels": kind, "C": 100.0, "tol": 0.02}
+        model = cl.Segmenter(features=features, calibration=None, n_jobs=1, min_side="full",
+                             **settings)  # fmt: skip
+        return model.fit([w.image for w in worlds], masks)
     stacks = [ball_stack(seed) for seed in (1, 2)]
     model = cl.Segmenter(features="linear", calibration=None, n_jobs=1, min_side="full")
     return model.fit([cl.Volume(noisy(c, c.shape, rng)) for c, _ in stacks], [y for _, y in stacks])
 
 
-def one(kind, side, file):
-    """Predict one image; prints a row."""
+def one(kind, side, file, strip):
+    """Predict one image; prints a row. A strip of so many rows is compared with one cut."""
     model, rng = cl.load(file), np.random.default_rng(9)
     if kind != "volume":
         given = cl.Sample(noisy(cells(9, (SIDE, SIDE)).image, (side, side), rng, 0.02))
@@ -80,7 +92,18 @@ def one(kind, side, file):
         found = Joined(q.argmax(axis=-1), 0.0, 0.0, 0)
     else:
         found = large_cut(model, given)
-    row = {
+    compared = {}
+    if strip:
+        load = memory.Load.of(model.model_.labels)
+        memory.WHOLE, memory.STRIP = 0, strip * side * load.bytes // memory.WORKED
+        parts = large_cut(model, given)
+        compared = {
+            "in strips": parts.strips,
+            "energy above": (parts.value - found.value) / abs(found.value),
+            "proved within": parts.relative_gap,
+            "other labels": int((parts.labels != found.labels).sum()),
+        }
+    row = compared | {
         "kind": kind, "side": side, "pixels": int(found.labels.size),
         "seconds": time.process_time() - begin, "wall": time.monotonic() - wall,
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "before": before,
@@ -146,26 +169,32 @@ def main():
     parser.add_argument("--volumes", type=int, nargs="*", default=[])
     parser.add_argument("--believed", type=int, nargs="*", default=[])
     parser.add_argument("--picture", type=Path, nargs=2)
-    parser.add_argument("--one", nargs=3)
+    for kind in SEVERAL:
+        parser.add_argument(f"--{kind}", type=int, nargs="*", default=[])
+    parser.add_argument("--features", default="linear")
+    parser.add_argument("--strip", type=int, default=0)
+    parser.add_argument("--one", nargs=4)
     parser.add_argument("--stream", type=int, nargs="*")
     given = parser.parse_args()
     if given.one:
-        return one(given.one[0], int(given.one[1]), given.one[2])
+        kind, side, file, strip = given.one
+        return one(kind, int(side), file, int(strip))
     if given.stream:
         return stream(given.stream)
     if given.picture:
         return picture(*given.picture)
     rows = json.loads(given.json.read_text()) if given.json.exists() else []
     with tempfile.TemporaryDirectory() as folder:
-        for kind in ("image", "volume", "believed"):
-            sides = {"image": given.images, "volume": given.volumes}.get(kind, given.believed)
+        for kind in ("image", "volume", "believed", *SEVERAL):
+            sides = vars(given)[{"image": "images", "volume": "volumes"}.get(kind, kind)]
             file = Path(folder) / f"{kind}.model"
             if sides:
-                fitted(kind).save(file)
+                fitted(kind, given.features).save(file)
             for side in sides:
-                words = [sys.executable, __file__, "--one", kind, str(side), str(file)]
+                words = [sys.executable, __file__, "--one", kind, str(side), str(file),
+                         str(given.strip)]  # fmt: skip
                 said = subprocess.run(words, capture_output=True, check=True).stdout
-                rows.append(json.loads(said))
+                rows.append(json.loads(said) | {"features": given.features})
                 print(rows[-1], flush=True)
                 given.json.write_text(json.dumps(rows))
     return None

@@ -7,7 +7,9 @@ DIR holds em_epfl_ca1 and em_drosophila_vnc, each with images/ and masks/. Slice
 follow each other are a volume; of em_drosophila_vnc, which is one run, the first and the last
 seven. Volumes are learned from and tested on in two parts, in turn. "slices": every slice by
 itself. "volume": with logits beside and edges between slices. "beside": the same weights without
-those of the edges between slices. All three have the same slices, groups and logits (`memory`).
+those of the edges between slices. These three have the same slices, groups and logits (`memory`).
+"channels" (--ways channels): slices by themselves, but nets and trees see the two beside each one
+as further channels.
 Pooled IoU of label 1 on all slices that were not learned from; intervals draw runs of two slices,
 as neighbours are nearly the same picture.
 """
@@ -17,6 +19,7 @@ import json
 import re
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -62,12 +65,15 @@ def arms(features, seed, memory):
     source = Featurizer(features, random_state=seed, n_jobs=1, memory=memory)
     settings = {"features": source, "min_side": None, "n_jobs": 1, "calibration": None}
 
-    def slices(train, masks, test):
+    def one_by_one(parted, train, masks, test):
         pieces, truth, groups = in_pieces(train, masks)
-        flat = [one for piece in pieces for one in piece.slices()]
+        flat = [one for piece in pieces for one in parted(piece)]
         names = [g for g, piece in zip(groups, pieces) for _ in range(piece.shape[0])]
         model = cl.Segmenter(**settings).fit(flat, [y for mask in truth for y in mask], names)
-        return model, [np.stack(model.predict(volume.slices())) for volume in test]
+        return model, [np.stack(model.predict(parted(volume))) for volume in test]
+
+    slices = partial(one_by_one, lambda volume: volume.slices())
+    channels = partial(one_by_one, with_channels)
 
     fitted = {}
 
@@ -81,10 +87,17 @@ def arms(features, seed, memory):
         model.w_ = np.where(between, 0.0, model.w_)
         return model, model.predict(test)
 
-    return {"slices": slices, "volume": volume, "beside": beside}
+    return {"slices": slices, "volume": volume, "beside": beside, "channels": channels}
 
 
-def measure(data, name, features, seed):
+def with_channels(volume):
+    """The slices of a volume, each with the two beside it; the first and last stand for one."""
+    image, last = volume.image, volume.shape[0] - 1
+    near = [np.stack([image[max(z - 1, 0)], image[min(z + 1, last)]], -1) for z in range(last + 1)]
+    return [cl.Sample(image[z], extra=near[z]) for z in range(last + 1)]
+
+
+def measure(data, name, features, seed, ways):
     """One set: a row for every way, with a table of labels for each tested slice."""
     spacing, side, first = SETS[name]
     volumes = []
@@ -95,18 +108,23 @@ def measure(data, name, features, seed):
     rows = {}
     with tempfile.TemporaryDirectory() as memory:
         for way, ask in arms(features, seed, memory).items():
-            begin, tables, weights = time.process_time(), [], []
+            if way not in ways:
+                continue
+            begin, tables, weights, held_out = time.process_time(), [], [], []
             for test, train in (parts, parts[::-1]):
                 model, masks = ask([volumes[k][0] for k in train], [volumes[k][1] for k in train],
                                    [volumes[k][0] for k in test])  # fmt: skip
+                held_out.append(model.judged_.get("held_out"))
                 weights.append(dict(zip(model.w_names_, model.w_.round(4).tolist())))
                 for k, found in zip(test, masks):
                     for y, truth in zip(found, volumes[k][2]):
                         large = np.asarray(Image.fromarray(y).resize(truth.shape[::-1], 0))
                         tables.append(confusion(truth, large).counts.tolist())
             seconds = time.process_time() - begin
-            rows[way] = {"tables": tables, "seconds": seconds, "weights": weights}
-            print(name, way, iou(tables), round(seconds), flush=True)
+            rows[way] = {
+                "tables": tables, "seconds": seconds, "weights": weights, "held out": held_out,
+            }  # fmt: skip
+            print(name, way, iou(tables), round(seconds), held_out, flush=True)
     return rows
 
 
@@ -150,15 +168,17 @@ def main():
     parser.add_argument("--table", type=Path)
     parser.add_argument("--features", default="trees")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--ways", nargs="*", default=["slices", "volume", "beside"])
     parser.add_argument("--sets", nargs="*", default=list(SETS))
     given = parser.parse_args()
     if given.table:
         return table(given.table)
     given.json.mkdir(parents=True, exist_ok=True)
     for name in given.sets:
-        rows = measure(given.data, name, given.features, given.seed)
-        said = {"set": name, "features": given.features, "seed": given.seed, "rows": rows}
         file = given.json / f"{name}-{given.features}-{given.seed}.json"
+        before = json.loads(file.read_text())["rows"] if file.exists() else {}
+        rows = before | measure(given.data, name, given.features, given.seed, given.ways)
+        said = {"set": name, "features": given.features, "seed": given.seed, "rows": rows}
         file.write_text(json.dumps(said))
     return None
 

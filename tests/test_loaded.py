@@ -1,8 +1,10 @@
 """Sequences that are loaded: nothing before it is asked for, lists where nothing is loaded."""
 
+import pickle
+
 import pytest
 
-from cutlearn.loaded import Loaded, chained, mapped, spread, taken, together
+from cutlearn.loaded import Loaded, Recipe, chained, mapped, spread, taken, together
 
 
 @pytest.fixture
@@ -49,6 +51,10 @@ def test_one_after_the_other(tens, asked):
     assert (both[0], both[1], both[-1], len(both)) == ("a", 0, 40, 6)
     assert asked == [0, 4]
     assert chained([1], (), (2, 3)) == [1, 2, 3]
+    made = Loaded(2, lambda k: k, lambda k: Recipe(abs, (-k,)))
+    assert pickle.loads(pickle.dumps(chained(["a"], made))) == ["a", 0, 1]
+    with pytest.raises(TypeError):
+        pickle.dumps(both)
 
 
 @pytest.mark.parametrize(("count", "most"), [(0, 5), (1, 5), (7, 7), (8, 7), (500, 200)])

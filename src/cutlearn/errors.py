@@ -102,3 +102,12 @@ def counted(n: int, what: str) -> str:
     ('1 mask', '3 masks')
     """
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def unseen(path: Any) -> InputError:
+    """Give the error of a process elsewhere that has to read a file and cannot, or sees another."""
+    return InputError(
+        f"{shown(path)}: this file is not there, or is another one, where a worker of the cluster "
+        "looks for it. Mount the folder under the same path on all workers, and leave its files as "
+        "they are; the same command then goes on."
+    )

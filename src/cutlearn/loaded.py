@@ -2,13 +2,35 @@
 
 What reads them one after the other need not know. What makes one list of another uses `mapped` and
 `taken`: lists give lists, loaded sequences give loaded ones, in which nothing is computed before
-somebody asks, and then each time again.
+somebody asks, and then each time again. A sequence may know *how* each of its values is made, so
+that another process can make it from the same files (`Recipe`).
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a value is made: a function of a module, and what it is given, recipes among it.
+
+    Pickled, it is small, and what arrives elsewhere is the value, made there.
+
+    Examples
+    --------
+    >>> import pickle
+    >>> pickle.loads(pickle.dumps(Recipe(pow, (Recipe(abs, (-2,)), 3))))
+    8
+    """
+
+    function: Callable[..., Any]
+    given: tuple[Any, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.function, self.given
 
 
 class Loaded(Sequence[T]):
@@ -20,6 +42,9 @@ class Loaded(Sequence[T]):
         How many there are.
     load : callable (place)
         Gives the value at a place, the same every time; may be called by several threads at once.
+    recipe : callable (place), optional
+        Gives how the value is made elsewhere. A sequence that has it can be pickled; what arrives
+        is a list of values.
 
     Examples
     --------
@@ -28,8 +53,10 @@ class Loaded(Sequence[T]):
     (9, [0, 1, 4, 9], 3)
     """
 
-    def __init__(self, count: int, load: Callable[[int], T]) -> None:
-        self._count, self._load = count, load
+    def __init__(
+        self, count: int, load: Callable[[int], T], recipe: Callable[[int], Recipe] | None = None
+    ) -> None:
+        self._count, self._load, self.recipe = count, load, recipe
 
     def __len__(self) -> int:
         return self._count
@@ -45,7 +72,14 @@ class Loaded(Sequence[T]):
 
     def take(self, places: Sequence[int]) -> "Loaded[T]":
         """Give those at some places; nothing is loaded."""
-        return Loaded(len(places), lambda k: self[places[k]])
+        made = self.recipe
+        how = None if made is None else lambda k: made(places[k])
+        return Loaded(len(places), lambda k: self[places[k]], how)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.recipe is None:
+            raise TypeError("nobody knows how these values are made elsewhere")
+        return list, ([self.recipe(place) for place in range(self._count)],)
 
 
 def mapped(function: Callable[..., T], *values: Sequence[Any]) -> Sequence[T]:
@@ -58,9 +92,22 @@ def mapped(function: Callable[..., T], *values: Sequence[Any]) -> Sequence[T]:
     >>> mapped(pow, [2, 3], Loaded(2, lambda k: k))[1]
     3
     """
-    if any(isinstance(one, Loaded) for one in values):
-        return Loaded(len(values[0]), lambda k: function(*(one[k] for one in values)))
-    return [function(*given) for given in zip(*values)]
+    if not any(isinstance(one, Loaded) for one in values):
+        return [function(*given) for given in zip(*values)]
+
+    def recipe(k: int) -> Recipe:
+        return Recipe(function, tuple(_part(one, k) for one in values))
+
+    known = all(one.recipe is not None for one in values if isinstance(one, Loaded))
+    return Loaded(
+        len(values[0]), lambda k: function(*(one[k] for one in values)), recipe if known else None
+    )
+
+
+def _part(values: Sequence[Any], place: int) -> Any:
+    """The value at a place, or how it is made."""
+    known = isinstance(values, Loaded) and values.recipe is not None
+    return values.recipe(place) if known else values[place]  # type: ignore[attr-defined]
 
 
 def taken(values: Sequence[T], places: Sequence[int]) -> Sequence[T]:
@@ -88,7 +135,16 @@ def chained(*values: Sequence[T]) -> Sequence[T]:
         part, k = places[place]
         return part[k]
 
-    return Loaded(len(places), load)
+    def recipe(place: int) -> Recipe:
+        made = _part(*places[place])
+        return made if isinstance(made, Recipe) else Recipe(_same, (made,))
+
+    known = all(part.recipe is not None for part in values if isinstance(part, Loaded))
+    return Loaded(len(places), load, recipe if known else None)
+
+
+def _same(value: T) -> T:
+    return value
 
 
 def spread(count: int, most: int) -> list[int]:
@@ -105,4 +161,8 @@ def spread(count: int, most: int) -> list[int]:
 
 def together(*values: Sequence[Any]) -> Sequence[tuple[Any, ...]]:
     """Give tuples of values that belong together, as `mapped` does."""
-    return mapped(lambda *given: given, *values)
+    return mapped(_tuple, *values)
+
+
+def _tuple(*given: Any) -> tuple[Any, ...]:
+    return given

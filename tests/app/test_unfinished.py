@@ -61,7 +61,9 @@ def test_a_second_fit_of_the_same_model_is_refused_at_once(world):
     assert second.returncode == 2
     assert second.stdout == ""
     last = second.stderr.splitlines()[-1]
-    assert last.startswith(f"cutlearn: {model}.part: another run ({first.pid}) is writing here")
+    assert last.startswith(
+        f"cutlearn: {model}.part: another run (process {first.pid}) is writing here"
+    )
     _, errors = first.communicate()
     assert first.returncode == 0, errors
     assert content(model) == content(whole)

@@ -115,6 +115,65 @@ def test_more_than_the_driver_can_hold(processes, cluster, monkeypatch):
     assert np.array_equal(*found)
 
 
+@pytest.mark.parametrize("features", ["linear", "trees", "stacked"])
+def test_workers_read_images_where_they_live(processes, cluster, tmp_path, features):
+    """Paths are sent instead of pixels; a worker that dies costs a reading."""
+    images, masks = read_folder(*make_folders(tmp_path, 5, (96, 80))).lazy()
+    net = NetRecipe(steps=2, crops=2, folds=2)
+    how = Featurizer(**SMALL | {"features": features, "net": net})
+    found, sent = [], []
+    for place, many in ((1, False), (cluster, False), (cluster, True)):
+        model = cl.Segmenter(features=how, C=10.0, n_jobs=place)
+        given = (list(images), list(masks)) if many else (images, masks)
+        told = Killer(processes, 3) if place is cluster and not many else None
+        before = cluster.sent
+        model.fit(*given, checkpoint=tmp_path / f"run{len(found)}", progress=told)
+        found.append(model.w_)
+        sent.append(cluster.sent - before)
+        if told is not None:
+            assert told.heard > told.turn
+            healed(processes)
+    assert all(np.array_equal(found[0], w) for w in found)
+    assert sent[0] == 0
+    # Nets travel too, to and fro.
+    assert sent[1] < sent[2] / (1 if features == "stacked" else 3)
+
+
+def test_another_file_under_the_same_path_is_refused(tmp_path):
+    """What a worker does with what it was sent."""
+    images, masks = read_folder(*make_folders(tmp_path, 2)).lazy()
+    for values, kind in ((images, "images"), (masks, "masks")):
+        sent = pickle.dumps(values.recipe(0))
+        assert len(sent) < 2000
+        assert np.array_equal(pickle.loads(sent), values[0])
+        file = tmp_path / kind / "cell0.png"
+        content, other = file.read_bytes(), (tmp_path / kind / "cell1.png").read_bytes()
+        for wrong in (other, b"no image", None):
+            file.unlink() if wrong is None else file.write_bytes(wrong)
+            with pytest.raises(cl.InputError, match=r"cell0.png: .* is another one"):
+                pickle.loads(sent)
+            assert not travel.can_make(sent)
+        file.write_bytes(content)
+        assert travel.can_make(sent)
+
+
+def test_a_part_of_another_run_is_refused(tmp_path):
+    from cutlearn.features.kept import COLUMNS
+    from cutlearn.run.shelf import Shelf
+
+    whole = tmp_path / "features.safetensors"
+    shelf = Shelf(whole, "one run", spills=True)
+    kept = shelf.spilled([(np.ones((4, 2), np.float32), ["a", "b"])], COLUMNS)
+    sent = pickle.dumps(kept.recipe(0))
+    assert pickle.loads(sent)[1] == ["a", "b"]
+    shelf.clear()
+    with pytest.raises(cl.InputError, match="not there"):
+        pickle.loads(sent)
+    Shelf(whole, "another", spills=True).spilled([(np.zeros((4, 2), np.float32), ["a"])], COLUMNS)
+    with pytest.raises(cl.InputError, match="a part of another run"):
+        pickle.loads(sent)
+
+
 @pytest.mark.parametrize("learner", ["bundle", "likelihood"])
 def test_killed_during_training(processes, cluster, problems, learner, monkeypatch):
     monkeypatch.setattr(likelihood_run, "TWO", likelihood_run.Pace(30, (0.0, 1.0), 8, ((2, 2),)))
@@ -262,8 +321,11 @@ def test_on_the_command_line(tmp_path, cluster):
     fit = ["fit", images, masks, "--features", "linear", "--C", "10", "-o"]
     away, here = ["--cluster", cluster.name], ["--jobs", "1"]
     said(*fit, a, *here)
+    before = cluster.sent
     said(*fit, b, *away)
     assert content(a)[1] == content(b)[1]
+    # The columns alone are more: workers have read images and columns themselves.
+    assert cluster.sent - before < 3 * 40 * 48 * 14 * 4
     for words in (["evaluate", a, images, masks], ["rank", a, images]):
         found = [json.loads(said(*words, "--json", *where)) for where in (here, away)]
         assert found[0] | {"seconds": 0} == found[1] | {"seconds": 0}

@@ -4,11 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.ndimage import binary_erosion
 
 import cutlearn as cl
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.images import cells
-from cutlearn.model import large
+from cutlearn.model import large, large_terms, memory
 from volume_worlds import balls
 
 
@@ -29,7 +30,7 @@ def of_volumes():
 def small(monkeypatch):
     """Everything is large, and tiles are small."""
     monkeypatch.setattr(large, "LARGE", 0)
-    monkeypatch.setattr(large, "TILE", 64)
+    monkeypatch.setattr(large_terms, "TILE", 64)
 
 
 IMAGE = cells(7, (300, 200)).image
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::cutlearn.errors.InputWarning")
 
 def test_tiles_give_the_bits_of_the_whole_image(model, small, monkeypatch):
     labels, q = model.predict([IMAGE])[0], model.predict_proba([IMAGE])[0]
-    assert len(list(large.tiles(IMAGE.shape, 1))) == 20
+    assert len(list(large_terms.tiles(IMAGE.shape, 1))) == 20
     monkeypatch.undo()
     assert (labels == model.predict([IMAGE])[0]).all()
     assert (q == model.predict_proba([IMAGE])[0]).all()
@@ -54,8 +55,8 @@ def test_slices_give_the_bits_of_the_whole_volume(of_volumes, small, monkeypatch
 
 def test_strips_tell_what_they_can_miss(model, small, monkeypatch):
     whole = large.large_cut(model, cl.Sample(IMAGE))
-    monkeypatch.setattr(large, "WHOLE", 0)
-    monkeypatch.setattr(large, "STRIP", 40 * 200)
+    monkeypatch.setattr(memory, "WHOLE", 0)
+    monkeypatch.setattr(memory, "STRIP", 40 * 200)
     monkeypatch.setattr(large, "OVERLAP", {2: 24})
     parts = large.large_cut(model, cl.Sample(IMAGE))
     assert whole.strips == 1
@@ -70,8 +71,8 @@ def test_strips_tell_what_they_can_miss(model, small, monkeypatch):
 
 
 def test_boxes_and_seeds_hold_in_strips(model, small, monkeypatch):
-    monkeypatch.setattr(large, "WHOLE", 0)
-    monkeypatch.setattr(large, "STRIP", 40 * 200)
+    monkeypatch.setattr(memory, "WHOLE", 0)
+    monkeypatch.setattr(memory, "STRIP", 40 * 200)
     sample = cl.Sample(IMAGE, box=(20, 30, 260, 180))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -87,8 +88,8 @@ def margins(evidence):
 
 def test_min_marginals_of_strips_are_bounds_that_mostly_touch(model, small, monkeypatch):
     whole = large.large_evidence(model, cl.Sample(IMAGE))
-    monkeypatch.setattr(large, "WHOLE", 0)
-    monkeypatch.setattr(large, "STRIP", 80 * 200)
+    monkeypatch.setattr(memory, "WHOLE", 0)
+    monkeypatch.setattr(memory, "STRIP", 80 * 200)
     rounding = 1e-9 * np.abs(whole.min_marginals).max()
     for overlap, least in ((4, 0.7), (24, 0.99), (300, 1.0)):
         monkeypatch.setattr(large, "OVERLAP", {2: overlap})
@@ -106,11 +107,81 @@ def test_min_marginals_of_strips_are_bounds_that_mostly_touch(model, small, monk
 def test_probabilities_of_strips_and_what_a_person_has_settled(model, small, monkeypatch):
     sample = cl.Sample(IMAGE, box=(20, 30, 260, 180))
     whole = model.predict_proba([sample])[0]
-    monkeypatch.setattr(large, "WHOLE", 0)
-    monkeypatch.setattr(large, "STRIP", 80 * 200)
+    monkeypatch.setattr(memory, "WHOLE", 0)
+    monkeypatch.setattr(memory, "STRIP", 80 * 200)
     parts = model.predict_proba([sample])[0]
     assert (parts[sample.fixed() == 0] == [1, 0]).all()
     assert np.abs(parts - whole).max() < 1e-3
+
+
+@pytest.fixture(scope="module")
+def layers():
+    """Images and masks of three labels that lie within each other."""
+    worlds = [cells(seed, (48, 64)) for seed in range(3)]
+    inner = [binary_erosion(world.labels, iterations=2) for world in worlds]
+    return [w.image for w in worlds], [w.labels + deep for w, deep in zip(worlds, inner)]
+
+
+@pytest.fixture(scope="module", params=["ordered", "unordered", "surrogate"])
+def of_several(request, layers):
+    learner = "likelihood" if request.param == "surrogate" else "bundle"
+    given = {"labels": request.param, "learner": learner, "C": 10.0, "tol": 0.05}
+    return cl.Segmenter(features="linear", calibration=None, **given).fit(*layers)
+
+
+PART = cells(8, (160, 60)).image
+
+
+def test_several_labels_have_the_bits_of_the_whole_image(of_several, small, monkeypatch):
+    sample = cl.Sample(PART, box=(10, 5, 150, 55))
+    found = of_several.predict([PART, sample]), of_several.predict_proba([PART, sample])
+    monkeypatch.undo()
+    for ours, whole in zip(found, (of_several.predict([PART, sample]),
+                                   of_several.predict_proba([PART, sample]))):  # fmt: skip
+        assert all((a == b).all() for a, b in zip(ours, whole))
+
+
+def in_strips(model, monkeypatch, rows, overlap):
+    """Let images of PART's width be cut in strips of so many rows, of any labels."""
+    bytes_ = memory.Load.of(model.model_.labels).bytes
+    monkeypatch.setattr(memory, "WHOLE", 0)
+    monkeypatch.setattr(memory, "STRIP", rows * PART.shape[1] * bytes_ // memory.WORKED)
+    monkeypatch.setattr(large, "OVERLAP", {2: overlap})
+
+
+@pytest.mark.filterwarnings("ignore::cutlearn.errors.ConvergenceWarning")
+def test_several_labels_in_strips(of_several, small, monkeypatch):
+    sample = cl.Sample(PART, box=(10, 5, 150, 55))
+    whole = of_several.predict_proba([sample])[0]
+    before = None
+    if of_several.labels != "surrogate":
+        before = large.large_cut(of_several, cl.Sample(PART))
+    in_strips(of_several, monkeypatch, 40, 24)
+    parts = of_several.predict_proba([sample])[0]
+    assert (parts[sample.fixed() == 0] == [1, 0, 0]).all()
+    assert np.abs(parts - whole).max() < 0.05
+    labels = of_several.predict([PART])[0]
+    if before is None:
+        return
+    after = large.large_cut(of_several, cl.Sample(PART))
+    assert after.strips == 4
+    assert (labels == after.labels).all()
+    assert (after.labels == before.labels).mean() > 0.99
+    assert after.value <= before.value + 0.01 * abs(before.value)
+    if of_several.labels == "ordered":
+        assert after.lower_bound <= before.value <= after.value
+        assert after.relative_gap < 0.01
+    else:
+        assert after.lower_bound == -np.inf
+
+
+def test_strips_of_moves_say_that_nothing_is_proved(of_several, small, monkeypatch):
+    in_strips(of_several, monkeypatch, 40, 24)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        of_several.predict([PART])
+    told = [str(one.message) for one in caught if one.category is ConvergenceWarning]
+    assert any("nothing is proved" in one for one in told) == (of_several.labels == "unordered")
 
 
 def test_full_size_is_asked_for_by_name(model, monkeypatch):
@@ -138,7 +209,7 @@ def test_full_size_is_kept_in_files(model, tmp_path):
 
 
 def test_what_strips_cannot_do_is_refused(model, small, monkeypatch):
-    monkeypatch.setattr(large, "WHOLE", 0)
+    monkeypatch.setattr(memory, "WHOLE", 0)
     worlds = [cells(seed, (32, 40)) for seed in range(3)]
     pair = [w.image for w in worlds], [w.labels for w in worlds]
     other = cl.Segmenter(("unary", "contrast", "envelope"), features="linear", C=1.0)

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
+from cutlearn.energy.labels import labels_of
+from cutlearn.model import memory
 from cutlearn.model.fitting import size
 from cutlearn.model.memory import (
+    Load,
     free_bytes,
     images_at_once,
     needed_bytes,
@@ -149,6 +152,30 @@ def test_a_large_image_needs_little_more_for_every_pixel():
         refuse_beyond(10**8, free=3 * 2**30)
 
 
+def test_more_labels_take_more_and_are_cut_in_smaller_strips():
+    three = Load.of(labels_of("ordered", 3))
+    assert Load() == Load.of(labels_of("binary")) == Load.of(labels_of("unordered", 2))
+    assert three.whole < Load().whole
+    assert three.strip * three.bytes <= Load().strip * Load().bytes
+    # Measured at 5000 x 5000: 3.67 GB.
+    assert 3.67e9 < worked_bytes(25_000_000, three) < 5e9
+    with pytest.raises(cl.InputError, match="memory are needed for 25 million"):
+        refuse_beyond(25_000_000, free=4 * GB, load=three)
+    many = Load.of(labels_of("ordered", 20))
+    assert many.whole == memory.ALWAYS
+
+
 def test_slices_count():
     one = needed_bytes([(100, 100)], None, 1)
     assert needed_bytes([(100, 100)], None, 1, depths=[50]) - one == 49 * 10_000 * 228
+
+
+def test_what_does_not_stream_is_refused_before_the_features(monkeypatch):
+    volume = cl.Volume(np.random.default_rng(0).uniform(size=(6, 40, 50)))
+    mask = (volume.image > 0.5).astype(np.uint8)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 150 * 2**20)
+    with pytest.raises(cl.InputError, match=r"6 slices of up to 50 x 40.*fewer annotated slices"):
+        cl.Segmenter(features="linear").fit(volume, mask)
+    images = list(volume.image)
+    with pytest.raises(cl.InputError, match=r"images of up to 50 x 40.*fewer images"):
+        cl.BoltzmannSegmenter().fit(images, list(mask))

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
+from cutlearn.features.boosted import Recipe
+from cutlearn.features.net.learn import NetRecipe
 from volume_worlds import balls, sparse
 
 SPACING = (3, 1, 1)
@@ -100,3 +102,18 @@ def test_images_and_volumes_are_told_apart(model, worlds):
     with pytest.raises(cl.InputError, match="shapes of images"):
         cl.BoltzmannSegmenter().fit([volume], [mask])
     assert flat.fit(volume, mask).of_volumes
+
+
+@pytest.mark.parametrize("features", ["net", "stacked"])
+def test_nets_serve_volumes(features, worlds, tmp_path):
+    """Slices are seen one by one; their logits are seen beside, and kept in files."""
+    recipe = {"net": NetRecipe(steps=6, crops=2, folds=2), "recipe": Recipe(trees=4, rows=400)}
+    source = cl.Featurizer(features, kind="microscopy", **recipe)
+    model = cl.Segmenter(features=source, C=10.0, calibration=None).fit(*zip(*worlds[:2]))
+    first = "logit1" if features == "stacked" else "net"
+    assert f"node {first} beside" in model.w_names_
+    model.save(tmp_path / "a.model")
+    volume = worlds[2][0]
+    found, again = (m.predict([volume])[0] for m in (model, cl.load(tmp_path / "a.model")))
+    assert found.shape == volume.shape
+    assert (found == again).all()

@@ -8,6 +8,7 @@ model is written. A second run on the same model at the same time is refused.
 import json
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from cutlearn.app.groups import groups_of
 from cutlearn.app.inputs import (
     fit_memory,
     is_beyond_memory,
+    is_read_away,
     open_folder,
     remark,
     where_to_work,
@@ -221,7 +223,7 @@ def fit(
     slices = _annotated(folder)
     # An annotated slice looks at one before and one behind it.
     depths = [min(one.depth, 3 * count) for one, count in zip(folder.facts, slices)]
-    lazily = is_beyond_memory(estimator, folder)
+    lazily = is_beyond_memory(estimator, folder) or is_read_away(estimator, folder)
     estimator.n_jobs = fit_memory(estimator, folder, not lazily, depths)
     phases, seconds = expected(folder, estimator, slices)
     part = target.with_name(f"{target.name}.part")
@@ -253,11 +255,12 @@ def _given(folder: Any, side: Any, lazily: bool, shown: Progress) -> tuple[Any, 
     larger than memory at any size is read when fit asks for it.
     """
     from cutlearn.images.sample import as_sample
-    from cutlearn.loaded import Loaded
+    from cutlearn.loaded import mapped
     from cutlearn.model.fitting.size import at_side, mask_at_side
 
-    images = Loaded(len(folder), lambda i: at_side(as_sample(folder.image(i)), side))
-    masks = Loaded(len(folder), lambda i: mask_at_side(folder.labels(i), side))
+    images, masks = folder.lazy()
+    images = mapped(partial(at_side, min_side=side), mapped(as_sample, images))
+    masks = mapped(partial(mask_at_side, min_side=side), masks)
     if lazily:
         return images, masks
     reading = shown.count(range(len(folder)), len(folder), "reading")
@@ -337,6 +340,7 @@ def _train(
             raise interrupted(stop, farewell(part)) from None
         except InputError as error:
             said = str(error).replace("Remove it to start anew", "Begin anew with --restart")
+            said = said.replace("or name another place", "or name another model with -o")
             raise InputError(said) from error
     gaps = [w.message for w in caught if issubclass(w.category, ConvergenceWarning)]
     for warning in caught:

@@ -115,7 +115,7 @@ def fit_memory(
     hold. `depths`: slices that are worked of every volume; all by default.
     """
     from cutlearn.model.fitting.size import worked_shape
-    from cutlearn.model.memory import images_at_once
+    from cutlearn.model.memory import Load, images_at_once
     from cutlearn.run.workers import place_of
 
     shapes = [(one.height, one.width) for one in folder.facts]
@@ -132,9 +132,11 @@ def fit_memory(
             + ". Another size: min_side"
         )
     place = place_of(-1 if estimator.n_jobs is None else estimator.n_jobs)
+    fitted = getattr(estimator, "model_", None)
+    load = None if fitted is None else Load.of(fitted.labels)
     if isinstance(place, int):
-        return images_at_once(shapes, side, place, keeps, depths=depths)
-    images_at_once(shapes, side, 1, keeps, depths=depths)  # what is kept is kept here
+        return images_at_once(shapes, side, place, keeps, depths=depths, load=load)
+    images_at_once(shapes, side, 1, keeps, depths=depths, load=load)  # what is kept is kept here
     return place
 
 
@@ -150,6 +152,16 @@ def is_beyond_memory(estimator: Any, folder: Any) -> bool:
         return False
     remark(told_on_disk(shapes, side))
     return True
+
+
+def is_read_away(estimator: Any, folder: Any) -> bool:
+    """Whether the workers of a cluster may read the images of a fit themselves."""
+    from cutlearn.run.cluster import Cluster
+    from cutlearn.run.workers import place_of
+
+    place = place_of(-1 if estimator.n_jobs is None else estimator.n_jobs)
+    flat = all(one.depth == 1 for one in folder.facts)
+    return isinstance(place, Cluster) and bool(estimator.streams) and flat
 
 
 def remark(text: str) -> None:

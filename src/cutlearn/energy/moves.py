@@ -15,6 +15,7 @@ some nodes and loses it at others: s_c is a constant plus or minus a sum of m_i 
 function of that stays an envelope. So every envelope is exact, robust P^n potentials among them.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -62,6 +63,11 @@ class Moved:
     value: float
     moves: int
     cuts: int
+
+    @property
+    def lower_bound(self) -> float:
+        """Minus infinity: nothing is proved."""
+        return -math.inf
 
 
 def expand(
@@ -172,8 +178,9 @@ class UnorderedEnergy:
         pairs = listed("envelopes", envelopes)
         self.envelopes = [_checked(c, pair, L, len(self.unary)) for c, pair in enumerate(pairs)]
 
-    def value(self, y: Labels) -> float:
+    def value(self, labels: ArrayLike) -> float:
         """E of a labelling, evaluated term by term."""
+        y = np.asarray(labels, np.intp).reshape(-1)
         total = float(self.unary[np.arange(y.size), y].sum())
         for part, a, b in self._ends(y):
             total += float(self.costs.between(part.at, a, b).sum())

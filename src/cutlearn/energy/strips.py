@@ -7,13 +7,15 @@ with shares lambda_k(r) >= 0 that sum to 1 over the strips at every row r,
     E(y) = sum_k E_k(y),   E_k: every term of row r times lambda_k(r),
     min E >= sum_k min E_k.
 
-Each min E_k is one exact cut. If the strips agree where they overlap, the labels minimise E, and
-the bound proves it; if not, the difference tells how far from the least energy they can be at most.
+Each min E_k is one exact cut (of unordered labels: moves, and no bound). If the strips agree where
+they overlap, the labels minimise E, and the bound proves it; if not, the difference tells how far
+from the least energy they can be at most.
 A share falls evenly from 1 to 0 across the overlap, so that a strip has little to say at its ends,
 where it sees little. A row takes its labels from the strip that has the larger share.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -26,6 +28,8 @@ from cutlearn.grid import grid_offsets
 Mask = NDArray[np.uint8]
 # Gives unaries of rows first .. last - 1, and the weights of the edges among them, by direction.
 RowTerms = Callable[[int, int], tuple[NDArray[Any], list[NDArray[Any]]]]
+# Makes an energy of such; it must be linear in both.
+EnergyOf = Callable[[NDArray[Any], list[NDArray[Any]]], Any]
 
 
 class Joined(NamedTuple):
@@ -37,7 +41,7 @@ class Joined(NamedTuple):
     value : float
         Their energy.
     lower_bound : float
-        No labelling has a lower energy than this.
+        No labelling has a lower energy than this; minus infinity where nothing is proved.
     strips : int
     """
 
@@ -68,7 +72,7 @@ def minimize_strips(
     rows: int,
     overlap: int,
     fixed: NDArray[Any] | None = None,
-    threads: int = 1,
+    energy_of: EnergyOf | None = None,
 ) -> Joined:
     """Minimise an energy over a grid, strip by strip along its first axis.
 
@@ -85,6 +89,8 @@ def minimize_strips(
         Rows that two neighbouring strips share.
     fixed : array in the grid's shape, optional
         -1 leaves a node free, else it is the label.
+    energy_of : callable (unaries, weights), optional
+        By default `Energy.grid`, of two labels.
 
     Examples
     --------
@@ -101,11 +107,12 @@ def minimize_strips(
     moves = grid_offsets(len(shape), connectivity)
     labels = np.empty(shape, np.uint8)
     value = bound = 0.0
-    before: tuple[_Strip, Energy] | None = None
+    pose = energy_of or partial(Energy.grid, connectivity=connectivity)
+    before: tuple[_Strip, Any] | None = None
     for strip in strips:
-        energy = _shared(strip, shape[0], overlap // 2, terms, moves, connectivity)
+        energy = pose(*_shared(strip, shape[0], overlap // 2, terms, moves))
         here = None if fixed is None else fixed[strip.first : strip.last]
-        cut = energy.minimize(here, threads)
+        cut = energy.minimize(here)
         bound += cut.lower_bound
         inner = slice(strip.begin - strip.first, strip.end - strip.first)
         labels[strip.begin : strip.end] = cut.labels[inner]
@@ -142,17 +149,15 @@ def _shared(
     half: int,
     terms: RowTerms,
     moves: list[tuple[int, ...]],
-    connectivity: int,
-) -> Energy:
-    """The energy of a strip: its part of every term."""
+) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+    """A strip's part of every term."""
     unary, weights = terms(strip.first, strip.last)
     if strip.begin == 0 and strip.end == n:
-        return Energy.grid(unary, weights, connectivity)
+        return unary, weights
 
     def scaled(part: NDArray[Any], step: float) -> NDArray[Any]:
         places = strip.first + np.arange(len(part)) + step / 2
         share = _share(strip, n, half, places)
         return part * share.reshape(-1, *(1,) * (part.ndim - 1))
 
-    parts = [scaled(part, move[0]) for part, move in zip(weights, moves)]
-    return Energy.grid(scaled(unary, 0), parts, connectivity)
+    return scaled(unary, 0), [scaled(part, move[0]) for part, move in zip(weights, moves)]

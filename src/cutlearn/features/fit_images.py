@@ -71,6 +71,8 @@ def _learn(
     """Fit on checked images; give their out-of-fold node features."""
     place = place_of(-1 if featurizer.n_jobs is None else featurizer.n_jobs)
     pictures, extras = (mapped(itemgetter(k), pairs) for k in (0, 1))
+    if extras[0] is None:  # then no image has any, and nobody need look
+        extras = [None] * len(pairs)
     bank = Bank.choose(pictures, featurizer.kind, featurizer.position)
     task = Task(
         pictures, labels, extras, groups, bank,

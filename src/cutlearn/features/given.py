@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ LEAST = 0.5 / 65535
 class GivenFolder(Folder):
     """A folder of images, each with the logits of its file; used as the folder itself is."""
 
+    lasting: ClassVar[bool] = False  # logits have no fingerprint
     given: tuple[Path, ...] = ()
 
     def image(self, index: int) -> Sample:

@@ -10,6 +10,7 @@ drawn rows need be in memory: images may be loaded one by one, and logits stay o
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,10 @@ from cutlearn.features.folds import make_folds
 from cutlearn.features.planes import Float32
 from cutlearn.features.together import Together, grow_on
 from cutlearn.features.trees import Trees, logits_of
-from cutlearn.loaded import Loaded, mapped
+from cutlearn.loaded import mapped, taken
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
-from cutlearn.run.workers import Place, hold, own_threads
+from cutlearn.run.workers import Place, hold, own_threads, sent_as
 
 Progress = Callable[[int, int, str], None]
 Labels = npt.NDArray[np.uint8]
@@ -91,7 +92,7 @@ def fit_questions(
     small = partial(shrink, scale=bank.scale)
     items = make_items(
         mapped(small, images),
-        mapped(lambda mask: shrink_labels(mask, bank.scale), masks),
+        mapped(partial(shrink_labels, scale=bank.scale), masks),
         mapped(small, extras),
         [None] * len(images) if guesses is None else mapped(small, guesses),
         make_folds(groups, recipe.folds, seed),
@@ -100,18 +101,12 @@ def fit_questions(
     )
     run = _Growing(items, bank, recipe, seed)
     model = run.fit(place, Counter(progress, run.steps), shelf or Shelf())
-
-    def answers(i: int) -> Answers:
-        # Masks have the shape of their images, and are smaller.
-        shape = (masks[i].shape[0], masks[i].shape[1])
-        made = [enlarge(logits, bank.scale, shape) for logits in run.logits(i * run.each)]
-        if guesses is not None:  # as they came, not made small and large again
-            made[0] = np.moveaxis(guesses[i], -1, 0)
-        return [list(stages) for stages in zip(*made)]
-
-    if isinstance(items, Loaded):
-        return model, Loaded(len(images), answers)
-    return model, [answers(i) for i in range(len(images))]
+    # Masks have the shape of their images, and are smaller.
+    shapes = [(mask.shape[0], mask.shape[1]) for mask in masks]
+    first = [None] * len(images) if guesses is None else guesses
+    originals = range(0, len(items), run.each)
+    stages = [run.logits(stage, originals) for stage in range(recipe.stages)]
+    return model, mapped(partial(_answers, bank.scale), shapes, first, *stages)
 
 
 @dataclass(frozen=True)
@@ -144,7 +139,7 @@ class _Growing:
         self.n_folds = 1 + max(one.fold for one in self.drawn)
         self.each = 1 + recipe.copies  # items of an image, the original first
         # What each stage has found: the place of an item, and logits by place.
-        self.found: list[tuple[dict[int, int], Sequence[Guess]]] = []
+        self.found: list[tuple[dict[int, int], Sequence[Float32]]] = []
 
     @property
     def weight(self) -> int:
@@ -173,8 +168,9 @@ class _Growing:
         held = hold(place, self.items)
 
         def seen(i: int) -> Seen:
-            return held[i], self._later(i), drawn[i].index
+            return held[i], [said[places[i]] for places, said in known], drawn[i].index
 
+        known: list[tuple[dict[int, int], Sequence[Any]]] = []  # as it travels
         rows_of = partial(_first_rows, self.bank)
         threads = own_threads(place)
         rows_seen = each_kept(rows_of, seen, every, place, shelf, ROWS, counter, what)
@@ -194,29 +190,39 @@ class _Growing:
             grown = dict(zip(folds, hold(place, trees)))
             last = stage + 1 == self.recipe.stages
 
-            def known(i: int, grown: dict[int, Any] = grown) -> Any:
+            def with_trees(i: int, grown: dict[int, Any] = grown) -> Any:
                 return *seen(i), grown[drawn[i].fold]
 
             wanted = [i for i in every if drawn[i].original or not last]
             what = "predict out of fold"
             guess = partial(_guess, self.bank, self.recipe.step, last)
-            found = each_kept(guess, known, wanted, place, here, GUESS, counter, what)
-            self.found.append(({i: place for place, i in enumerate(wanted)}, found))
+            found = each_kept(guess, with_trees, wanted, place, here, GUESS, counter, what)
+            logits, places = mapped(itemgetter(0), found), {i: at for at, i in enumerate(wanted)}
+            self.found.append((places, logits))
+            known.append((places, sent_as(place, logits)))
             stages.append(trees[0])
             if not last:
                 grower.add([new for _, new in found if new is not None], threads)
         return Boosted(self.bank, self.recipe.step, tuple(stages))
 
-    def logits(self, item: int) -> list[Float32]:
-        """Out-of-fold logits of an item by stage, (T, h, w); the guess comes first."""
-        return _first(self.items[item]) + self._later(item)
-
-    def _later(self, item: int) -> list[Float32]:
-        return [found[places[item]][0] for places, found in self.found]
+    def logits(self, stage: int, items: Sequence[int]) -> Sequence[Float32]:
+        """Out-of-fold logits of some items in a stage, (T, h, w) each."""
+        places, found = self.found[stage]
+        return taken(found, [places[item] for item in items])
 
 
 # What is done with an item, its logits beside the guess and the places of its rows, anywhere.
 Seen = tuple[Item, list[Float32], npt.NDArray[np.int64]]
+
+
+def _answers(
+    scale: int, shape: tuple[int, int], guess: Float32 | None, *stages: Float32
+) -> Answers:
+    """The logits of an image at its size, by question and stage; a guess, as it came, is first."""
+    made = [enlarge(logits, scale, shape) for logits in stages]
+    if guess is not None:
+        made.insert(0, np.moveaxis(guess, -1, 0))
+    return [list(each) for each in zip(*made)]
 
 
 def _first_rows(bank: Bank, given: Seen) -> Float32:
@@ -273,23 +279,32 @@ def make_items(
     seed: int,
 ) -> Sequence[Item]:
     """Originals, each followed by its turned and contrast-jittered copies."""
+    numbers = [divmod(number, 1 + copies) for number in range(len(images) * (1 + copies))]
+    origin = [i for i, _ in numbers]
+    given = (taken(part, origin) for part in (images, masks, extras, guesses))
+    return mapped(partial(_item, seed), numbers, [int(fold[i]) for i in origin], *given)
 
-    def make(number: int) -> Item:
-        i, k = divmod(number, 1 + copies)
-        given = images[i], masks[i], extras[i], guesses[i]
-        if k == 0:
-            return Item(*given, int(fold[i]), True, (seed, 2, i, 0))
-        rng = np.random.default_rng([seed, 3, i])
-        for _ in range(k):  # the draws of the copies before it come first
-            turns, mirror = int(rng.integers(1, 4)), bool(rng.integers(2))
-            gain, power = np.exp(rng.uniform(-0.2, 0.2, 2)).astype(np.float32)
-        jittered = np.clip(gain * given[0] ** power, 0, 1).astype(np.float32)
-        a, b, c, d = (_turn(part, turns, mirror) for part in (jittered, *given[1:]))
-        return Item(a, b, c, d, int(fold[i]), False, (seed, 2, i, k))
 
-    count = len(images) * (1 + copies)
-    loaded = isinstance(images, Loaded)
-    return Loaded(count, make) if loaded else [make(number) for number in range(count)]
+def _item(
+    seed: int,
+    number: tuple[int, int],
+    fold: int,
+    image: Image,
+    labels: Labels,
+    extra: Float32 | None,
+    guess: Float32 | None,
+) -> Item:
+    """Copy k of image i; the original is copy 0."""
+    i, k = number
+    if k == 0:
+        return Item(image, labels, extra, guess, fold, True, (seed, 2, i, 0))
+    rng = np.random.default_rng([seed, 3, i])
+    for _ in range(k):  # the draws of the copies before it come first
+        turns, mirror = int(rng.integers(1, 4)), bool(rng.integers(2))
+        gain, power = np.exp(rng.uniform(-0.2, 0.2, 2)).astype(np.float32)
+    jittered = np.clip(gain * image**power, 0, 1).astype(np.float32)
+    a, b, c, d = (_turn(part, turns, mirror) for part in (jittered, labels, extra, guess))
+    return Item(a, b, c, d, fold, False, (seed, 2, i, k))
 
 
 def _turn(array: Any, turns: int, mirror: bool) -> Any:
@@ -336,15 +351,26 @@ def _guess_kept(guess: Guess) -> Kept:
     return {}, {"logits": logits} | ({} if new is None else {"rows": new})
 
 
+def _rows_again(_: dict[str, Any], arrays: dict[str, Any]) -> Float32:
+    rows: Float32 = arrays["rows"]
+    return rows
+
+
+def _trees_again(_: dict[str, Any], arrays: dict[str, Any]) -> Trees:
+    return Trees.of_arrays(arrays)
+
+
+def _guess_again(_: dict[str, Any], arrays: dict[str, Any]) -> Guess:
+    return arrays["logits"], arrays.get("rows")
+
+
 # How the work is kept: rows of an image, trees without a fold, logits of an image.
 ROWS: Form[int, Float32] = Form(
-    lambda i: f"rows{i}", lambda rows: ({}, {"rows": rows}), lambda _, arrays: arrays["rows"]
+    lambda i: f"rows{i}", lambda rows: ({}, {"rows": rows}), _rows_again
 )
 FOREST: Form[int, Trees] = Form(
     lambda fold: f"trees-{'all' if fold < 0 else fold}",
     lambda trees: ({}, trees.arrays()),
-    lambda _, arrays: Trees.of_arrays(arrays),
+    _trees_again,
 )
-GUESS: Form[int, Guess] = Form(
-    lambda i: f"logits{i}", _guess_kept, lambda _, arrays: (arrays["logits"], arrays.get("rows"))
-)
+GUESS: Form[int, Guess] = Form(lambda i: f"logits{i}", _guess_kept, _guess_again)

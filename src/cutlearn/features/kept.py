@@ -8,7 +8,9 @@ columns stay in parts, and the file has only what was learned.
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from cutlearn.checks import path_of
 from cutlearn.errors import InputError
+from cutlearn.features.columns import standardise
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import Pair
 from cutlearn.loaded import Loaded, mapped
@@ -34,11 +37,17 @@ if TYPE_CHECKING:
 
 KIND = "features"
 OTHER = "the features of other images"
+
+
+def _columns(values: dict[str, Any], arrays: dict[str, Any]) -> tuple[Float32, list[str]]:
+    return arrays["columns"], list(values["names"])
+
+
 # How the columns of an image, not yet standardised, and their names are kept.
 COLUMNS: Form[int, tuple[Float32, list[str]]] = Form(
     lambda i: f"columns{i}",
     lambda made: ({"names": made[1]}, {"columns": made[0]}),
-    lambda values, arrays: (arrays["columns"], list(values["names"])),
+    _columns,
 )
 
 
@@ -125,9 +134,9 @@ def load_features(
         every = range(int(values["images"]))
         nodes: Sequence[Float32]
         if values.get("parts", False):
-            nodes = mapped(
-                lambda part: made.fitted_.standardised(part[0]), shelf.loaded(every, COLUMNS)
-            )
+            moments = {"mean": made.fitted_.mean, "scale": made.fitted_.scale}
+            rows = mapped(itemgetter(0), shelf.loaded(every, COLUMNS))
+            nodes = mapped(partial(standardise, **moments), rows)
         else:
             nodes = [arrays[f"nodes.{i}"] for i in every]
     featurizer.fitted_ = made.fitted_

@@ -13,6 +13,7 @@ with mixtures p_1 and p_0 of the colours of the pixels whose logit lies above an
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from cutlearn.checks import listed, one_of, whole_number
 from cutlearn.errors import InputError
 from cutlearn.features.boosted import Answers
+from cutlearn.features.columns import standardise
 from cutlearn.features.describe import Bank, Image, Picture
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import VOID
@@ -32,6 +34,7 @@ from cutlearn.features.windows import window_means
 from cutlearn.loaded import mapped
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import each_kept
+from cutlearn.run.workers import sent_as
 
 # Channels of a picture: planes (c, h, w) float32 and c names. Any function with a name will do.
 Channel = Callable[[Bank, Picture], tuple[Float32, list[str]]]
@@ -42,8 +45,6 @@ BESIDE = ("raw",)
 # A scale of 154 serves the largest image that can be solved. Names are short words, reasons short
 # sentences.
 MOST_SCALE, MOST_NAME, MOST_WHY = 256, 200, 1000
-# Rows that are worked in double at a time.
-BLOCK = 1 << 14
 # Pixels of all training images together that the border of the colours is found on.
 MOST_PIXELS = 200_000
 COLORS = "colors"
@@ -234,17 +235,19 @@ def learn_columns(
     border = _border(task, source, maps)
     described = partial(described_by, mode, channels, task.bank, source.stages, border)
 
+    images, extras, said = (sent_as(task.place, one) for one in (task.images, task.extras, maps))
+
     def given(i: int) -> tuple[Image, Float32 | None, Answers]:
-        return task.images[i], task.extras[i], maps[i]
+        return images[i], extras[i], said[i]
 
     # Sources of logits have told of their own steps before.
     every, what = range(len(task.images)), "describe images"
     counter = Counter(None if source.stages else task.progress, len(every))
     made = each_kept(described, given, every, task.place, task.shelf, COLUMNS, counter, what)
-    rows, names, first = mapped(lambda m: m[0], made), made[0][1], task.extras[0]
+    rows, names, first = mapped(itemgetter(0), made), made[0][1], task.extras[0]
     count, questions = len(source.stages), task.labels[0].shape[2]
     mean, scale = moments(rows, mapped(_first_answers, task.labels), questions, count)
-    rows = mapped(lambda r: standardise(r, mean, scale), rows)
+    rows = mapped(partial(standardise, mean=mean, scale=scale), rows)
     centers = np.concatenate([window_means(r, y.shape[:2]) for r, y in zip(rows, task.labels)])
     n_extra = 0 if first is None else first.shape[2]
     return Fitted(task.bank, mode, why, source, n_extra, names, mean, scale, centers, border), rows
@@ -318,13 +321,3 @@ def _check_moments(*arrays: npt.NDArray[Any]) -> None:
     good &= all(a.dtype == np.float64 and bool(np.isfinite(a).all()) for a in arrays)
     if not good or not (scale > 0).all():
         raise InputError("features: the scale of the node features is damaged. Refit the model.")
-
-
-def standardise(
-    rows: Float32, mean: npt.NDArray[np.float64], scale: npt.NDArray[np.float64]
-) -> Float32:
-    """Rows with mean 0 and deviation 1, in place; in double, a block at a time."""
-    for first in range(0, len(rows), BLOCK):
-        part = rows[first : first + BLOCK]
-        part[:] = (part - mean) / scale
-    return rows

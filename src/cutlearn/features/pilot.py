@@ -27,7 +27,7 @@ from cutlearn.loaded import mapped
 from cutlearn.metrics import Figure, iou_of, left_out
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import Form, each_kept
-from cutlearn.run.workers import hold, own_threads
+from cutlearn.run.workers import hold, own_threads, sent_as
 
 # No more than these of a recipe.
 MOST = {"stages": 1, "rows": 20_000, "copies": 0, "folds": 3}
@@ -96,9 +96,10 @@ class Pilot:
         every = range(len(task.images))
         jobs = [(t, k) for t in questions for k in range(1 + int(fold.max()))]
         counter, shelf = Counter(task.progress, len(every) + len(jobs)), task.shelf
+        images, extras = (sent_as(task.place, one) for one in (task.images, task.extras))
         rows = each_kept(
             partial(_rows_of, task.bank),
-            lambda i: (task.images[i], task.extras[i], [part.index for part in drawn[i]]),
+            lambda i: (images[i], extras[i], [part.index for part in drawn[i]]),
             every, task.place, shelf, ROWS, counter, WHAT,
         )  # fmt: skip
 

@@ -203,7 +203,7 @@ class NetLogits(Source):
             make_folds(task.groups, task.net.folds, task.seed), task.seed, task.place,
             task.progress, task.shelf, task.unannotated,
         )  # fmt: skip
-        return cls(nets), mapped(lambda found: [[logit] for logit in found], maps)
+        return cls(nets), mapped(_alone, maps)
 
     @classmethod
     def seconds(cls, task: Task) -> float:
@@ -239,7 +239,7 @@ class BothLogits(Source):
     ) -> tuple[Self, Sequence[Answers]]:
         """Grow the trees beside nets that are fitted already, `first` their logits out of fold."""
         trees, second = TreeLogits.fit(task)
-        joined = mapped(lambda *pair: [b + a for a, b in zip(*pair)], first, second)
+        joined = mapped(_side_by_side, first, second)
         return cls(trees, net), joined
 
     @classmethod
@@ -316,6 +316,21 @@ def source_of(mode: str) -> type[Source]:
     return SOURCES.get(mode, NoLogits)
 
 
+def _alone(found: Float32) -> Answers:
+    """The answers of one stage."""
+    return [[logit] for logit in found]
+
+
+def _side_by_side(first: Answers, second: Answers) -> Answers:
+    """The stages of the second source, then those of the first."""
+    return [b + a for a, b in zip(first, second)]
+
+
+def _last(answers: Answers) -> Float32:
+    """The last logits of every question, (h, w, T)."""
+    return np.stack([z[-1] for z in answers], axis=-1)
+
+
 def _grown(
     task: Task, guesses: Sequence[Float32] | None = None
 ) -> tuple[Boosted, Sequence[Answers]]:
@@ -327,7 +342,7 @@ def _grown(
 
 def _guesses(maps: Sequence[Answers]) -> Sequence[Float32]:
     """The last logits of every question, an (h, w, T) array an image."""
-    return mapped(lambda answers: np.stack([z[-1] for z in answers], axis=-1), maps)
+    return mapped(_last, maps)
 
 
 # -- what it costs ---------------------------------------------------------------------------

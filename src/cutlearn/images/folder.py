@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from cutlearn.checks import is_number, is_one_of, path_of, whole_number
 from cutlearn.errors import InputError, counted, quoted, shown
@@ -22,10 +22,10 @@ from cutlearn.images.facts import Facts
 from cutlearn.images.listing import listed
 from cutlearn.images.pairing import Pairs, is_mask_name, pair
 from cutlearn.images.read import MAX_BYTES, MAX_PIXELS, FloatImage
-from cutlearn.images.reader import Limits, Pages, Volumes
+from cutlearn.images.reader import Limits, Pages, Volumes, image_again, label_digest, labels_again
 from cutlearn.images.survey import Survey, look
 from cutlearn.images.volume import checked_spacing
-from cutlearn.loaded import Loaded, spread, taken
+from cutlearn.loaded import Loaded, Recipe, spread, taken
 
 # Images without masks that are looked at, evenly spread over all.
 MOST_UNANNOTATED = 200
@@ -105,8 +105,26 @@ class Folder:
 
     def lazy(self) -> tuple[Loaded[Any], Loaded[LabelMap]]:
         """Images and labels that are read each time they are asked for: sets larger than memory."""
-        masks = len(self) if self.masks else 0
-        return Loaded(len(self), self.image), Loaded(masks, self.labels)
+        count, digests = len(self) if self.masks else 0, dict[int, str]()
+
+        def recipe(i: int) -> Recipe:
+            if i not in digests:
+                digests[i] = label_digest(self.labels(i))
+            path = self.masks[i].absolute()
+            return Recipe(labels_again, (self.reader, path, self.pages[i], self.coding, digests[i]))
+
+        return (
+            Loaded(len(self), self.image, self._recipe if self.lasting else None),
+            Loaded(count, self.labels, recipe),
+        )
+
+    # Whether an image is all that its file tells, so that another process can read it again.
+    lasting: ClassVar[bool] = True
+
+    def _recipe(self, i: int) -> Recipe:
+        """How another process that sees the same file reads an image."""
+        path, digest = self.images[i].absolute(), self.facts[i].digest
+        return Recipe(image_again, (self.reader, path, self.pages[i], digest))
 
 
 def read_folder(

@@ -6,13 +6,14 @@ methods, so that folders and surveys ask, and never know which it is.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.errors import InputError, shown
+from cutlearn.errors import InputError, shown, unseen
 from cutlearn.images.coding import Coding, LabelMap
 from cutlearn.images.decode import ENDINGS, JPEG, content
 from cutlearn.images.facts import Facts, facts_of
@@ -189,3 +190,34 @@ class Volumes(Pages):
         if rows % high == 0:
             return f"{rows // high} slices of {columns} x {high} pixels (width x height)"
         return f"{columns} x {rows} pixels (width x height, all slices below each other)"
+
+
+def image_again(reader: Pages, path: Path, page: int | None, digest: str) -> Any:
+    """Read an image in another process; another one under the same path is refused."""
+    try:
+        image = reader.image(path, page)
+    except (InputError, OSError) as error:
+        raise unseen(path) from error
+    if reader.facts(image).digest != digest:
+        raise unseen(path)
+    return image
+
+
+def labels_again(
+    reader: Pages, path: Path, page: int | None, coding: Coding, digest: str
+) -> LabelMap:
+    """Read the labels of a mask in another process; those of another file are refused."""
+    try:
+        labels = reader.labels(path, page, coding)
+    except (InputError, OSError) as error:
+        raise unseen(path) from error
+    if label_digest(labels) != digest:
+        raise unseen(path)
+    return labels
+
+
+def label_digest(labels: LabelMap) -> str:
+    """Give a fingerprint of labels."""
+    told = hashlib.blake2b(str(labels.shape).encode(), digest_size=16)
+    told.update(np.ascontiguousarray(labels).data)
+    return told.hexdigest()

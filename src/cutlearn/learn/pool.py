@@ -20,7 +20,7 @@ from cutlearn.learn.loss import Loss
 from cutlearn.learn.losses import loss_of
 from cutlearn.learn.oracle import Oracle, Task, oracle_of, plane_of, task_of
 from cutlearn.learn.results import digest_of, joined_digest
-from cutlearn.loaded import Loaded, mapped, taken, together
+from cutlearn.loaded import Loaded, taken, together
 from cutlearn.run.cluster import Cluster
 from cutlearn.run.residents import Residents
 from cutlearn.run.travel import name_of
@@ -147,7 +147,7 @@ class Pool:
         self.oracles: list[Oracle] = []
         self.away: Residents | None = None
         if isinstance(place, Cluster) or isinstance(self.tasks, Loaded):
-            self.away = Residents(place, together(problems, mapped(np.asarray, labels)))
+            self.away = residents_of(place, problems, labels)
             settings = self.model, chosen, normalize
             self._plane = partial(plane_of, name_of(settings), *settings)
         else:
@@ -239,6 +239,14 @@ class Pool:
         for i, facts in enumerate(self.facts):
             facts.digest = facts.digest or digest_of(self.tasks[i])
         return joined_digest(self.settings, [facts.digest for facts in self.facts])
+
+
+def residents_of(
+    place: Place, problems: Sequence[Problem], labels: Sequence[ArrayLike]
+) -> Residents:
+    """Give problems with their labels where they are asked; the same ones are sent once."""
+    given = labels if isinstance(labels, Loaded) else [np.asarray(y) for y in labels]
+    return Residents(place, together(problems, given))
 
 
 def _settings(loss: str | Loss, normalize: str, model: Model) -> str:

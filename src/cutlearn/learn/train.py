@@ -24,14 +24,12 @@ from cutlearn.learn.likelihood.run import LikelihoodRun
 from cutlearn.learn.likelihood.value import likelihood_tasks
 from cutlearn.learn.loss import Loss
 from cutlearn.learn.margin.run import MarginRun
-from cutlearn.learn.pool import Pool
+from cutlearn.learn.pool import Pool, residents_of
 from cutlearn.learn.results import Step, TrainResult, settings_of
 from cutlearn.learn.run import Run
-from cutlearn.loaded import mapped, together
 from cutlearn.run.checkpoint import check_place
 from cutlearn.run.cluster import Cluster
 from cutlearn.run.interrupt import interrupted
-from cutlearn.run.residents import Residents
 from cutlearn.run.workers import Jobs, place_of
 
 Vector = NDArray[np.float64]
@@ -133,7 +131,7 @@ def train(
         setting = settings_of(len(problems), chosen, C, tol, groups, max_steps)
         tasks, away = likelihood_tasks(problems, labels, given), None
         if isinstance(place, Cluster):
-            away = Residents(place, together(problems, mapped(np.asarray, labels)))
+            away = residents_of(place, problems, labels)
         run = LikelihoodRun(tasks, setting, checkpoint, place, away)
     else:
         if pool is None:

@@ -40,7 +40,7 @@ from cutlearn.model.fitting.size import (
     to_full_size,
 )
 from cutlearn.model.fitting.training_set import Told, TrainingSet
-from cutlearn.model.memory import check_disk, fits, told_on_disk
+from cutlearn.model.memory import check_disk, fits, images_at_once, told_on_disk
 from cutlearn.model.prepare import (
     checkpoint_folder,
     farewell,
@@ -60,7 +60,7 @@ from cutlearn.model.training_images import (
 from cutlearn.run.cluster import ClusterLost
 from cutlearn.run.interrupt import Interrupted, interrupted
 from cutlearn.run.progress import Progress
-from cutlearn.run.workers import Jobs, Place, Workers, own_threads, place_of
+from cutlearn.run.workers import Jobs, Place, Workers, own_threads, place_of, sent_as
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -277,11 +277,16 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         self._check_samples(given)
         shapes, side = flat_shapes(given), self.min_side
         warn_of_size(self, shapes)
-        samples = mapped(lambda sample: at_side(sample, side), given)
-        resized = mapped(lambda mask: mask_at_side(mask, side), truth)
+        samples = mapped(partial(at_side, min_side=side), given)
+        resized = mapped(partial(mask_at_side, min_side=side), truth)
         if are_volumes(samples):
-            return in_pieces(samples, resized, groups)
-        if scratch is not None and self.streams and not fits(shapes, side):
+            pieces = in_pieces(samples, resized, groups)
+            deep, *_ = zip(*(piece.shape for piece in pieces[0]))
+            images_at_once([piece.shape[1:] for piece in pieces[0]], "full", 1, True, depths=deep)
+            return pieces
+        if scratch is not None and not self.streams:
+            images_at_once(shapes, side, 1, True)
+        if scratch is not None and self._spills(shapes, samples):
             check_disk(shapes, side, scratch.folder)
             if not isinstance(given, Loaded):
                 warnings.warn(told_on_disk(shapes, side), InputWarning, stacklevel=3)
@@ -303,6 +308,15 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
                 raise InputError(f"unannotated[{i}]: {said}") from None
 
         return Loaded(len(given), load)
+
+    def _spills(self, shapes: Sequence[Shape], samples: Sequence[Sample]) -> bool:
+        """Whether samples and features lie on disk: memory is too small, or a cluster reads them.
+
+        That is, its workers see the files of the images.
+        """
+        if not self.streams:
+            return False
+        return not fits(shapes, self.min_side) or sent_as(self._place(), samples) is not samples
 
     def _each(
         self,

@@ -8,6 +8,7 @@ and a run on other data is refused.
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def read_training(
     coding = coding_of(sets, most_labels, values)
     if told := coding.told():
         warnings.warn(f"masks: {told}.", InputWarning, stacklevel=4)
-    truth = mapped(lambda mask: coding.labels(_integers(mask)), given)
+    truth = mapped(partial(_labelled, coding), given)
     for i, labels in enumerate(truth):
         if (labels == VOID).all():
             raise InputError(
@@ -104,6 +105,10 @@ def read_training(
                 "image out, or give it a mask with labels."
             )
     return samples, truth
+
+
+def _labelled(coding: Coding, mask: Any) -> Mask:
+    return coding.labels(_integers(mask))
 
 
 def _values(mask: NDArray[Any]) -> frozenset[int]:

@@ -22,11 +22,13 @@ from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
 from cutlearn.errors import InputError
+from cutlearn.loaded import Loaded
 from cutlearn.run.interrupt import Interrupted
 from cutlearn.run.travel import (
     Held,
     call,
     call_each,
+    can_make,
     packed,
     packed_with_held,
     take,
@@ -101,12 +103,28 @@ class Cluster:
         return max(1, sum(self._homes().values()))
 
     def hold(self, values: Sequence[Any]) -> list[Held]:
-        """Send values once; they stay as results of tasks, spread over the workers in order."""
+        """Send values once; they stay as results of tasks, spread over the workers in order.
+
+        Of those that all workers can make from files only the way is sent.
+        """
+        given = self.sent_as(values)
         homes = [home for home, threads in sorted(self._homes().items()) for _ in range(threads)]
         return [
             self._held(packed(value), homes[i * len(homes) // len(values)] if homes else "")
-            for i, value in enumerate(values)
+            for i, value in enumerate(given)
         ]
+
+    def sent_as(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Give values as they travel: how they are made, if all workers can make the first one."""
+        known = isinstance(values, Loaded) and len(values) and values.recipe is not None
+        if not known:
+            return values
+        blob = packed(values.recipe(0))  # type: ignore[attr-defined]
+        with self._watched():
+            made = self.client.run(can_make, blob)
+        if not made or not all(made.values()):
+            return values
+        return Loaded(len(values), values.recipe)  # type: ignore[attr-defined]
 
     def each(
         self,

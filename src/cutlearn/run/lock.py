@@ -56,9 +56,10 @@ def _held(place: Path) -> int:
             if not _taken(handle):
                 owner = os.read(handle, 20).decode("ascii", "replace").strip()
                 os.close(handle)
+                told = f"process {owner}" if owner else "just begun"
                 raise InputError(
-                    f"{shown(place)}: another run ({owner or 'just begun'}) is writing here, but "
-                    "only one can at a time. Wait for its end, or name another model."
+                    f"{shown(place)}: another run ({told}) is writing here, but only one can at a "
+                    "time. Wait for its end, or name another model."
                 )
             # The one before may have removed the file after we opened it: then we hold nothing.
             with contextlib.suppress(FileNotFoundError):

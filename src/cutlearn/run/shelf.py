@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from cutlearn.errors import InputError, InputWarning
-from cutlearn.loaded import Loaded
+from cutlearn.errors import InputError, InputWarning, unseen
+from cutlearn.loaded import Loaded, Recipe
 from cutlearn.run.checkpoint import (
     DamagedError,
     load_checkpoint,
@@ -94,7 +94,10 @@ class Shelf:
         return self.loaded(every, form)
 
     def loaded(self, jobs: "Sequence[Job]", form: "Form[Job, Result]") -> Loaded[Result]:
-        """Give the results of jobs, all of which are kept, loaded when they are asked for."""
+        """Give the results of jobs, all of which are kept, loaded when they are asked for.
+
+        Other processes that see the files can load them too, if a mark tells whose they are.
+        """
 
         def load(place: int) -> Result:
             name = form.name(jobs[place])
@@ -105,7 +108,12 @@ class Shelf:
                 )
             return form.result(*kept)
 
-        return Loaded(len(jobs), load)
+        def recipe(place: int) -> Recipe:
+            file = self._file(form.name(jobs[place]))
+            assert file is not None
+            return Recipe(read_part, (file.absolute(), self._mark, form.result))
+
+        return Loaded(len(jobs), load, recipe if self._mark else None)
 
     def clear(self, but: str | None = None) -> None:
         """Remove all parts of this shelf, or all whose names do not begin with a word.
@@ -150,6 +158,17 @@ class Shelf:
                 raise TypeError("no values")
         self._known.add(file)
         return values, arrays
+
+
+def read_part(path: Path, mark: str, result: Callable[[dict[str, Any], Arrays], Result]) -> Result:
+    """Give what a part holds, in a process that did not make it; that of another run is refused."""
+    try:
+        told, arrays = load_checkpoint(path, KIND)
+    except OSError as error:
+        raise unseen(path) from error
+    refuse_other(path, told.get("mark"), mark, "a part of another run")
+    with restoring(path):
+        return result(told["values"], arrays)
 
 
 @dataclass(frozen=True)

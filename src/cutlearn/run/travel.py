@@ -103,6 +103,15 @@ def take(blob: bytes) -> Seat:
     return Seat(pickle.loads(blob), len(blob))
 
 
+def can_make(blob: bytes) -> bool:
+    """Whether a value that travels as its recipe can be made here: its files are seen."""
+    try:
+        pickle.loads(blob)
+    except (InputError, OSError):
+        return False
+    return True
+
+
 def call(tag: Tag, work: "bytes | Seat", blob: bytes, *seats: Seat) -> bytes:
     _check_here(tag)
     function = pickle.loads(work) if isinstance(work, bytes) else work.value

@@ -87,6 +87,14 @@ def hold(place: Place, values: Sequence[Item]) -> Sequence[Any]:
     return place.hold(values) if isinstance(place, Cluster) else values
 
 
+def sent_as(place: Place, values: Sequence[Item]) -> Sequence[Any]:
+    """Give values as they go to where they are worked; of some a cluster is told how to make them.
+
+    On threads these are the values themselves.
+    """
+    return place.sent_as(values) if isinstance(place, Cluster) else values
+
+
 def _is_count(n_jobs: Jobs) -> bool:
     return type(n_jobs) is int and 1 <= abs(n_jobs) <= MOST_THREADS
 

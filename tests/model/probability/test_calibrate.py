@@ -7,6 +7,7 @@ import cutlearn as cl
 from cutlearn.energy.model import Model, unary_of
 from cutlearn.features.problem import VOID
 from cutlearn.images import cells, pasture
+from cutlearn.model.probability import calibrations
 from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn, uncalibrated
 from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, Temperature, margin_of
 from cutlearn.model.probability.decisions import expected_iou
@@ -105,6 +106,28 @@ def test_calibration_makes_new_images_likelier():
     assert log_likelihood(raw, q[1], TRUTH) > log_likelihood(raw, q[0], TRUTH) + 0.01
     assert warm.calibration_.held_out
     assert warm.calibration_.n_images == 6
+
+
+@pytest.mark.parametrize("n_labels", [2, 4])
+def test_the_likelihood_of_blocks_is_that_of_the_softmax(n_labels, monkeypatch):
+    from scipy.special import log_softmax
+
+    monkeypatch.setattr(calibrations, "BLOCK", 7)
+    rng = np.random.default_rng(0)
+    tables = [rng.normal(size=(40, n_labels)), 300 * rng.normal(size=(40, n_labels))]
+    y, weight = rng.integers(0, n_labels, 40).astype(np.uint8), rng.uniform(size=40)
+    scales, offsets = np.array([0.7, 0.05]), rng.normal(size=n_labels - 1)
+
+    def plain(scales, offsets):
+        z = np.concatenate([[0], offsets]) - sum(s * t for s, t in zip(scales, tables))
+        return -float(weight @ log_softmax(z, axis=1)[np.arange(40), y])
+
+    loss, slopes, residual = calibrations.Likelihood(tables, y, weight)(scales, offsets)
+    assert loss == pytest.approx(plain(scales, offsets), rel=1e-12)
+    for found, k in [(slopes[j], j) for j in (0, 1)] + [(r, 2 + j) for j, r in enumerate(residual)]:
+        step = 1e-6 * np.eye(2 + len(offsets))[k]
+        up, down = (plain(scales + s * step[:2], offsets + s * step[2:]) for s in (1, -1))
+        assert found == pytest.approx((up - down) / 2e-6, rel=1e-4, abs=1e-6)
 
 
 def test_the_temperature_is_found_whatever_the_units():

@@ -34,28 +34,37 @@ from cutlearn.run.cluster import Cluster
 from cutlearn.run.progress import KEPT, Counter
 from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
 from cutlearn.run.single import one_thread
-from cutlearn.run.workers import Place, Workers, hold
+from cutlearn.run.workers import Place, Workers, hold, sent_as
 
 Progress = Callable[[int, int, str], None]
 # Micrographs, and photographs with one more level and the mean over the picture.
 WIDTHS = {"microscopy": (16, 32, 64, 64), "photograph": (16, 32, 64, 64, 64)}
 # Steps after which progress is told.
 ROUND = 10
+
+
+def _logits(_: dict[str, Any], arrays: dict[str, Any]) -> Float32:
+    found: Float32 = arrays["logits"]
+    return found
+
+
+def _lesson(_: dict[str, Any], arrays: dict[str, Any]) -> Lesson:
+    ones = tuple(arrays[f"ones{k}"] for k in range(len(arrays) - 2))
+    return Lesson(arrays["planes"], arrays["labels"], ones)
+
+
 # How the out-of-fold logits of an image are kept.
 LOGITS: Form[int, Float32] = Form(
     lambda i: f"logits{i}",
     lambda found: ({}, {"logits": found}),
-    lambda _, arrays: arrays["logits"],
+    _logits,
 )
 # How what a net sees of an image is kept, where it is larger than memory.
 LESSONS: Form[int, Lesson] = Form(
     lambda i: f"lesson{i}",
     lambda lesson: ({}, {"planes": lesson.planes, "labels": lesson.labels}
                     | {f"ones{k}": ones for k, ones in enumerate(lesson.ones)}),
-    lambda _, arrays: Lesson(
-        arrays["planes"], arrays["labels"],
-        tuple(arrays[f"ones{k}"] for k in range(len(arrays) - 2)),
-    ),
+    _lesson,
 )  # fmt: skip
 
 
@@ -165,8 +174,8 @@ def fit_nets(
     shape = Shape(sight.inputs, masks[0].shape[2], widths, bank.kind == "photograph")
     parts = shelf or Shelf()
     lessons = parts.spilled(mapped(partial(Lesson.of, sight), images, masks, extras), LESSONS)
-    if isinstance(place, Cluster):  # trainers travel with what they learn from
-        lessons = list(lessons)
+    if isinstance(place, Cluster) and place.sent_as(lessons) is lessons:
+        lessons = list(lessons)  # trainers travel with what they learn from
     canvas = canvas_of(sight, lessons, shape.block)
     nets = 1 + int(fold.max())
     counter = Counter(progress, recipe.told(nets, len(images), sight.color))
@@ -186,8 +195,9 @@ def fit_nets(
         trainers.append(Trainer(shape, crops, recipe.steps, (seed, 5, k), first))
     weights = _trained(trainers, recipe.steps, place, parts, counter, "net", "train nets")
     every, what, held = range(len(images)), "predict out of fold", hold(place, weights)
+    seen, beside = sent_as(place, images), sent_as(place, extras)
     maps = each_kept(
-        partial(_out_of_fold, sight, shape), lambda i: (held[fold[i]], images[i], extras[i]),
+        partial(_out_of_fold, sight, shape), lambda i: (held[fold[i]], seen[i], beside[i]),
         every, place, parts, LOGITS, counter, what,
     )  # fmt: skip
     return Nets(sight, shape, tuple(weights)), maps

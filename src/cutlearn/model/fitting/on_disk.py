@@ -7,15 +7,17 @@ for one fit: a run that goes on writes them again, and the place is empty when t
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.images.sample import Sample
+from cutlearn.loaded import Loaded
 from cutlearn.run.shelf import Form, Kept, Shelf
 
 Mask = NDArray[np.uint8]
+T = TypeVar("T")
 
 # The file beside which the parts lie; it is never written.
 WHOLE = "given.safetensors"
@@ -51,7 +53,7 @@ class Scratch:
         self.used = True
         shelf = self._shelf()
         shelf.clear()  # what a killed run has left
-        return shelf.spilled(samples, SAMPLES), shelf.spilled(masks, MASKS)
+        return _again(shelf, samples, SAMPLES), _again(shelf, masks, MASKS)
 
     def _shelf(self) -> Shelf:
         return Shelf(self.folder / WHOLE, spills=True)
@@ -64,6 +66,12 @@ class Scratch:
             self._shelf().clear()
         if self._own is not None:
             self._own.cleanup()
+
+
+def _again(shelf: Shelf, values: Sequence[T], form: Form[int, T]) -> Sequence[T]:
+    """Values from the disk here; other processes make them as they were made before."""
+    kept, how = shelf.spilled(values, form), getattr(values, "recipe", None)
+    return Loaded(len(kept), kept.__getitem__, how)
 
 
 def _sample_kept(sample: Sample) -> Kept:

@@ -25,10 +25,10 @@ from cutlearn.features.problem import Problem
 from cutlearn.learn.learners import is_margin
 from cutlearn.learn.loss import Loss
 from cutlearn.learn.losses import loss_of
-from cutlearn.learn.pool import Pool
+from cutlearn.learn.pool import Pool, residents_of
 from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
-from cutlearn.loaded import taken, together
+from cutlearn.loaded import taken
 from cutlearn.metrics import Figure, bootstrap, left_out
 from cutlearn.model.fitting.bias import Odds, served, shifted
 from cutlearn.model.fitting.scorers import Cost, Likelihood, Overlap, Scorer
@@ -43,7 +43,7 @@ from cutlearn.model.probability.calibrate import (
 from cutlearn.model.probability.evidence import alone
 from cutlearn.run.residents import Residents
 from cutlearn.run.travel import Seat
-from cutlearn.run.workers import Jobs, own_threads
+from cutlearn.run.workers import Jobs, Workers, own_threads, place_of
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -191,7 +191,7 @@ class _Training:
         # What is held out together, for C and calibration alike.
         self.parts = held_out_parts(groups)
         # On a cluster all that is asked of images finds them where they were sent once.
-        self.data = Residents(plan.n_jobs, together(problems, labels))
+        self.data = residents_of(place_of(plan.n_jobs), problems, labels)
         self.scorer = plan.scorer(problems, labels, self.data)
         self.loss: str | Loss = plan.loss
         self.pool: Pool | None = None
@@ -257,10 +257,12 @@ class _Training:
             seen = [self._without(k) for k in range(len(self.parts))]
         if aim is None:
             return unseen
-        return [self._served(v, images, aim) for v, images in zip(unseen, seen)]
+        with Workers(own_threads(self.plan.n_jobs)) as workers:
+            return workers.map(partial(self._served, aim), zip(unseen, seen))
 
-    def _served(self, w: Vector, images: Sequence[int], aim: float) -> Vector:
+    def _served(self, aim: float, given: tuple[Vector, Sequence[int]]) -> Vector:
         """Shift the bias of weights that were trained on some images."""
+        w, images = given
         problems, labels = taken(self.problems, images), taken(self.labels, images)
         odds = Odds.of(problems, labels, w, self.plan.model)
         return w if odds is None else shifted(w, odds.shift(aim))
