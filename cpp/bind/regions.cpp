@@ -1,4 +1,4 @@
-// The door to regions: seven arrays in, one object out.
+// The door to regions: seven arrays in, one object out; and the members of each from a label map.
 #include "bind/regions.hpp"
 
 #include <nanobind/nanobind.h>
@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <new>
+#include <numeric>
+#include <span>
 #include <stdexcept>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include "bind/arrays.hpp"
 
@@ -42,21 +45,55 @@ bool are_offsets(const std::vector<std::int64_t>& first, std::size_t count, std:
          std::is_sorted(first.begin(), first.end());
 }
 
+// mass: none where every member weighs 1
 void make_regions(OwnedRegions* self, In<std::int64_t> member_first, In<Id> members,
                   In<double> mass, In<double> slope, In<std::int64_t> hinge_first, In<double> alpha,
                   In<double> beta) {
   OwnedRegions regions{copy(member_first), copy(members), copy(mass), copy(slope),
                        copy(hinge_first),  copy(alpha),   copy(beta)};
+  if (mass.size() == 0) regions.mass.assign(members.size(), 1.0);
   const std::size_t count = regions.slope.size();
   if (!are_offsets(regions.member_first, count, members.size()) ||
-      !are_offsets(regions.hinge_first, count, alpha.size()) || mass.size() != members.size() ||
-      beta.size() != alpha.size())
+      !are_offsets(regions.hinge_first, count, alpha.size()) ||
+      regions.mass.size() != members.size() || beta.size() != alpha.size())
     throw std::invalid_argument("the arrays of the regions do not fit each other");
-  for (const Id i : regions.members) {
-    if (i < 0) throw std::invalid_argument("a region has a member below 0");
+  Id least = 0;
+  for (const Id i : regions.members) {  // no branch: it is walked many numbers at a time
+    least = std::min(least, i);
     regions.last = std::max(regions.last, i);
   }
+  if (least < 0) throw std::invalid_argument("a region has a member below 0");
   new (self) OwnedRegions(std::move(regions));
+}
+
+// Calls f(region, first node, node after the last) for each run of nodes of one region.
+template <class F>
+void each_run(std::span<const std::int64_t> region, F&& f) {
+  for (std::size_t begin = 0, end = 0; begin < region.size(); begin = end) {
+    while (end < region.size() && region[end] == region[begin]) ++end;
+    if (region[begin] >= 0) f(static_cast<std::size_t>(region[begin]), begin, end);
+  }
+}
+
+// The nodes of each region, in order, region by region; and where those of each begin.
+// region: of every node, below 0 for none
+std::tuple<Out<std::int64_t>, Out<Id>> members_of(In<std::int64_t> region, std::size_t count) {
+  check_size(static_cast<std::int64_t>(region.size()), "nodes");
+  std::vector<std::int64_t> first(count + 1);
+  each_run(view(region), [&](std::size_t c, std::size_t begin, std::size_t end) {
+    if (c >= count) throw std::invalid_argument("a node has a region beyond the last");
+    first[c + 1] += static_cast<std::int64_t>(end - begin);
+  });
+  for (std::size_t c = 0; c < count; ++c) first[c + 1] += first[c];
+  std::vector<std::int64_t> next(first.begin(), first.end() - 1);
+  std::vector<Id> nodes(first.back());
+  each_run(view(region), [&](std::size_t c, std::size_t begin, std::size_t end) {
+    std::iota(nodes.begin() + next[c], nodes.begin() + next[c] + (end - begin),
+              static_cast<Id>(begin));
+    next[c] += static_cast<std::int64_t>(end - begin);
+  });
+  const std::size_t size = nodes.size();
+  return {owned(std::move(first), {count + 1}), owned(std::move(nodes), {size})};
 }
 
 auto state(const OwnedRegions& r) {
@@ -93,4 +130,7 @@ void bind_regions(nb::module_& m) {
             std::apply([&](const auto&... arrays) { make_regions(&self, arrays...); }, s);
           },
           nb::sig("def __setstate__(self, state: typing.Any) -> None"));
+  m.def("members_of", &members_of, nb::arg("region").noconvert(), nb::arg("count"),
+        nb::sig("def members_of(region: numpy.typing.NDArray[numpy.int64], count: int) -> "
+                "tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int32]]"));
 }

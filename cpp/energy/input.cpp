@@ -107,11 +107,9 @@ std::size_t weight_count(const Input& input, const GridShape& grid, std::size_t 
 
 void survey_regions(const Regions& r, Survey& s) {
   for (std::size_t c = 0; c < r.count(); ++c) {
-    double M = 0, most = 0;
-    for (std::int64_t k = r.member_first[c]; k < r.member_first[c + 1]; ++k) {
-      M += r.mass[k];
-      most = std::max(most, r.mass[k]);
-    }
+    const std::int64_t members = r.member_first[c + 1] - r.member_first[c];
+    const Seen masses(r.mass.subspan(r.member_first[c], members), 1);
+    const double M = masses.sum(), most = masses.largest();
     s.rest += std::abs(r.slope[c]) * M;
     for (std::int64_t h = r.hinge_first[c]; h < r.hinge_first[c + 1]; ++h) {
       s.rest += 2 * r.alpha[h] * M + std::abs(r.beta[h]);

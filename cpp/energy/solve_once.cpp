@@ -1,11 +1,14 @@
 #include "energy/solve_once.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <vector>
 
 #include "energy/engine.hpp"
+#include "run/pool.hpp"
 
 namespace cutlearn {
 
@@ -56,11 +59,15 @@ class LineByLine {
     alpha_ = part(r.alpha, r.hinge_first);
     beta_ = part(r.beta, r.hinge_first);
     slope_ = r.slope[region];
+    unary_ = input.unary;
     others_ = std::make_unique<OtherRegions>(r, region);
     rest_ = input;
     rest_.regions = others_->view();
     survey_ = survey;
     narrow_scale_ = narrow_scale(input, survey);
+    std::array<double, 8> sums{};  // side by side: one alone would wait for each addition
+    for (std::size_t q = 0; q < mass_.size(); ++q) sums[q % sums.size()] += mass_[q];
+    total_ = std::accumulate(sums.begin(), sums.end(), 0.0);
     anew();
   }
 
@@ -90,19 +97,37 @@ class LineByLine {
  private:
   // Whether the trees can follow a change of slope; a greater one turns too many of them over.
   bool small(double alpha) const {
-    double M = 0;
-    for (const double m : mass_) M += m;
-    return alpha * M < kSmall * survey_.unary;
+    return alpha * total_ < kSmall * survey_.unary;
   }
 
   // A new engine, at line k.
   void anew(std::size_t k = 0) {
     engine_.reset();
+    if (narrow_scale_ > 0) add_line(k);
     engine_ = make_engine_at(rest_, survey_, narrow_scale_);
+    if (narrow_scale_ > 0) return;
     engine_->shift_unary(members_, mass_, slope_);
     for (std::size_t j = 0; j < k; ++j) engine_->shift_unary(members_, mass_, -alpha_[j]);
   }
 
+  // The unaries with those of line k: all are whole numbers of quanta, fewer than 2^51 each, so no
+  // sum is rounded. Else every product is rounded by itself, as a hub's would be.
+  void add_line(std::size_t k) {
+    shifted_.assign(unary_.begin(), unary_.end());
+    double mass = -1, shift = 0;
+    for (std::size_t q = 0; q < members_.size(); ++q) {
+      if (mass_[q] != mass) {
+        mass = mass_[q];
+        shift = slope_ * mass;
+        for (std::size_t j = 0; j < k; ++j) shift -= alpha_[j] * mass;
+      }
+      shifted_[members_[q]] += shift;
+    }
+    rest_.unary = shifted_;
+  }
+
+  std::span<const double> unary_;  // as they were given
+  PooledVector<double> shifted_;
   Input rest_;
   Survey survey_;  // of all regions
   std::unique_ptr<OtherRegions> others_;
@@ -110,7 +135,7 @@ class LineByLine {
   std::unique_ptr<Engine> engine_;
   std::span<const Id> members_;
   std::span<const double> mass_, alpha_, beta_;
-  double slope_ = 0;
+  double slope_ = 0, total_ = 0;  // of the first line; of the masses
 };
 
 }  // namespace

@@ -83,17 +83,8 @@ class Envelopes(Sequence[Envelope]):
         self.slopes: Floats = np.broadcast_to(a, shape)
         self.intercepts: Floats = np.broadcast_to(b, shape)
         self.label_map: NDArray[np.int64] = labels.astype(np.int64).ravel()
-        outside = self.label_map < 0
-        everywhere = not outside.any()
-        inside = self.label_map if everywhere else self.label_map[~outside]
-        self.sizes: NDArray[np.int64] = np.bincount(inside, minlength=count)
-        self._first = np.concatenate([[0], np.cumsum(self.sizes)])
-        # Sorting 16 bits is a matter of counting.
-        sought = self.label_map.astype(np.uint16 if count < 2**16 else np.int64)
-        if not everywhere:
-            sought[outside] = count
-        order = np.argsort(sought, kind="stable")[: self._first[-1]]
-        self._members: NDArray[np.int32] = order.astype(np.int32)
+        self._first, self._members = _core.members_of(self.label_map, count)
+        self.sizes: NDArray[np.int64] = np.diff(self._first)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -124,7 +115,6 @@ class Envelopes(Sequence[Envelope]):
             )
         if not len(self):
             return CoreRegions(None, 0.0, 0.0)
-        mass = np.ones(self._members.size)
         hinges = self._hinges()
         rounded: list[int] = []
         if not (adds_exactly(self.intercepts) and multiplies_exactly(self.slopes, _ones(nodes))):
@@ -133,7 +123,8 @@ class Envelopes(Sequence[Envelope]):
                 for c, (a, b) in enumerate(zip(self.slopes, self.intercepts))
                 if not (adds_exactly(b) and multiplies_exactly(a, _ones(int(self.sizes[c]))))
             ]
-        return core_regions(self._first, self._members, mass, hinges, self.sizes, rounded)
+        ones = np.empty(0)  # every member weighs 1
+        return core_regions(self._first, self._members, ones, hinges, self.sizes, rounded)
 
     def _hinges(self) -> Hinges:
         """The hinges of all regions; only those with lines in no good order are made one by one."""
