@@ -87,7 +87,7 @@ class Scale:
     side: int = 60
     train: int = 30
     test: int = 80
-    splits: int = 6
+    splits: int = 5
     rbm: Rbm = field(default_factory=lambda: Rbm((32, 32), 200, 500))
     recipe: Recipe | None = None
 
