@@ -110,11 +110,11 @@ class Scale:
 
     side: int = 160
     regions: int = 250
-    folds: int = 10
+    folds: int = 5
     steps: int = 100
 
 
-SCALES = {"full": Scale(), "brief": Scale(folds=5), "quick": Scale(30, 12, 2, 12)}
+SCALES = {"full": Scale(), "brief": Scale(folds=3), "quick": Scale(30, 12, 2, 12)}
 
 
 def learned(cases: Sequence[Case], row: Row, scale: Scale) -> Callable[[Case], Mask]:
