@@ -16,7 +16,7 @@ def test_every_composition_stands_beside_its_parts(quick):
             assert list(figures) == list(beyond.MEASURES), name
             assert 0 <= figures["iou"] <= 1
             assert figures["likely"] <= 0
-    assert len(told["claims"]) == 2 * 17
+    assert len(told["claims"]) == 2 * 19
     assert all(c["paper"] == beyond.NEW for c in told["claims"])
 
 

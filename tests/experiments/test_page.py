@@ -1,6 +1,10 @@
 """All claims in one table."""
 
-from cutlearn.experiments.page import claims_page
+import pytest
+
+from cutlearn.experiments.contents import CONTENTS
+from cutlearn.experiments.page import anchor, claims_page
+from cutlearn.experiments.papers import PAPERS
 
 
 def test_claims_of_every_paper_in_one_file(quick):
@@ -12,3 +16,19 @@ def test_claims_of_every_paper_in_one_file(quick):
     # The heading to which the verdict leads.
     assert "## The checkerboard" in (quick.folder / "gould2011.md").read_text()
     assert "| antoniuk2012: the analytic centre |" in text.replace("[", "").replace("]", " |")
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_every_table_of_a_paper_is_found_or_a_sentence_says_why_not(quick, name):
+    quick(name)
+    text, every = (quick.folder / f"{name}.md").read_text(), claims_page(quick.folder).read_text()
+    for shown in CONTENTS[name]:
+        assert shown.headings or shown.words
+        assert f"| {shown.name} |" in every
+        for heading in shown.headings:
+            assert f"## {heading}\n" in text
+            assert f"({name}.md#{anchor(heading)})" in every
+
+
+def test_contents_are_told_of_all_papers():
+    assert set(CONTENTS) == set(PAPERS) - {"beyond"}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cutlearn.experiments.contents import CONTENTS, Shown
 from cutlearn.experiments.course import VERDICTS, Claim, Section
 from cutlearn.experiments.papers import PAPERS
 from cutlearn.report.page.render import render
@@ -122,6 +123,9 @@ def claims_page(folder: Path) -> Path:
             f"## [{name}: {PAPERS[name].title}]({name}.md)",
             markdown_table(TITLES, [_linked(name, found["scale"], c) for c in found["claims"]]),
         ]
+        if name in CONTENTS:
+            rows = [_became(name, shown) for shown in CONTENTS[name]]
+            texts.append(markdown_table(["in the paper", "here"], rows))
     path = folder / "README.md"
     atomic_write(path, ("\n\n".join(texts) + "\n").encode())
     return path
@@ -136,6 +140,12 @@ def _count_row(name: str, told: dict[str, Any] | None) -> list[str]:
     counts = [str(verdicts.count(verdict)) for verdict in VERDICTS]
     run = told["scale"] + (", unfinished" if told.get("unfinished") else "")
     return [f"[{title}]({name}.md)", run, *counts, clock(told["cpu_seconds"])]
+
+
+def _became(name: str, shown: Shown) -> list[str]:
+    """Give the row of a table or figure of a paper: links to what became of it, and words."""
+    links = [f"[{heading}]({name}.md#{anchor(heading)})" for heading in shown.headings]
+    return [shown.name, "; ".join([*links, *([shown.words] if shown.words else [])])]
 
 
 def _linked(name: str, scale: str, claim: dict[str, str]) -> list[str]:
