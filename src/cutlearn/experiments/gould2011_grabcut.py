@@ -274,8 +274,8 @@ def words_of(count: int, scale: Scale) -> str:
         "weights are learned. 'Level': psi(0) = psi(1), so that an envelope is no bias; Hamming "
         "training uses a bias to give up objects that are in doubt, which serves the accuracy of "
         "the image and not IoU. 'Shipped net': what the net of `cutlearn cut`, which has not seen "
-        "these images, says of the box. Level envelopes, the columns and what is told of each were "
-        "chosen on the images of bsds_objects. "
+        "these images, says of the box. Level envelopes and these columns were chosen on the images "
+        "of bsds_objects. "
         "In the picture: green is found, blue missed, orange too much."
     )
 
@@ -299,20 +299,20 @@ def claims_of(each: dict[str, Floats]) -> list[Claim]:
 
     titles = {
         OURS + REFIT: "Envelopes whose mixtures are fitted again",
-        LEVEL + LATER: "Level envelopes, learned on mixtures fitted again,",
-        LEVEL + NETTED: "Level envelopes, learned with the shipped net,",
-        PACKAGE: "`cutlearn cut`, with the shipped net,",
+        LEVEL + LATER: f"Level envelopes{LATER}",
+        LEVEL + NETTED: f"Level envelopes{NETTED}",
+        PACKAGE: "`cutlearn cut`, with the shipped net",
     }
     pairs = [(other, k) for other in (BASE, PEER) for k in (0, 2) if other in each]
     return [
         beats(CLAIM, OURS, BASE, 0, "90.0 -> 91.5 %"),
         *(
-            beats(f"{title} beat {other}: {MEASURES[k]}", ours, other, k)
+            beats(f"{title}: better than {other} in {MEASURES[k]}", ours, other, k)
             for ours, title in titles.items()
             for other, k in pairs
         ),
         *(
-            beats(f"On the same columns{end} level envelopes beat edges: {MEASURES[k]}",
+            beats(f"Level envelopes{end}: better than edges on the same in {MEASURES[k]}",
                   LEVEL + end, LEARNED + end, k)
             for end in ("", LATER, NETTED)
             for k in (0, 2)
