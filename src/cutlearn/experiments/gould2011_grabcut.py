@@ -274,8 +274,8 @@ def words_of(count: int, scale: Scale) -> str:
         "weights are learned. 'Level': psi(0) = psi(1), so that an envelope is no bias; Hamming "
         "training uses a bias to give up objects that are in doubt, which serves the accuracy of "
         "the image and not IoU. 'Shipped net': what the net of `cutlearn cut`, which has not seen "
-        "these images, says of the box. Level envelopes and these columns were chosen on the images "
-        "of bsds_objects. "
+        "these images, says of the box. Level envelopes and these columns were chosen on the "
+        "images of bsds_objects. "
         "In the picture: green is found, blue missed, orange too much."
     )
 
