@@ -1,14 +1,10 @@
-"""Compositions in brief; shapes in an energy against enumeration."""
-
-from itertools import product
+"""Compositions in brief; what a second look sees of colours and shapes."""
 
 import numpy as np
-import pytest
 
 from cutlearn.experiments import beyond
-from cutlearn.experiments.beyond_shapes import Small, labels_of, machine_of, shifted
-from cutlearn.shape.generative import train_layers
-from cutlearn.shape.journal import Journal
+from cutlearn.experiments.beyond_second import FOLDS, Rbm, color_columns, shape_columns
+from cutlearn.experiments.pictures import Pictures
 
 
 def test_every_composition_stands_beside_its_parts(quick):
@@ -20,36 +16,31 @@ def test_every_composition_stands_beside_its_parts(quick):
             assert list(figures) == list(beyond.MEASURES), name
             assert 0 <= figures["iou"] <= 1
             assert figures["likely"] <= 0
-    assert len(told["claims"]) == 2 * 8 + 2
+    assert len(told["claims"]) == 2 * 19
     assert all(c["paper"] == beyond.NEW for c in told["claims"])
 
 
-def test_logits_are_shifted_to_the_best_threshold():
-    rng = np.random.default_rng(1)
-    train = []
-    for _ in range(4):
-        mask = rng.integers(0, 2, (4, 5)).astype(np.uint8)
-        train.append(Small(6.0 + 2 * mask + rng.uniform(-0.5, 0.5, (4, 5)), np.zeros(31), mask))
-    (moved,) = shifted(train)
-    right = [((one.logits > 0) == (one.mask == 1)).mean() for one in moved]
-    assert np.mean(right) > 0.9
+def test_colours_of_an_image_mend_labels_that_miss_a_part():
+    image = np.zeros((12, 12, 3), np.float32)
+    image[:, 6:] = (0.9, 0.1, 0.1)
+    truth = (image[..., 0] > 0.5).astype(np.uint8)
+    first = truth.copy()
+    first[:3] = 0
+    (found,) = color_columns(Pictures(["a"], [image], [truth]), [first])
+    assert ((found > 0) == (truth == 1)).all()
 
 
-@pytest.fixture
-def one():
-    rng = np.random.default_rng(0)
-    return Small(rng.normal(0, 1, (2, 3)), rng.uniform(0, 1, 7), np.zeros((2, 3), np.uint8))
-
-
-def test_logits_and_edges_alone_are_an_exact_cut(one):
-    machine = machine_of(one, None, 1.0, 0.7)
-    best = min(product((0, 1), repeat=6), key=lambda y: machine.energy(np.array(y), [0]))
-    assert labels_of(one, None, 1.0, 0.7).ravel().tolist() == list(best)
-
-
-def test_shapes_move_labels_that_logits_leave_open(one):
-    masks = np.zeros((30, 2, 3), np.uint8)
-    masks[:, :, 0] = 1
-    shapes = train_layers(masks, (4,), (60,), Journal(0))
-    blind = Small(np.zeros((2, 3)), one.contrast, one.mask)
-    assert labels_of(blind, shapes, 1.0, 0.0).tolist() == [[1, 0, 0], [1, 0, 0]]
+def test_shapes_complete_labels_and_do_not_know_a_training_mask_by_heart():
+    usual, odd = np.zeros((4, 6), np.uint8), np.zeros((4, 6), np.uint8)
+    usual[:, :3] = 1
+    odd[:, 3:] = 1
+    masks = [odd, *[usual] * 11]
+    first = usual.copy()
+    first[0] = 0
+    rbm = Rbm((4, 6), 6, 200)
+    inside, outside = shape_columns(rbm, masks, 0, [first] * len(masks), [first])
+    assert ((outside[0] > 0) == (usual == 1)).all()
+    # The RBMs of the other folds have never seen the odd mask, the one for new images has.
+    others = rbm.learn([mask for i, mask in enumerate(masks) if i % FOLDS != 0], 0)
+    assert np.array_equal(inside[0], rbm.odds(others, first))
+    assert not np.array_equal(inside[0], outside[0])

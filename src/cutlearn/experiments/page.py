@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cutlearn.experiments.contents import CONTENTS, Shown
 from cutlearn.experiments.course import VERDICTS, Claim, Section
 from cutlearn.experiments.papers import PAPERS
 from cutlearn.report.page.render import render
@@ -100,11 +101,7 @@ def _source(path: Path) -> str:
 
 def claims_page(folder: Path) -> Path:
     """Write README.md: one line for every claim of the papers whose figures are in a folder."""
-    told = {
-        name: json.loads(file.read_text())
-        for name in PAPERS
-        if (file := folder / f"{name}.json").exists()
-    }
+    told = {name: runs for name in PAPERS if (runs := _runs(folder, name))}
     texts = [
         "# Five papers, claim by claim",
         "Written by `cutlearn reproduce`, which computes every verdict from the figures. A verdict "
@@ -114,28 +111,60 @@ def claims_page(folder: Path) -> Path:
         "runs: about half a minute of processor time.",
         markdown_table(
             ["", "run", *VERDICTS, "processor time"],
-            [_count_row(name, told.get(name)) for name in PAPERS],
+            [_count_row(name, told.get(name, {})) for name in PAPERS],
         ),
     ]
-    for name, found in told.items():
-        texts += [
-            f"## [{name}: {PAPERS[name].title}]({name}.md)",
-            markdown_table(TITLES, [_linked(name, found["scale"], c) for c in found["claims"]]),
-        ]
+    for name, runs in told.items():
+        rows = [_linked(stem, runs[stem]["scale"], claim) for stem, claim in _claims(runs)]
+        texts += [f"## [{name}: {PAPERS[name].title}]({name}.md)", markdown_table(TITLES, rows)]
+        if name in CONTENTS:
+            rows = [_became(name, shown) for shown in CONTENTS[name]]
+            texts.append(markdown_table(["in the paper", "here"], rows))
     path = folder / "README.md"
     atomic_write(path, ("\n\n".join(texts) + "\n").encode())
     return path
 
 
-def _count_row(name: str, told: dict[str, Any] | None) -> list[str]:
+def _runs(folder: Path, name: str) -> dict[str, dict[str, Any]]:
+    """Give what the runs of a paper have told, by the names of their files; its own comes first.
+
+    Others are of tables that were run apart, in a folder of their own (`yang2014-pedestrians`).
+    """
+    own = folder / f"{name}.json"
+    files = [own, *sorted(folder.glob(f"{name}-*.json"))] if own.exists() else []
+    return {file.stem: json.loads(file.read_text()) for file in files}
+
+
+def _claims(runs: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, str]]]:
+    """Give all claims with the runs that told them; one that was tested elsewhere is left out."""
+    every = [(stem, claim) for stem, run in runs.items() for claim in run["claims"]]
+    tested = {c["text"].split(":")[0] for _, c in every if c["verdict"] != VERDICTS[2]}
+    own = next(iter(runs))
+    return [
+        (stem, claim)
+        for stem, claim in every
+        if claim["verdict"] != VERDICTS[2]
+        or (stem == own and claim["text"].split(":")[0] not in tested)
+    ]
+
+
+def _count_row(name: str, runs: dict[str, dict[str, Any]]) -> list[str]:
     """How many claims of a paper have each verdict, and what was run."""
     title = f"{name}: {PAPERS[name].title}"
-    if told is None:
+    if not runs:
         return [title, "not run", *[""] * (len(VERDICTS) + 1)]
-    verdicts = [claim["verdict"] for claim in told["claims"]]
+    verdicts = [claim["verdict"] for _, claim in _claims(runs)]
     counts = [str(verdicts.count(verdict)) for verdict in VERDICTS]
-    run = told["scale"] + (", unfinished" if told.get("unfinished") else "")
-    return [f"[{title}]({name}.md)", run, *counts, clock(told["cpu_seconds"])]
+    own = runs[name]
+    run = own["scale"] + (", unfinished" if own.get("unfinished") else "")
+    seconds = sum(one["cpu_seconds"] for one in runs.values())
+    return [f"[{title}]({name}.md)", run, *counts, clock(seconds)]
+
+
+def _became(name: str, shown: Shown) -> list[str]:
+    """Give the row of a table or figure of a paper: links to what became of it, and words."""
+    links = [f"[{heading}]({name}.md#{anchor(heading)})" for heading in shown.headings]
+    return [shown.name, "; ".join([*links, *([shown.words] if shown.words else [])])]
 
 
 def _linked(name: str, scale: str, claim: dict[str, str]) -> list[str]:

@@ -25,7 +25,6 @@ from cutlearn.experiments.yang2014_tables import (
     MODELS,
     SCALES,
     SPREAD,
-    TWO,
     Scale,
     claims_of,
     section_of,
@@ -68,7 +67,7 @@ def run(course: Course) -> Figures:
                  read: Any = read, data: Any = data) -> Figures:  # fmt: skip
             known.extend(few(read(data), scale.images) if not known else [])
             told, trial = run_split(name, known, seed, scale, course.tell)
-            if seed == 0 and TWO in scale.rows:
+            if seed == 0:
                 drawn, word = drawings(trial.shapes, trial.shown), name.replace(" ", "-")
                 told["pictures"] = [course.picture(f"{word}-{k}", f) for k, f in drawn.items()]
             return told

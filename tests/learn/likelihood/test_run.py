@@ -116,6 +116,33 @@ def test_surrogate_labels_are_learned():
     assert (q.argmax(1) == labels[0].ravel())[known].mean() > 0.8
 
 
+def test_fields_start_right_each_alone_and_say_the_same_together():
+    problems, labels = images(9, L=4)
+    plain = learn(problems, labels, "logistic", model=SURROGATE)
+    tasks = likelihood_tasks(problems, labels, SURROGATE)
+    w = baselines.each_alone(tasks, plain.w)
+    rows, before = plain.layout.rows(w)[:, :5], plain.layout.rows(plain.w)[:, :5]
+    assert np.ptp(rows - before, axis=0) == pytest.approx(0, abs=1e-9)
+    for p in problems:
+        q, same = (cl.probabilities(p, one, SURROGATE) for one in (plain.w, w))
+        assert np.abs(q - same).max() < 1e-8
+
+    def loss(moved):
+        found = []
+        for p, y in zip(problems, labels):
+            known = y.ravel() != 255
+            cost = p.node_features[known] @ moved.T
+            sign = np.where(y.ravel()[known][:, None] == np.arange(4), 1, -1)
+            found.append(np.log1p(np.exp(sign * cost)).sum(axis=1).mean())
+        return np.mean(found)
+
+    least = loss(rows)
+    assert least < loss(before) - 0.01
+    for k in range(5):
+        for by in (-0.05, 0.05):
+            assert loss(rows + by * (np.arange(5) == k)) > least
+
+
 @pytest.mark.parametrize("learner", ["likelihood", "kohli-torr", "logistic"])
 def test_interrupted_and_resumed_is_uninterrupted(tmp_path, learner):
     problems, labels = images(7)

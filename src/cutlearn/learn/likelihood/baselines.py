@@ -1,10 +1,11 @@
 """What likelihood training is measured against, as values that the same run maximises.
 
-`logistic` is logistic regression: no edges, no envelopes. `kohli_torr` has the value of the
-likelihood, but the gradient of a Gibbs distribution in which softmaxed min-marginals stand for the
-marginals (Kohli and Torr 2008): (q_i(1) - y_i) f_i of a node and, its ends taken as independent,
-(q_i(0) q_j(1) + q_i(1) q_j(0) - [y_i != y_j]) g_ij of an edge. It is the gradient of nothing, so
-its best and its last point differ.
+`logistic` is logistic regression: no edges, no envelopes; `each_alone` makes of it a start for
+fields of several labels. `kohli_torr` has the value of the likelihood, but the gradient of a Gibbs
+distribution in which softmaxed min-marginals stand for the marginals (Kohli and Torr 2008):
+(q_i(1) - y_i) f_i of a node and, its ends taken as independent, (q_i(0) q_j(1) + q_i(1) q_j(0)
+- [y_i != y_j]) g_ij of an edge. It is the gradient of nothing, so its best and its last point
+differ.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from cutlearn.energy.labels import Valued, binary_log_likelihood
 from cutlearn.energy.potentials import edge_features
@@ -23,6 +25,8 @@ from cutlearn.learn.oracle import Task
 Vector = NDArray[np.float64]
 
 MOST_ROWS = 100_000
+# Of a start that is one vector for all labels.
+ROWS_OF_START = 20_000
 
 
 def logistic(task: Task, w: Vector) -> Valued:
@@ -43,13 +47,13 @@ def logistic(task: Task, w: Vector) -> Valued:
     return float((soft - costs[at, labels]).mean()), gradient
 
 
-def thinning(tasks: Sequence[Task]) -> int:
-    """Give the least k such that every k-th labelled node leaves at most `MOST_ROWS` in all.
+def thinning(tasks: Sequence[Task], most: int | None = None) -> int:
+    """Give the least k such that every k-th labelled node leaves at most so many, or `MOST_ROWS`.
 
     Logistic regression sees no edges, and neighbouring pixels tell it nearly the same: several
     labels, which cost a field each, need no more.
     """
-    return -(-sum(int(task.known.sum()) for task in tasks) // MOST_ROWS)
+    return -(-sum(int(task.known.sum()) for task in tasks) // (most or MOST_ROWS))
 
 
 def every(task: Task, step: int) -> Task:
@@ -63,6 +67,45 @@ def every(task: Task, step: int) -> Task:
         regions=[[] for _ in problem.regions],
     )
     return replace(task, problem=alone, labels=task.labels[rows], known=task.known[rows])
+
+
+def each_alone(tasks: Sequence[Task], w: Vector) -> Vector:
+    """Give weights of fields, one a label, that say the same together and are right each alone.
+
+    A softmax over labels does not hear what is added to the cost of all of them, but a field does:
+    it is cut where its own cost is 0. So w_k + g takes the place of w_k, the same g for all labels,
+    with the least
+
+        sum_k mean_i log(1 + exp(s_ik (w_k + g) . f_i)),    s_ik = 1 where i has label k, else -1
+    """
+    thin = thinning(tasks, ROWS_OF_START)
+    some = [every(task, thin) for task in tasks]
+    x = np.concatenate([one.problem.node_features[one.known] for one in some]).astype(np.float64)
+    labels = np.concatenate([one.labels[one.known] for one in some])
+    counts = [int(one.known.sum()) for one in some]
+    share = np.concatenate([np.full(n, 1 / (n * len(some))) for n in counts])
+    layout = tasks[0].layout
+    costs = x @ layout.unaries(w).T
+    signs = np.where(labels[:, None] == np.arange(costs.shape[1]), 1.0, -1.0)
+
+    def wrong(g: Vector) -> tuple[Vector, Vector]:
+        """Give z = s (w + g) . f, and the sigmoid of it, of every node and label."""
+        z = signs * (costs + (x @ g)[:, None])
+        return z, np.exp(-np.logaddexp(0, -z))
+
+    def loss(g: Vector) -> tuple[float, Vector]:
+        z, p = wrong(g)
+        value = float(np.logaddexp(0, z).sum(axis=1) @ share)
+        return value, x.T @ ((signs * p).sum(axis=1) * share)
+
+    def bend(g: Vector) -> Vector:
+        p = wrong(g)[1]
+        return np.asarray(x.T @ (x * ((p * (1 - p)).sum(axis=1) * share)[:, None]))
+
+    g = minimize(loss, np.zeros(x.shape[1]), jac=True, hess=bend, method="trust-exact").x
+    out = w.copy()
+    layout.unaries(out)[:] += g
+    return out
 
 
 def kohli_torr(task: Task, w: Vector) -> Valued:

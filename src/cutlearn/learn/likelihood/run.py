@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.layout import Layout
 from cutlearn.learn.learners import LikelihoodLearner, learner_of
-from cutlearn.learn.likelihood.baselines import every, logistic, thinning
+from cutlearn.learn.likelihood.baselines import each_alone, every, logistic, thinning
 from cutlearn.learn.likelihood.quasi_newton import FixedStep, Move, QuasiNewton
 from cutlearn.learn.likelihood.value import mean_of, valued
 from cutlearn.learn.oracle import Task
@@ -128,9 +128,12 @@ class LikelihoodRun(Run):
 
     def _race(self, w: Vector, place: Place, tell: Tell | None) -> Vector:
         """Give the weights of the start that gets furthest on some of the images."""
+        if not self.tasks[0].model.labels.has_energy:
+            w = each_alone(self.tasks, w)
         part = range(0, len(self.tasks), -(-len(self.tasks) // self.pace.racing))
         racers = []
-        for k, start in enumerate(_starts(self.layout, self.tasks, w, self.pace.strengths)):
+        starts = _starts(self.layout, self.tasks, w, self.pace.strengths)
+        for k, start in enumerate(starts):
             racers.append(self._other(self.learner.name, part, self.setting.tol, 0, f"start{k}"))
             if not racers[-1].steps:
                 racers[-1].w = start
@@ -142,7 +145,13 @@ class LikelihoodRun(Run):
                 racer.go(place, tell, sought=True)
         costs = [self.spent, *(racer.cost() for racer in racers)]
         self.spent = tuple(map(sum, zip(*costs)))  # type: ignore[assignment]
-        return min(racers, key=lambda run: run.best).best_w
+        best = min(range(len(racers)), key=lambda k: racers[k].best)
+        # A few images teach many weights by heart: then the start itself is better for all images.
+        return min(racers[best].best_w, starts[best], key=self._objective)
+
+    def _objective(self, w: Vector) -> float:
+        """Give f of all images."""
+        return self._summed(w, self._rows(w, range(len(self.tasks))))[0]
 
     def _other(
         self, learner: str, places: Sequence[int], tol: float, most: int, name: str
@@ -160,23 +169,28 @@ class LikelihoodRun(Run):
     def step(self, place: Place) -> Step:
         """Ask every image at w, and move on."""
         begin = time.perf_counter()
-        rows = self.round.ask(self.w, len(self.tasks), self._rows, portion_of(self.place))
-        value, gradient = mean_of([(float(row[0]), row[1:]) for row in rows])
+        ask = partial(self._rows, self.w)
+        rows = self.round.ask(self.w, len(self.tasks), ask, portion_of(self.place))
+        objective, gradient = self._summed(self.w, rows)
         asked = time.perf_counter()
-        lam = 1.0 / self.setting.C
-        objective = 0.5 * lam * float(self.w @ self.w) - value
         if objective < self.best:
             self.best, self.best_w = objective, self.w
         self._last_w = self.w
-        self.w = self.move.next(self.w, objective, lam * self.w - gradient, self.best)
+        self.w = self.move.next(self.w, objective, gradient, self.best)
         self._rest = self._progress(objective)
         seconds = asked - begin, time.perf_counter() - asked
         return self.made_step(objective, seconds, len(self.tasks), 0)
 
-    def _rows(self, places: Sequence[int]) -> NDArray[np.float64]:
+    def _rows(self, w: Vector, places: Sequence[int]) -> NDArray[np.float64]:
         """L_n and its gradient of some images, a row each."""
-        found = self.data.take(places).map(self._valued, self.w)
+        found = self.data.take(places).map(self._valued, w)
         return np.array([np.concatenate([[value], gradient]) for value, gradient in found])
+
+    def _summed(self, w: Vector, rows: NDArray[np.float64]) -> tuple[float, Vector]:
+        """Give f and its gradient from the rows of all images."""
+        value, gradient = mean_of([(float(row[0]), row[1:]) for row in rows])
+        lam = 1.0 / self.setting.C
+        return 0.5 * lam * float(w @ w) - value, lam * w - gradient
 
     def rest(self) -> float:
         """What the last steps gained."""
