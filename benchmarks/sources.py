@@ -3,9 +3,10 @@
     python benchmarks/sources.py --data DIR [--sets nuclei ..] [--seeds 0 1] [--sources auto ..]
     python benchmarks/sources.py --table FOLDER [--page docs/results/features.md]
 
-DIR holds the folders of the sets (splits.py). Sources: ours by their names in `Segmenter`;
-`forest`, scikit-image's features and a tuned cut (rivals.py); `unet` and `unet-long`, a U-Net
-trained for 90 and for 270 CPU seconds (unet.py, needs `pip install torch`). Every row runs in its
+DIR holds the folders of the sets (splits.py). Sources: ours by their names in `Segmenter`
+("auto-best": with budget="best"); `forest`, scikit-image's features and a tuned cut (rivals.py);
+`unet` and `unet-long`, a U-Net trained for 90 and for 270 CPU seconds (unet.py, needs
+`pip install torch`). Every row runs in its
 own process, on one thread, and is a file in the folder of --json; one that is there is not measured
 again, so that a run can be stopped and goes on. "threshold": the logits without edges, at the
 threshold of the best pooled IoU out of fold (the U-Net: its likeliest label). "cut": the trained
@@ -21,7 +22,7 @@ from answers import ours, row_of
 from rows import into_page, kept, measured, page_of, parser_of
 from splits import RULES, split
 
-OURS = ("auto", "net", "trees", "stacked", "both")
+OURS = ("auto", "auto-best", "net", "trees", "stacked", "both")
 SOURCES = (*OURS, "forest", "unet", "unet-long")
 
 

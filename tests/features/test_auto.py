@@ -244,3 +244,11 @@ def test_restoring_goes_before_the_nets_do():
     plan = auto._with_steps(task, net_seconds(task, auto.FEWEST), auto.FEWEST)
     assert (plan.net.steps, plan.net.restore) == (auto.FEWEST, auto.FEWEST)
     assert auto._with_steps(task, 0.99 * nets, auto.FEWEST) is None
+
+
+def test_more_steps_are_taken_where_a_budget_allows_them():
+    task = task_of(3, (200, 260), color=True, recipe=Recipe(), net=auto.usual_net("auto"))
+    steps = [auto._compared(task, seconds).net.steps for seconds in (60, 100, 1e9)]
+    assert steps == sorted(set(steps))  # more each time
+    assert steps[-1] == auto.MOST
+    assert auto.usual_net("stacked") == NetRecipe()  # by name they have what was measured

@@ -20,6 +20,7 @@ from cutlearn.errors import InputError, quoted
 from cutlearn.features.boosted import Answers, Recipe
 from cutlearn.features.grow import forest_seconds
 from cutlearn.features.modes import BUDGETS
+from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.pilot import Pilot, Said, clearly_better, figure, small_recipe
 from cutlearn.features.sources import (
     BothLogits,
@@ -37,8 +38,9 @@ from cutlearn.features.sources import (
 # How often trees are better for micrographs, about.
 RARELY = 0.2
 FULL, SMALL = 2.4e6, 0.5e6  # pixels: more get more time, fewer get less
-# Fewest steps of nets that are compared with trees, and that are worth having at all.
-FEWEST, LEAST = 150, 80
+# Fewest steps of nets that are compared with trees, and that are worth having at all; and the most
+# that a budget is spent on.
+FEWEST, LEAST, MOST = 150, 80, 900
 # Budgets for which several questions have trees only: nets cost them more than all else.
 TOGETHER_ONLY = ("fast", "normal")
 WHY_TOGETHER = "trees: they answer for all labels at once; budget best compares them with nets"
@@ -57,6 +59,11 @@ class Choice:
     mode: str
     why: str
     task: Task
+
+
+def usual_net(mode: str) -> NetRecipe:
+    """How nets are trained if nobody says: with "auto", for as many steps as the budget allows."""
+    return NetRecipe(steps=MOST) if mode == "auto" else NetRecipe()
 
 
 def checked_budget(value: Any) -> str | float:

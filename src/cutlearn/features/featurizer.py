@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.checks import listed
+from cutlearn.features.auto import usual_net
 from cutlearn.features.boosted import Recipe, default_recipe
 from cutlearn.features.describe import Bank, is_grey
 from cutlearn.features.edges import edge_features
@@ -334,7 +335,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             "kind": fitted.bank.kind,
             "position": fitted.bank.position,
             "recipe": asdict(self.recipe or default_recipe(fitted.bank, fitted.questions)),
-            "net": asdict(self.net or NetRecipe()),
+            "net": asdict(self.net or usual_net(self.features)),
             "random_state": self._seed(),
         }
         third = {} if self.third_ is None else {"volumes": asdict(self.third_)}

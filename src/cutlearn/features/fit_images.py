@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.features.auto import checked_budget, fit_auto
+from cutlearn.features.auto import checked_budget, fit_auto, usual_net
 from cutlearn.features.boosted import default_recipe
 from cutlearn.features.describe import Bank
 from cutlearn.features.filters import Float32
 from cutlearn.features.folds import find_groups
 from cutlearn.features.inputs import Pair, read_training, read_unannotated
 from cutlearn.features.kept import kept_or_made, mark_of, memory_file
-from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.nodes import learn_columns
 from cutlearn.features.settings import CHECKS, checked_seed
 from cutlearn.features.sources import Progress, Task, source_of
@@ -74,13 +73,13 @@ def _learn(
     if extras[0] is None:  # then no image has any, and nobody need look
         extras = [None] * len(pairs)
     bank = Bank.choose(pictures, featurizer.kind, featurizer.position)
+    mode, why = CHECKS["features"](featurizer.features), "asked for by name"
     task = Task(
         pictures, labels, extras, groups, bank,
         featurizer.recipe or default_recipe(bank, labels[0].shape[2]),
-        featurizer.net or NetRecipe(), checked_seed(featurizer.random_state) or 0, place,
+        featurizer.net or usual_net(mode), checked_seed(featurizer.random_state) or 0, place,
         progress, shelf, unannotated=unannotated,
     )  # fmt: skip
-    mode, why = CHECKS["features"](featurizer.features), "asked for by name"
     if mode == "auto":
         choice, source, maps = fit_auto(task, checked_budget(featurizer.budget))
         mode, why = choice.mode, choice.why

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from cutlearn.energy.labels import Labels
-from cutlearn.features.auto import auto_seconds, checked_budget
+from cutlearn.features.auto import auto_seconds, checked_budget, usual_net
 from cutlearn.features.boosted import default_recipe
 from cutlearn.features.describe import Bank
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.sources import Task, source_of
 from cutlearn.images.resize import Shape
 
@@ -70,7 +69,8 @@ def _task(featurizer: Featurizer, shapes: Sequence[Shape], color: bool, question
     labels = [np.broadcast_to(np.uint8(0), (*shape, questions)) for shape in shapes]
     bank = Bank.choose(images, featurizer.kind, featurizer.position)
     none: list[Any] = [None] * len(shapes)
+    net = featurizer.net or usual_net(featurizer.settings()["features"])
     return Task(
         images, labels, none, range(len(shapes)), bank,
-        featurizer.recipe or default_recipe(bank, questions), featurizer.net or NetRecipe(),
+        featurizer.recipe or default_recipe(bank, questions), net,
     )  # fmt: skip
