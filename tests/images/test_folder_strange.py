@@ -111,7 +111,9 @@ def test_images_without_masks_are_looked_at_when_asked_for(tmp_path, monkeypatch
     images, masks = folders(tmp_path, [f"{i}.png" for i in range(9)], ["3.png"])
     (images / "5.png").write_bytes(b"no picture")
     assert len(read_folder(images, masks).unannotated) == 0
-    found = read_folder(images, masks, unannotated=True)
+    told = []
+    found = read_folder(images, masks, unannotated=True, progress=lambda *at: told.append(at))
+    assert told == [(k, 9) for k in range(1, 10)]
     assert found.names == ("3",)
     assert found.notes[0] == "8 images of 9 without a mask only looked at: 0, 1, 2, ... (8 in all)"
     assert "1 file of 8 that cannot be read left out" in found.notes[-1]

@@ -242,14 +242,19 @@ def read_folder(
     found, notes, pairs = _paired(
         pictures, truths, mask_suffix, pattern, leave, reader.endings, fate
     )
-    survey = look(found, pairs, stated, reader, shown(truths or pictures), progress)
+    without = list(notes.bare.items()) if looks else []
+    few = dict(taken(without, spread(len(without), MOST_UNANNOTATED)))
+    every = len(found) + len(few)
+
+    def looked(before: int) -> Callable[[int, int], None] | None:
+        return None if progress is None else lambda done, _: progress(before + done, every)
+
+    survey = look(found, pairs, stated, reader, shown(truths or pictures), looked(0))
     left = [*notes.refused, *survey.left_out]
     if strict and left:
         raise InputError("\n".join([f"{shown(pictures)}: {left[0]}", *left[1:]]))
     survey.refuse(shown(pictures))
-    without = list(notes.bare.items()) if looks else []
-    few = dict(taken(without, spread(len(without), MOST_UNANNOTATED)))
-    others = look(few, None, stated, reader, shown(pictures))
+    others = look(few, None, stated, reader, shown(pictures), looked(len(found)))
     told = (*notes.told, *left, *survey.notes, *others.left_out)
     return replace(
         _folder(survey, told, reader), bare=tuple((one.image, one.page) for one in others.seen)
