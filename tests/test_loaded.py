@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from cutlearn.loaded import Loaded, Recipe, chained, mapped, spread, taken, together
+from cutlearn.loaded import Loaded, Origin, chained, mapped, spread, taken, together
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_one_after_the_other(tens, asked):
     assert (both[0], both[1], both[-1], len(both)) == ("a", 0, 40, 6)
     assert asked == [0, 4]
     assert chained([1], (), (2, 3)) == [1, 2, 3]
-    made = Loaded(2, lambda k: k, lambda k: Recipe(abs, (-k,)))
+    made = Loaded(2, lambda k: k, lambda k: Origin(abs, (-k,)))
     assert pickle.loads(pickle.dumps(chained(["a"], made))) == ["a", 0, 1]
     with pytest.raises(TypeError):
         pickle.dumps(both)

@@ -3,7 +3,7 @@
 What reads them one after the other need not know. What makes one list of another uses `mapped` and
 `taken`: lists give lists, loaded sequences give loaded ones, in which nothing is computed before
 somebody asks, and then each time again. A sequence may know *how* each of its values is made, so
-that another process can make it from the same files (`Recipe`).
+that another process can make it from the same files (`Origin`).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,15 +14,15 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How a value is made: a function of a module, and what it is given, recipes among it.
+class Origin:
+    """How a value is made: a function of a module, and what it is given, origins among it.
 
     Pickled, it is small, and what arrives elsewhere is the value, made there.
 
     Examples
     --------
     >>> import pickle
-    >>> pickle.loads(pickle.dumps(Recipe(pow, (Recipe(abs, (-2,)), 3))))
+    >>> pickle.loads(pickle.dumps(Origin(pow, (Origin(abs, (-2,)), 3))))
     8
     """
 
@@ -42,7 +42,7 @@ class Loaded(Sequence[T]):
         How many there are.
     load : callable (place)
         Gives the value at a place, the same every time; may be called by several threads at once.
-    recipe : callable (place), optional
+    origin : callable (place), optional
         Gives how the value is made elsewhere. A sequence that has it can be pickled; what arrives
         is a list of values.
 
@@ -54,9 +54,9 @@ class Loaded(Sequence[T]):
     """
 
     def __init__(
-        self, count: int, load: Callable[[int], T], recipe: Callable[[int], Recipe] | None = None
+        self, count: int, load: Callable[[int], T], origin: Callable[[int], Origin] | None = None
     ) -> None:
-        self._count, self._load, self.recipe = count, load, recipe
+        self._count, self._load, self.origin = count, load, origin
 
     def __len__(self) -> int:
         return self._count
@@ -72,14 +72,14 @@ class Loaded(Sequence[T]):
 
     def take(self, places: Sequence[int]) -> "Loaded[T]":
         """Give those at some places; nothing is loaded."""
-        made = self.recipe
+        made = self.origin
         how = None if made is None else lambda k: made(places[k])
         return Loaded(len(places), lambda k: self[places[k]], how)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.recipe is None:
+        if self.origin is None:
             raise TypeError("nobody knows how these values are made elsewhere")
-        return list, ([self.recipe(place) for place in range(self._count)],)
+        return list, ([self.origin(place) for place in range(self._count)],)
 
 
 def mapped(function: Callable[..., T], *values: Sequence[Any]) -> Sequence[T]:
@@ -95,19 +95,19 @@ def mapped(function: Callable[..., T], *values: Sequence[Any]) -> Sequence[T]:
     if not any(isinstance(one, Loaded) for one in values):
         return [function(*given) for given in zip(*values)]
 
-    def recipe(k: int) -> Recipe:
-        return Recipe(function, tuple(_part(one, k) for one in values))
+    def origin(k: int) -> Origin:
+        return Origin(function, tuple(_part(one, k) for one in values))
 
-    known = all(one.recipe is not None for one in values if isinstance(one, Loaded))
+    known = all(one.origin is not None for one in values if isinstance(one, Loaded))
     return Loaded(
-        len(values[0]), lambda k: function(*(one[k] for one in values)), recipe if known else None
+        len(values[0]), lambda k: function(*(one[k] for one in values)), origin if known else None
     )
 
 
 def _part(values: Sequence[Any], place: int) -> Any:
     """The value at a place, or how it is made."""
-    known = isinstance(values, Loaded) and values.recipe is not None
-    return values.recipe(place) if known else values[place]  # type: ignore[attr-defined]
+    known = isinstance(values, Loaded) and values.origin is not None
+    return values.origin(place) if known else values[place]  # type: ignore[attr-defined]
 
 
 def taken(values: Sequence[T], places: Sequence[int]) -> Sequence[T]:
@@ -135,12 +135,12 @@ def chained(*values: Sequence[T]) -> Sequence[T]:
         part, k = places[place]
         return part[k]
 
-    def recipe(place: int) -> Recipe:
+    def origin(place: int) -> Origin:
         made = _part(*places[place])
-        return made if isinstance(made, Recipe) else Recipe(_same, (made,))
+        return made if isinstance(made, Origin) else Origin(_same, (made,))
 
-    known = all(part.recipe is not None for part in values if isinstance(part, Loaded))
-    return Loaded(len(places), load, recipe if known else None)
+    known = all(part.origin is not None for part in values if isinstance(part, Loaded))
+    return Loaded(len(places), load, origin if known else None)
 
 
 def _same(value: T) -> T:

@@ -143,7 +143,7 @@ def test_another_file_under_the_same_path_is_refused(tmp_path):
     """What a worker does with what it was sent."""
     images, masks = read_folder(*make_folders(tmp_path, 2)).lazy()
     for values, kind in ((images, "images"), (masks, "masks")):
-        sent = pickle.dumps(values.recipe(0))
+        sent = pickle.dumps(values.origin(0))
         assert len(sent) < 2000
         assert np.array_equal(pickle.loads(sent), values[0])
         file = tmp_path / kind / "cell0.png"
@@ -164,7 +164,7 @@ def test_a_part_of_another_run_is_refused(tmp_path):
     whole = tmp_path / "features.safetensors"
     shelf = Shelf(whole, "one run", spills=True)
     kept = shelf.spilled([(np.ones((4, 2), np.float32), ["a", "b"])], COLUMNS)
-    sent = pickle.dumps(kept.recipe(0))
+    sent = pickle.dumps(kept.origin(0))
     assert pickle.loads(sent)[1] == ["a", "b"]
     shelf.clear()
     with pytest.raises(cl.InputError, match="not there"):

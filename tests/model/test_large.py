@@ -8,6 +8,7 @@ from scipy.ndimage import binary_erosion
 
 import cutlearn as cl
 from cutlearn.errors import ConvergenceWarning
+from cutlearn.features.net.learn import NetRecipe
 from cutlearn.images import cells
 from cutlearn.model import large, large_terms, memory
 from volume_worlds import balls
@@ -216,3 +217,17 @@ def test_what_strips_cannot_do_is_refused(model, small, monkeypatch):
     other.fit(*pair)
     with pytest.raises(cl.InputError, match="no envelopes"):
         other.predict([IMAGE])
+
+
+def test_a_net_that_sees_whole_photographs_has_no_tiles(small, monkeypatch):
+    worlds = [cells(seed, (40, 48)) for seed in range(3)]
+    net = NetRecipe(steps=2, crops=2, folds=2)
+    source = cl.Featurizer("net", kind="photograph", position=False, net=net)
+    model = cl.Segmenter(features=source, C=1.0, tol=0.5, calibration=None)
+    model.fit([w.image for w in worlds], [w.labels for w in worlds])
+    found = model.predict([PART])[0]  # tiles would see it at another size
+    monkeypatch.setattr(large, "LARGE", 1 << 22)
+    assert (found == model.predict([PART])[0]).all()
+    monkeypatch.setattr(memory, "WHOLE", 0)
+    with pytest.raises(cl.InputError, match="no net for photographs"):
+        model.predict([PART])

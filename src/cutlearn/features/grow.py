@@ -280,9 +280,9 @@ def make_items(
 ) -> Sequence[Item]:
     """Originals, each followed by its turned and contrast-jittered copies."""
     numbers = [divmod(number, 1 + copies) for number in range(len(images) * (1 + copies))]
-    origin = [i for i, _ in numbers]
-    given = (taken(part, origin) for part in (images, masks, extras, guesses))
-    return mapped(partial(_item, seed), numbers, [int(fold[i]) for i in origin], *given)
+    whose = [i for i, _ in numbers]
+    given = (taken(part, whose) for part in (images, masks, extras, guesses))
+    return mapped(partial(_item, seed), numbers, [int(fold[i]) for i in whose], *given)
 
 
 def _item(

@@ -25,7 +25,7 @@ from cutlearn.images.read import MAX_BYTES, MAX_PIXELS, FloatImage
 from cutlearn.images.reader import Limits, Pages, Volumes, image_again, label_digest, labels_again
 from cutlearn.images.survey import Survey, look
 from cutlearn.images.volume import checked_spacing
-from cutlearn.loaded import Loaded, Recipe, spread, taken
+from cutlearn.loaded import Loaded, Origin, spread, taken
 
 # Images without masks that are looked at, evenly spread over all.
 MOST_UNANNOTATED = 200
@@ -107,24 +107,24 @@ class Folder:
         """Images and labels that are read each time they are asked for: sets larger than memory."""
         count, digests = len(self) if self.masks else 0, dict[int, str]()
 
-        def recipe(i: int) -> Recipe:
+        def origin(i: int) -> Origin:
             if i not in digests:
                 digests[i] = label_digest(self.labels(i))
             path = self.masks[i].absolute()
-            return Recipe(labels_again, (self.reader, path, self.pages[i], self.coding, digests[i]))
+            return Origin(labels_again, (self.reader, path, self.pages[i], self.coding, digests[i]))
 
         return (
-            Loaded(len(self), self.image, self._recipe if self.lasting else None),
-            Loaded(count, self.labels, recipe),
+            Loaded(len(self), self.image, self._origin if self.lasting else None),
+            Loaded(count, self.labels, origin),
         )
 
     # Whether an image is all that its file tells, so that another process can read it again.
     lasting: ClassVar[bool] = True
 
-    def _recipe(self, i: int) -> Recipe:
+    def _origin(self, i: int) -> Origin:
         """How another process that sees the same file reads an image."""
         path, digest = self.images[i].absolute(), self.facts[i].digest
-        return Recipe(image_again, (self.reader, path, self.pages[i], digest))
+        return Origin(image_again, (self.reader, path, self.pages[i], digest))
 
 
 def read_folder(

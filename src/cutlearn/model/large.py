@@ -46,14 +46,18 @@ def is_large(model: Segmenter, sample: Sample) -> bool:
     pixels, whole = math.prod(sample.shape), Load.of(model.model_.labels).whole
     if pixels <= min(LARGE, whole):
         return False
+    featurizer = model.featurizer_
     fits = all(type(p) in (Unary, Contrast) for p in model.model_.potentials)
-    fits = fits and not model.featurizer_.per_direction and not model.featurizer_.bank_.position
+    fits = fits and not featurizer.per_direction and not featurizer.bank_.position
+    # A net brings a photograph to one size before it looks: a tile would be seen larger.
+    net = "net" in featurizer.fitted_.source.stages and featurizer.bank_.kind == "photograph"
+    fits = fits and not net
     if not fits and pixels > whole:
         raise InputError(
             f"images: {pixels / 1e6:.0f} million pixels are too many for this model. Above "
-            f"{whole / 1e6:.0f} million it needs no envelopes, one set of edge "
-            "features and no position (Featurizer(position=False)). Work at a smaller size "
-            "with min_side."
+            f"{whole / 1e6:.0f} million it needs no envelopes, one set of edge features, no "
+            "position (Featurizer(position=False)), and no net for photographs "
+            "(features='trees'). Work at a smaller size with min_side."
         )
     return fits
 

@@ -116,15 +116,15 @@ class Cluster:
 
     def sent_as(self, values: Sequence[Any]) -> Sequence[Any]:
         """Give values as they travel: how they are made, if all workers can make the first one."""
-        known = isinstance(values, Loaded) and len(values) and values.recipe is not None
+        known = isinstance(values, Loaded) and len(values) and values.origin is not None
         if not known:
             return values
-        blob = packed(values.recipe(0))  # type: ignore[attr-defined]
+        blob = packed(values.origin(0))  # type: ignore[attr-defined]
         with self._watched():
             made = self.client.run(can_make, blob)
         if not made or not all(made.values()):
             return values
-        return Loaded(len(values), values.recipe)  # type: ignore[attr-defined]
+        return Loaded(len(values), values.origin)  # type: ignore[attr-defined]
 
     def each(
         self,

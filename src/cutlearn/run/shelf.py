@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from cutlearn.errors import InputError, InputWarning, unseen
-from cutlearn.loaded import Loaded, Recipe
+from cutlearn.loaded import Loaded, Origin
 from cutlearn.run.checkpoint import (
     DamagedError,
     load_checkpoint,
@@ -108,12 +108,12 @@ class Shelf:
                 )
             return form.result(*kept)
 
-        def recipe(place: int) -> Recipe:
+        def origin(place: int) -> Origin:
             file = self._file(form.name(jobs[place]))
             assert file is not None
-            return Recipe(read_part, (file.absolute(), self._mark, form.result))
+            return Origin(read_part, (file.absolute(), self._mark, form.result))
 
-        return Loaded(len(jobs), load, recipe if self._mark else None)
+        return Loaded(len(jobs), load, origin if self._mark else None)
 
     def clear(self, but: str | None = None) -> None:
         """Remove all parts of this shelf, or all whose names do not begin with a word.

@@ -104,7 +104,7 @@ def take(blob: bytes) -> Seat:
 
 
 def can_make(blob: bytes) -> bool:
-    """Whether a value that travels as its recipe can be made here: its files are seen."""
+    """Whether a value that travels as its origin can be made here: its files are seen."""
     try:
         pickle.loads(blob)
     except (InputError, OSError):

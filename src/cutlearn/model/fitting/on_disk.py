@@ -70,7 +70,7 @@ class Scratch:
 
 def _again(shelf: Shelf, values: Sequence[T], form: Form[int, T]) -> Sequence[T]:
     """Values from the disk here; other processes make them as they were made before."""
-    kept, how = shelf.spilled(values, form), getattr(values, "recipe", None)
+    kept, how = shelf.spilled(values, form), getattr(values, "origin", None)
     return Loaded(len(kept), kept.__getitem__, how)
 
 
