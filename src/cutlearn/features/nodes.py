@@ -3,7 +3,7 @@
 Node features are a constant 1, the logits (in training: out of fold) beside a few raw channels, or
 a linear filter bank, and arrays that the user brings; all but the constant are standardised with
 the training images' mean and deviation. In photographs the logits also tell which colours the
-object has in this very image (docs/decisions/0046-colours-of-the-image-itself.md):
+object has in this very image (docs/decisions/0047-colours-of-the-image-itself.md):
 
     log p_1(x) / p_0(x),    x the colour of a pixel,
 
