@@ -65,8 +65,8 @@ PAPERS: dict[str, Paper] = {
     ),
     "beyond": Paper(
         "what the papers give together",
-        "envelopes, counts, calibration, decisions and shapes composed on boosted logits of horses "
-        "and pedestrians; about half an hour.",
+        "envelopes, counts, calibration, decisions, colours and shapes composed on boosted logits "
+        "of horses and pedestrians; about a quarter of an hour.",
         "cutlearn.experiments.beyond",
         ("weizmann_horses", "penn_fudan"),
     ),
