@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from cutlearn.features.mixtures import Palette, log_odds, relabelled
+from cutlearn.features.mixtures import Palette, log_odds, odds_of, relabelled
 from cutlearn.features.net.body import Pass, Shape, Weights
 from cutlearn.run.single import one_thread
 
@@ -96,11 +96,7 @@ def mixture_odds(
 
 def colors_of(palette: Palette, mask: NDArray[np.bool_]) -> Float32:
     """Log-odds of the colours inside of a mask to those outside, (h, w)."""
-    counts = [palette.counts(part) for part in (~mask, mask)]
-    if not all(part.any() for part in counts):
-        return np.zeros(mask.shape, np.float32)
-    odds = log_odds(palette, [palette.fit(part) for part in counts])
-    return np.asarray(np.clip(odds, -MOST_ODDS, MOST_ODDS), np.float32)[palette.index]
+    return odds_of(palette, mask, MOST_ODDS).astype(np.float32)
 
 
 def lab_planes(palette: Palette) -> Float32:

@@ -258,16 +258,16 @@ def log_odds(palette: Palette, mixtures: Sequence[Mixture]) -> Floats:
     return np.asarray(one - zero)
 
 
-def odds_of(palette: Palette, mask: Bits) -> Floats:
+def odds_of(palette: Palette, mask: Bits, most: float = SUREST) -> Floats:
     """Log-odds of the colour of every pixel, when a mask (h, w) tells which have label 1.
 
-    Within +-`SUREST`; 0 everywhere if the mask is empty or full.
+    Within +-most; 0 everywhere if the mask is empty or full.
     """
     counts = [palette.counts(part) for part in (~mask, mask)]
     if not all(part.any() for part in counts):
         return np.zeros(mask.shape)
     cells = log_odds(palette, [palette.fit(part) for part in counts])
-    return np.clip(cells, -SUREST, SUREST)[palette.index]
+    return np.clip(cells, -most, most)[palette.index]
 
 
 def relabelled(
