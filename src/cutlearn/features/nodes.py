@@ -39,9 +39,9 @@ from cutlearn.run.workers import sent_as
 # Channels of a picture: planes (c, h, w) float32 and c names. Any function with a name will do.
 Channel = Callable[[Bank, Picture], tuple[Float32, list[str]]]
 CHANNELS: dict[str, Channel] = {"raw": Bank.raw, "linear": Bank.linear}
-# Those of the features without logits; beside logits there are raw ones.
+# Those of the features without logits; beside logits the source says which, in older files these.
 OWN = {"linear": ("linear",), "given": ()}
-BESIDE = ("raw",)
+OLDER_BESIDE = ("raw",)
 # A scale of 154 serves the largest image that can be solved. Names are short words, reasons short
 # sentences.
 MOST_SCALE, MOST_NAME, MOST_WHY = 256, 200, 1000
@@ -63,6 +63,7 @@ class Fitted:
     mean: npt.NDArray[np.float64]
     scale: npt.NDArray[np.float64]
     centers: npt.NDArray[np.float64]
+    beside: tuple[str, ...]  # channels that the logits, or the lack of them, bring along
     border: float | None = None  # of the logit, for the colours of the image; None: without them
 
     def node_features(
@@ -78,7 +79,8 @@ class Fitted:
         picture = Picture(image)
         maps = self.source.answers(picture, extra)
         stages = self.source.stages
-        rows, _ = columns(self.mode, channels, self.bank, maps, stages, picture, extra, self.border)
+        asked = [*self.beside, *channels]
+        rows, _ = columns(asked, self.bank, maps, stages, picture, extra, self.border)
         return self.standardised(rows)
 
     def standardised(self, rows: Float32) -> Float32:
@@ -103,6 +105,7 @@ class Fitted:
             "why": self.why,
             "n_extra": self.n_extra,
             "names": list(self.names),
+            "beside": list(self.beside),
             "border": self.border,
         }
         return arrays | learned, described
@@ -134,6 +137,7 @@ class Fitted:
             mean,
             scale,
             centers,
+            tuple(checked_channels(described.get("beside", OWN.get(mode, OLDER_BESIDE)))),
             _checked_border(described.get("border")),  # older files have none
         )
 
@@ -159,8 +163,7 @@ def checked_channels(names: Any) -> list[str]:
 
 
 def described_by(
-    mode: str,
-    channels: Sequence[str],
+    asked: Sequence[str],
     bank: Bank,
     stages: Sequence[str],
     border: float | None,
@@ -168,12 +171,11 @@ def described_by(
 ) -> tuple[Float32, list[str]]:
     """The columns of an image, of its extra channels and of its logits; this may travel."""
     image, extra, maps = given
-    return columns(mode, channels, bank, maps, stages, Picture(image), extra, border)
+    return columns(asked, bank, maps, stages, Picture(image), extra, border)
 
 
 def columns(
-    mode: str,
-    channels: Sequence[str],
+    asked: Sequence[str],
     bank: Bank,
     maps: Answers,
     stages: Sequence[str],
@@ -191,7 +193,6 @@ def columns(
         planes += reversed(logits)
         of = f" of {t}" if len(maps) > 1 else ""
         names += [f"{stage}{of}" for stage in reversed(stages)]
-    asked = [*OWN.get(mode, BESIDE), *channels]
     said = len(planes)
     for name in asked:
         found, titles = CHANNELS[name](bank, picture)
@@ -201,7 +202,7 @@ def columns(
         odds = odds_of(palette(picture.image), maps[0][-1] >= border)
         planes.append(odds.astype(np.float32))
         names.append(COLORS)
-    if not asked and extra is None:
+    if len(planes) == 1 and extra is None:
         raise InputError(
             "features='given' needs an extra array (h, w, channels) for each image, but there is "
             "none. Give samples with extra=, or use features='auto'."
@@ -233,7 +234,9 @@ def learn_columns(
     maps : of every image its out-of-fold logits
     """
     border = _border(task, source, maps)
-    described = partial(described_by, mode, channels, task.bank, source.stages, border)
+    beside = OWN.get(mode, source.beside(task.bank))
+    asked = [*beside, *channels]
+    described = partial(described_by, asked, task.bank, source.stages, border)
 
     images, extras, said = (sent_as(task.place, one) for one in (task.images, task.extras, maps))
 
@@ -250,7 +253,8 @@ def learn_columns(
     rows = mapped(partial(standardise, mean=mean, scale=scale), rows)
     centers = np.concatenate([window_means(r, y.shape[:2]) for r, y in zip(rows, task.labels)])
     n_extra = 0 if first is None else first.shape[2]
-    return Fitted(task.bank, mode, why, source, n_extra, names, mean, scale, centers, border), rows
+    learned = (n_extra, names, mean, scale, centers, beside, border)
+    return Fitted(task.bank, mode, why, source, *learned), rows
 
 
 def _border(task: Task, source: Source, maps: Sequence[Answers]) -> float | None:

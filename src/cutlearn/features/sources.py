@@ -100,6 +100,20 @@ class Source(ABC):
     """A fitted source of logits. A value: nothing changes it."""
 
     @classmethod
+    def beside(cls, bank: Bank) -> tuple[str, ...]:
+        """Give the channels that are node features beside the logits."""
+        return ("raw",)
+
+    @property
+    def edges(self) -> float:
+        """What edges count for new images, of what they weigh on the logits out of fold.
+
+        Less than 1 where the mean of several models answers for new images: it needs less smoothing
+        than the one model that answers out of fold (docs/decisions/0051-a-cut-over-good-nets.md).
+        """
+        return 1.0
+
+    @classmethod
     @abstractmethod
     def fit(cls, task: Task) -> tuple[Self, Sequence[Answers]]:
         """Learn; give the source, and each image's out-of-fold logits by question and stage."""
@@ -195,6 +209,15 @@ class NetLogits(Source):
 
     stages: ClassVar[tuple[str, ...]] = ("net",)
     nets: Nets
+
+    @classmethod
+    def beside(cls, bank: Bank) -> tuple[str, ...]:
+        return () if bank.kind == "microscopy" else super().beside(bank)
+
+    @property
+    def edges(self) -> float:
+        # The mean of k independent nets has 1 / k of the noise of one, and smoothing pays for noise.
+        return 1 / len(self.nets.weights)
 
     @classmethod
     def fit(cls, task: Task) -> tuple[Self, Sequence[Answers]]:

@@ -208,10 +208,11 @@ class Segmenter(Estimator):
             with Workers(place) as workers:
                 problems = workers.map(pose, zip(*given))
         model = model_for(self, featurizer, labels.count, len(problems[0].regions))
+        source = featurizer.fitted_.source
         plan = Plan(
             self.loss, self.learner, self.C, float(self.tol), place, data.folder,
-            data.callback, model, self.calibration,
-            self._rivals,
+            data.callback, model, self.calibration, self._rivals,
+            source.edges, bool(source.stages),
         )  # fmt: skip
         chosen = choose(problems, data.masks, plan, data.groups)
         self._keep(featurizer, chosen, model, problems[0])

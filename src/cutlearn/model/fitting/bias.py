@@ -25,7 +25,7 @@ from cutlearn.energy.potentials import Enveloped
 from cutlearn.features.pilot import best_threshold
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.metrics import Confusion
-from cutlearn.model.fitting.scorers import Overlap
+from cutlearn.model.fitting.scorers import Scorer
 from cutlearn.model.probability.calibrations import Temperature
 
 Vector = NDArray[np.float64]
@@ -103,7 +103,7 @@ def _pixels(
     return np.concatenate(costs), np.concatenate(truth)
 
 
-def served(scorer: Overlap, w: Vector) -> tuple[float, float, list[Confusion]]:
+def served(scorer: Scorer, w: Vector) -> tuple[float, float, list[Confusion]]:
     """Give the shift of the bias that serves pooled IoU, its J, and the scores of all images."""
     every = range(len(scorer.problems))
     odds = Odds.of(scorer.problems, scorer.labels, w, scorer.model)

@@ -10,7 +10,7 @@ as trained.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.label_potentials import FEW
 from cutlearn.energy.model import Model
+from cutlearn.energy.potentials import Contrast
 from cutlearn.features.folds import held_out_parts
 from cutlearn.features.problem import Problem
 from cutlearn.learn.learners import is_margin
@@ -80,6 +81,10 @@ class Plan:
     calibration: str | None = "temperature"
     # Learners that C = "auto" tries beside the plan's own.
     rivals: tuple[str, ...] = ()
+    # What edges count for new images, of what they weigh in training.
+    edges: float = 1.0
+    # Whether logits are among the node features: models that never saw the image made them.
+    logits: bool = False
 
     @property
     def path(self) -> list[Setting]:
@@ -149,14 +154,14 @@ def choose(
     run = _Training(problems, labels, plan, together)
     setting, judged = run.best()
     result = run.train(range(len(problems)), setting, "train", plan.least_gap)
-    w, scorer, aim = result.w, run.scorer, None
-    if isinstance(scorer, Overlap) and plan.model.n_labels == 2:
+    w, scorer, aim = run.weakened(result.w), run.scorer, None
+    if run.serves_overlap:
         judged["shift"], aim, scores = served(scorer, w)
         w = shifted(w, judged["shift"])
     else:
         scores = scorer.scores(range(len(problems)), w)
     others = run.others(setting, result.w, aim)
-    calibration = run.calibration(others)
+    calibration = run.calibration(w, others)
     judged |= {
         "judge": scorer.name,
         "training": scorer.value(scores),
@@ -227,6 +232,21 @@ class _Training:
             told(result.steps[-1])  # so that runs are counted that a fit before has finished
         return result
 
+    @property
+    def serves_overlap(self) -> bool:
+        """Whether weights are changed after the training, for the pooled IoU of two labels."""
+        return isinstance(self.scorer, Overlap) and self.plan.model.n_labels == 2
+
+    def weakened(self, w: Vector) -> Vector:
+        """Give w with edges that count what they should for new images."""
+        if not self.serves_overlap:
+            return w
+        layout, made = self.plan.model.layout(self.problems[0]), w.copy()
+        for potential, at in zip(layout.potentials, layout.slices):
+            if isinstance(potential, Contrast):
+                made[at] *= self.plan.edges
+        return made
+
     def best(self) -> tuple[Setting, dict[str, Any]]:
         """Give the setting of the plan, or the best of the path, and how it was judged."""
         plan = self.plan
@@ -255,6 +275,7 @@ class _Training:
         else:
             unseen = [self._train_without(k, setting) for k in range(len(self.parts))]
             seen = [self._without(k) for k in range(len(self.parts))]
+        unseen = [self.weakened(part) for part in unseen]
         if aim is None:
             return unseen
         with Workers(own_threads(self.plan.n_jobs)) as workers:
@@ -302,19 +323,34 @@ class _Training:
         out = set(self.parts[k])
         return [i for i in range(len(self.problems)) if i not in out]
 
-    def calibration(self, others: Sequence[Vector]) -> Calibration:
-        """Calibrate on min-marginals of weights that have not seen their image, if others exist."""
+    def calibration(self, w: Vector, others: Sequence[Vector]) -> Calibration:
+        """Calibrate on min-marginals of training images.
+
+        How far areas stray is asked of weights that have not seen the image, if others exist. So is
+        the map, unless there are logits: these are honest themselves, and the few weights beside
+        them, learned from a part of the images, are further from w than w is from honest
+        (docs/decisions/0051-a-cut-over-good-nets.md).
+        """
         plan = self.plan
         if plan.calibration is None:
             return uncalibrated(plan.model.n_labels)
-        rows: dict[int, Rows] = {}
+        parts = self.parts if len(others) > 1 else [list(range(len(self.problems)))]
+        held = self._calibrated(list(zip(others, parts)), len(others) > 1)
+        if not (plan.logits and held.held_out):
+            return held
+        own = self._calibrated([(w, range(len(self.problems)))], True)
+        return replace(own, spread=held.spread, lean=held.lean)
+
+    def _calibrated(
+        self, asked: Sequence[tuple[Vector, Sequence[int]]], held_out: bool
+    ) -> Calibration:
+        """Calibrate on all images, each with the weights that are asked for it."""
+        plan, rows = self.plan, dict[int, Rows]()
         draw = partial(_drawn, plan.model, most_of(len(self.problems), plan.model.n_labels))
-        for other, images in zip(others, self.parts):
-            found = self.data.take(images).map(draw, other)
-            rows |= zip(images, found)
-        seen = [rows[i] for i in range(len(rows))]
-        threads = own_threads(plan.n_jobs)
-        return calibrate(seen, plan.calibration, len(others) > 1, self.groups, threads)
+        for w, images in asked:
+            rows |= zip(images, self.data.take(images).map(draw, w))
+        seen, threads = [rows[i] for i in range(len(rows))], own_threads(plan.n_jobs)
+        return calibrate(seen, plan.calibration, held_out, self.groups, threads)
 
 
 def _drawn(model: Model, most: int, seat: Seat, image: int, w: Vector) -> Rows:
