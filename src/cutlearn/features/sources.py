@@ -216,7 +216,7 @@ class NetLogits(Source):
 
     @property
     def edges(self) -> float:
-        # The mean of k independent nets has 1 / k of the noise of one, and smoothing pays for noise.
+        # The mean of k independent nets has 1 / k of the noise of one, which edges smooth.
         return 1 / len(self.nets.weights)
 
     @classmethod
