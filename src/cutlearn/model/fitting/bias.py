@@ -7,10 +7,11 @@ label 1 is worth is asked of the labelled pixels,
 
     log(p / (1 - p)) = b - s u,    s and b of the largest likelihood,
 
-and the shift (log(J) - b) / s moves the odds of the border to J. J is what the masks reach with
-it: first without edges, at the best threshold, then by the cut itself. Nothing is searched for, so
-few images cannot lead it far astray; searching for the best shift does
-(docs/decisions/0044-the-bias-that-serves-iou.md).
+twice: the odds are needed at the border, where a line that also serves pixels which are sure may
+be off, so the second time a pixel counts by p (1 - p) of the first. The shift (log(J) - b) / s
+moves the odds of the border to J. J is what the masks reach with it: first without edges, at the
+best threshold, then by the cut itself. Nothing is searched for, so few images cannot lead it far
+astray; searching for the best shift does (docs/decisions/0044-the-bias-that-serves-iou.md, 0051).
 """
 
 import math
@@ -35,6 +36,8 @@ Mask = NDArray[np.uint8]
 MOST_ROWS = 200_000
 # Without edges, a shift gives label 1 no less and no more than these parts of its true area.
 LEAST_AREA, MOST_AREA = 0.5, 2.0
+# What a pixel counts that is sure: without it, labels that costs separate perfectly would count 0.
+NO_DOUBT = 1e-9
 
 
 class Odds(NamedTuple):
@@ -75,7 +78,9 @@ class Odds(NamedTuple):
             return None
         u = (u - middle) / unit
         weight = np.full(len(y), 1 / len(y))
-        fitted = Temperature.fit(np.stack([np.zeros_like(u), u], axis=1), y, weight)
+        costs = np.stack([np.zeros_like(u), u], axis=1)
+        doubt = Temperature.fit(costs, y, weight).probabilities(costs).prod(axis=1) + NO_DOUBT
+        fitted = Temperature.fit(costs, y, doubt / doubt.sum())
         least, most = (float(np.quantile(u, min(1.0, a * share))) for a in (LEAST_AREA, MOST_AREA))
         found = -u >= best_threshold([(-u).astype(np.float32)], [y], [weight])
         plain = float((found & (y == 1)).sum() / (found | (y == 1)).sum())
