@@ -57,6 +57,29 @@ def test_fit_names_and_round_trip(features, color):
     assert again.to_arrays()[1] == described
 
 
+def test_nets_of_micrographs_speak_for_themselves():
+    """Greys beside their mean would be weighed in sample; files of before have them."""
+    for features, color, beside in (
+        ("net", False, False), ("trees", False, True), ("stacked", False, True),
+        ("net", True, True),
+    ):  # fmt: skip
+        f = featurizer(features).fit(*world(3, color=color))
+        count = len(f.node_names_) - 1 - len(NAMES[features]) - ("colors" in f.node_names_)
+        assert (count > 0) == beside
+    arrays, described = featurizer("trees").fit(*world(3, color=False)).to_arrays()
+    assert described.pop("beside") == ["raw"]
+    again = Featurizer.from_arrays(arrays, described, n_jobs=1)
+    assert again.fitted_.beside == ("raw",)
+    with pytest.raises(InputError, match="nothing"):
+        Featurizer.from_arrays(arrays, described | {"beside": ["nothing"]}, n_jobs=1)
+
+
+@pytest.mark.parametrize("features", SOURCES)
+def test_edges_count_less_over_a_mean_of_nets(features):
+    source = featurizer(features).fit(*world(3)).fitted_.source
+    assert source.edges == (1 / len(source.nets.weights) if features == "net" else 1)
+
+
 @pytest.mark.parametrize("features", SOURCES)
 def test_several_questions_and_extra_arrays(features):
     images, masks = world(3, color=False)

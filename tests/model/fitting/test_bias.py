@@ -52,6 +52,20 @@ def test_the_border_lies_where_the_odds_are_the_iou_that_is_reached(share, w):
     assert reached >= 0.96 * best_iou(problems, masks, np.linspace(-5, 2, 71))
 
 
+def test_pixels_that_are_sure_do_not_move_the_border():
+    """A feature that is stretched where it is sure has odds that are no line, but at the border."""
+    problems, masks = believed(share=-1.0, spread=3.0)
+    told = []
+    for problem in problems:
+        z = problem.node_features[:, 1].astype(np.float64)
+        z = np.where(z > 1, 1 + 8 * (z - 1), z).reshape(SHAPE)
+        told.append(Problem(np.stack([np.ones(SHAPE), z], -1), shape=SHAPE, connectivity=4))
+    scorer = scorer_of(told, masks)
+    shift, J, scores = served(scorer, np.array([0.0, -1.0]))
+    assert shift == pytest.approx(np.log(J), abs=0.35)  # one fit of all pixels is 0.77 off
+    assert scorer.value(scores) >= 0.99 * best_iou(told, masks, np.linspace(-3, 3, 121))
+
+
 def test_the_shift_has_the_scale_of_the_weights_and_undoes_a_shift():
     problems, masks = believed()
     w = np.array([0.3, -1.2])

@@ -5,6 +5,7 @@ import pytest
 
 import cutlearn as cl
 import cutlearn.images
+from cutlearn.energy.model import Model
 from cutlearn.features.problem import Problem
 from cutlearn.learn import pool
 from cutlearn.learn.losses import Count, Hamming
@@ -17,6 +18,8 @@ from cutlearn.model.fitting.selection import (
     _clearly_best,
     choose,
 )
+from cutlearn.model.probability.calibrate import calibrate, drawn
+from cutlearn.model.probability.evidence import alone
 
 
 def rare(n=6, shape=(30, 40), share=0.07, seed=0, noise=1.5):
@@ -74,6 +77,24 @@ def test_groups_are_held_out_together():
     assert choose(problems, masks, plan(C="auto"), groups=list("aabb")).judged["path"] != []
 
 
+def test_with_logits_the_map_is_that_of_the_final_weights():
+    problems, masks = rare(noise=0.8)
+    held, own = (choose(problems, masks, plan(logits=logits)) for logits in (False, True))
+    assert np.array_equal(held.w, own.w)
+    rows = [
+        drawn(Model().min_marginals(p, own.w), m, alone=alone(Model(), p, own.w))
+        for p, m in zip(problems, masks)
+    ]
+    wanted = calibrate(rows, "temperature", True)
+    assert own.calibration.map.scale == wanted.map.scale
+    assert own.calibration.mixed == wanted.mixed
+    assert held.calibration.map.scale != wanted.map.scale
+    # How far areas stray is asked of weights that have not seen the image, in both.
+    assert np.array_equal(own.calibration.spread, held.calibration.spread)
+    assert np.array_equal(own.calibration.lean, held.calibration.lean)
+    assert own.calibration.held_out
+
+
 def test_another_loss_is_its_own_judge():
     problems, masks = rare(4)
     chosen = choose(problems, masks, plan(loss=Count(), C="auto"))
@@ -121,6 +142,20 @@ def striped(n=3, shape=(10, 12)):
                                 connectivity=4))  # fmt: skip
         masks.append(mask)
     return problems, masks
+
+
+def test_edges_count_what_the_plan_says_after_the_training():
+    problems, masks = striped()
+    whole, less = (choose(problems, masks, plan(edges=edges)) for edges in (1.0, 0.25))
+    assert np.array_equal(whole.result.w, less.result.w)
+    edges = plan().model.layout(problems[0]).slice_of("edge")
+    assert whole.w[edges].sum() > 0
+    assert np.array_equal(less.w[edges], 0.25 * whole.w[edges])
+    assert less.w[1] == whole.w[1] != 0  # the bias is shifted anew, the rest stays
+    found = predict_all(problems, less.w, plan())
+    assert less.judged["training"] == pooled_iou(masks, found)
+    other = choose(problems, masks, plan(loss=Hamming(), edges=0.25))
+    assert np.array_equal(other.w, other.result.w)  # a loss is trained as it stands
 
 
 def test_edges_that_help_stay_and_rivals_are_judged_alike():
