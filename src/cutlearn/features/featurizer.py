@@ -54,7 +54,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     features : {"auto", "trees", "net", "stacked", "both", "linear", "given"}
-        Out-of-fold logits beside raw channels: "trees", boosted ones on a bank of channels;
+        Out-of-fold logits, mostly beside raw channels: "trees", boosted ones on a bank of channels;
         "net", a very small net; "stacked", trees that see what the net says around a pixel;
         "both", side by side. "auto" chooses among the first four within a budget. "linear": a
         hand-made filter bank. "given": only arrays that the user brings (`extra`), such as logits
