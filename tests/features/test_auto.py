@@ -23,14 +23,8 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.modes import BUDGETS
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.pilot import Drawn, Pilot, clearly_better
-from cutlearn.features.sources import (
-    STEPS,
-    BothLogits,
-    NetLogits,
-    StackedLogits,
-    Task,
-    TreeLogits,
-)
+from cutlearn.features.sources import BothLogits, NetLogits, StackedLogits, TreeLogits
+from cutlearn.features.task import STEPS, Task
 from cutlearn.model.files import load
 from features.worlds import world
 

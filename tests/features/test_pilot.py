@@ -6,7 +6,7 @@ from cutlearn.features.boosted import Recipe
 from cutlearn.features.describe import Bank
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.pilot import Drawn, Pilot, best_threshold, clearly_better, figure
-from cutlearn.features.sources import Task
+from cutlearn.features.task import Task
 from features.worlds import world
 
 

@@ -113,7 +113,8 @@ def test_stacked_trees_see_the_net(monkeypatch):
 def test_scaled_banks_hand_the_guess_through_unblurred():
     images, masks = world(3, shape=(24, 30), color=False)
     from cutlearn.features.describe import Bank
-    from cutlearn.features.sources import NetLogits, StackedLogits, Task
+    from cutlearn.features.sources import NetLogits, StackedLogits
+    from cutlearn.features.task import Task
 
     bank = Bank("microscopy", False, scale=2)
     task = Task(images, [m[..., None] for m in masks], [None] * 3, [0, 1, 2], bank, RECIPE, NET)

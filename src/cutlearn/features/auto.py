@@ -28,12 +28,9 @@ from cutlearn.features.sources import (
     NoLogits,
     Source,
     StackedLogits,
-    Task,
     TreeLogits,
-    net_seconds,
-    pixels_of,
-    tree_seconds,
 )
+from cutlearn.features.task import Task, net_seconds, pixels_of, tree_seconds
 
 # How often trees are better for micrographs, about.
 RARELY = 0.2

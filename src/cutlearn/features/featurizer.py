@@ -30,8 +30,8 @@ from cutlearn.features.nodes import Fitted
 from cutlearn.features.problem import Problem
 from cutlearn.features.regions import SIZE, checked_families, superpixels
 from cutlearn.features.settings import CHECKS, FREE, checked_seed
-from cutlearn.features.sources import Progress
 from cutlearn.features.stored import FORMAT, read_featurizer
+from cutlearn.features.task import Progress
 from cutlearn.features.volumes import (
     Third,
     are_volumes,

@@ -29,7 +29,8 @@ from cutlearn.features.inputs import VOID
 from cutlearn.features.kept import COLUMNS
 from cutlearn.features.mixtures import odds_of, palette
 from cutlearn.features.pilot import best_threshold
-from cutlearn.features.sources import Source, Task, source_of
+from cutlearn.features.sources import Source, source_of
+from cutlearn.features.task import Task
 from cutlearn.features.windows import window_means
 from cutlearn.loaded import mapped
 from cutlearn.run.progress import Counter
