@@ -136,15 +136,16 @@ def test_one_damaged_file_among_many(world, tmp_path):
     assert run("predict", root / "m", tmp_path, "-o", tmp_path / "o", "--strict").exit_code == 2
 
 
-def test_images_without_masks_are_looked_at(world, tmp_path):
+@pytest.mark.parametrize(("features", "fate"), [("linear", "left out"), ("auto", "only looked at")])
+def test_images_without_masks_are_looked_at_where_that_teaches(world, tmp_path, features, fate):
     _, (images, masks), _ = world
     some = tmp_path / "some"
     some.mkdir()
     for path in sorted(Path(masks).iterdir())[1:]:
         (some / path.name).write_bytes(path.read_bytes())
-    done = run("fit", images, some, "-o", tmp_path / "m", *FAST)
+    done = run("fit", images, some, "-o", tmp_path / "m", *FAST, "--features", features)
     assert done.exit_code == 0, done.stderr
-    assert "1 image of 4 without a mask only looked at: cell0" in done.stderr
+    assert f"1 image of 4 without a mask {fate}: cell0" in done.stderr
     assert "learned from 3 images" in done.stdout
 
 

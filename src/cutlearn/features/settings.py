@@ -19,6 +19,11 @@ def modes() -> tuple[str, ...]:
     return ("auto", *SOURCES, *OWN)
 
 
+def looks(mode: str) -> bool:
+    """Whether features of this mode learn something from images without masks."""
+    return mode == "auto" or (mode in SOURCES and SOURCES[mode].looks)
+
+
 def _checked_features(value: Any) -> str:
     one_of("features", value, modes())
     return str(value)

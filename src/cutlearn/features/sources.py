@@ -33,6 +33,8 @@ SHARE = 0.15
 class Source(ABC):
     """A fitted source of logits. A value: nothing changes it."""
 
+    looks: ClassVar[bool] = False  # whether images without masks teach it something
+
     @classmethod
     def beside(cls, bank: Bank) -> tuple[str, ...]:
         """Give the channels that are node features beside the logits."""
@@ -142,6 +144,7 @@ class NetLogits(Source):
     """The mean of small nets, one for each fold."""
 
     stages: ClassVar[tuple[str, ...]] = ("net",)
+    looks: ClassVar[bool] = True
     nets: Nets
 
     @classmethod
@@ -181,6 +184,7 @@ class NetLogits(Source):
 class BothLogits(Source):
     """Trees and nets side by side; the cut learns how to weigh them."""
 
+    looks: ClassVar[bool] = True
     trees: TreeLogits
     net: NetLogits
 
