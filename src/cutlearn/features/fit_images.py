@@ -19,6 +19,7 @@ from cutlearn.features.folds import find_groups
 from cutlearn.features.inputs import Pair, read_training, read_unannotated
 from cutlearn.features.kept import kept_or_made, mark_of, memory_file
 from cutlearn.features.nodes import learn_columns
+from cutlearn.features.quarters import can_be_quartered, joined, quartered
 from cutlearn.features.settings import CHECKS, checked_seed
 from cutlearn.features.sources import source_of
 from cutlearn.features.task import Progress, Task
@@ -81,10 +82,14 @@ def _learn(
         featurizer.net or usual_net(mode), checked_seed(featurizer.random_state) or 0, place,
         progress, shelf, unannotated=unannotated,
     )  # fmt: skip
+    alone = can_be_quartered(task)
+    seen = quartered(task) if alone else task
     if mode == "auto":
-        choice, source, maps = fit_auto(task, checked_budget(featurizer.budget))
+        choice, source, maps = fit_auto(seen, checked_budget(featurizer.budget))
         mode, why = choice.mode, choice.why
     else:
-        source, maps = source_of(mode).fit(task)
+        source, maps = source_of(mode).fit(seen)
+    if alone:
+        maps = joined(maps, task.shapes[0])
     featurizer.fitted_, rows = learn_columns(task, mode, why, source, maps, featurizer.channels)
     return rows

@@ -1,0 +1,70 @@
+"""One micrograph alone is learned from in quarters, out of fold."""
+
+import numpy as np
+import pytest
+
+import cutlearn as cl
+from cutlearn.errors import InputError
+from cutlearn.features.boosted import Recipe
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.net.learn import NetRecipe
+from cutlearn.features.quarters import joined
+from cutlearn.features.sources import SOURCES
+from cutlearn.metrics import pooled_iou
+from features.worlds import world
+
+RECIPE = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)
+NET = NetRecipe(steps=6, crops=2, folds=2, restore=4)
+SHAPE = (65, 70)
+
+
+def featurizer(features, **options):
+    return Featurizer(features, recipe=RECIPE, net=NET, n_jobs=1, **options)
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (5, 7), (64, 65)])
+def test_quarters_are_put_together_again(shape):
+    rng = np.random.default_rng(0)
+    whole = [[rng.normal(size=shape).astype(np.float32) for _ in range(3)] for _ in range(2)]
+    h, w = (n // 2 for n in shape)
+    parts = [np.s_[:h, :w], np.s_[:h, w:], np.s_[h:, :w], np.s_[h:, w:]]
+    maps = [[[stage[part] for stage in question] for question in whole] for part in parts]
+    (found,) = joined(maps, shape)
+    assert all(np.array_equal(a, b) for q, p in zip(found, whole) for a, b in zip(q, p))
+
+
+@pytest.mark.parametrize("features", SOURCES)
+def test_logits_of_one_image_come_from_models_of_the_other_quarters(features):
+    images, masks = world(1, SHAPE, color=False)
+    (alone,) = featurizer(features).fit_transform(images, masks)
+    h, w = (n // 2 for n in SHAPE)
+    quarters = [np.s_[:h, :w], np.s_[:h, w:], np.s_[h:, :w], np.s_[h:, w:]]
+    parts = featurizer(features)
+    rows = parts.fit_transform([images[0][q] for q in quarters], [masks[0][q] for q in quarters],
+                               groups=range(4))  # fmt: skip
+    grid = alone.reshape(*SHAPE, -1)[..., 1]
+    for part, own in zip(quarters, rows):
+        assert np.ptp(own[:, 1]) > 0
+        np.testing.assert_allclose(grid[part].ravel(), own[:, 1], atol=1e-4)
+
+
+def test_one_image_is_enough_for_a_segmenter_and_its_file(tmp_path):
+    images, masks = world(3, SHAPE, color=False)
+    model = cl.Segmenter(features=featurizer("trees"), C=10.0).fit(images[:1], masks[:1])
+    found = model.predict(images[1:])
+    assert pooled_iou(masks[1:], found) > 0.4
+    model.save(tmp_path / "m")
+    assert all(
+        np.array_equal(a, b) for a, b in zip(found, cl.load(tmp_path / "m").predict(images[1:]))
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "color", "options"),
+    [((63, 70), False, {}), (SHAPE, True, {}), (SHAPE, False, {"position": True})],
+)
+def test_what_cannot_be_quartered_is_refused(shape, color, options):
+    images, masks = world(1, shape, color=color)
+    with pytest.raises(InputError, match="there is only one image"):
+        featurizer("trees", **options).fit(images, masks)
+    featurizer("linear", **options).fit(images, masks)
