@@ -20,7 +20,8 @@ from cutlearn.features.inputs import Pair, read_training, read_unannotated
 from cutlearn.features.kept import kept_or_made, mark_of, memory_file
 from cutlearn.features.nodes import learn_columns
 from cutlearn.features.settings import CHECKS, checked_seed
-from cutlearn.features.sources import Progress, Task, source_of
+from cutlearn.features.sources import source_of
+from cutlearn.features.task import Progress, Task
 from cutlearn.loaded import Loaded, mapped
 from cutlearn.run.shelf import Shelf
 from cutlearn.run.workers import place_of

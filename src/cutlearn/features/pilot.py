@@ -20,7 +20,7 @@ from cutlearn.features.describe import Bank, Picture, shrink
 from cutlearn.features.folds import make_folds
 from cutlearn.features.grow import draw_rows, shrink_labels
 from cutlearn.features.planes import Float32
-from cutlearn.features.sources import Task
+from cutlearn.features.task import Task
 from cutlearn.features.together import Together, grow_on
 from cutlearn.features.trees import Trees
 from cutlearn.loaded import mapped

@@ -8,92 +8,33 @@ of trees, and both side by side are sources; `SOURCES` names them, and a name fr
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from cutlearn.features.boosted import Answers, Boosted, Recipe, answer, read_questions
-from cutlearn.features.describe import Bank, Image, Picture
+from cutlearn.features.describe import Bank, Picture
 from cutlearn.features.filters import Float32
 from cutlearn.features.folds import make_folds
 from cutlearn.features.grow import DESCRIBE, fit_questions, forest_seconds
+from cutlearn.features.micrographs import Light
 from cutlearn.features.net.crops import CANVAS, SIDE, SQUARE
 from cutlearn.features.net.file import arrays_of_nets, described_nets, read_nets
-from cutlearn.features.net.learn import NetRecipe, Nets, fit_nets
+from cutlearn.features.net.learn import Nets, fit_nets
+from cutlearn.features.task import STEPS as STEPS
+from cutlearn.features.task import Task as Task
 from cutlearn.loaded import mapped
-from cutlearn.run.shelf import Shelf
-from cutlearn.run.workers import Place
 
 Arrays = dict[str, npt.NDArray[Any]]
-Progress = Callable[[int, int, str], None]
-# Steps that sources which are fitted one after the other tell of, together.
-STEPS = 1000
 # Columns that a tree over nets draws: with fewer, most trees see nothing of what the net says.
 SHARE = 0.15
 # Seconds of a step for each pixel of its crops; of a look at a pixel; of reading it. Measured where
 # other work ran beside, rounded up.
 STEP = {"photograph": 0.62e-6, "microscopy": 0.52e-6}
 LOOK, READ = 0.25e-6, 1e-6
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a source learns from: checked images and masks of T questions, and how."""
-
-    images: Sequence[Image]
-    labels: Sequence[npt.NDArray[np.uint8]]  # (h, w, T) each
-    extras: Sequence[Float32 | None]
-    groups: Sequence[int]
-    bank: Bank
-    recipe: Recipe
-    net: NetRecipe
-    seed: int = 0
-    place: Place = 1
-    progress: Progress | None = None
-    shelf: Shelf = field(default_factory=Shelf)  # keeps what is finished
-    shapes: tuple[tuple[int, int], ...] = ()  # of the images, looked at once
-    unannotated: Sequence[tuple[Image, Float32 | None]] = ()  # images without labels
-
-    def __post_init__(self) -> None:
-        if not self.shapes:
-            shapes = tuple((image.shape[0], image.shape[1]) for image in self.images)
-            object.__setattr__(self, "shapes", shapes)
-
-    def parts(self, costs: Sequence[float]) -> "Parts":
-        """Tasks like this one, for sources that are fitted one after the other."""
-        return Parts(self, costs)
-
-
-class Parts:
-    """Gives the same task again and again; their progress is that of all, by what each may cost.
-
-    What is finished of each is kept under its number.
-    """
-
-    def __init__(self, task: Task, costs: Sequence[float]) -> None:
-        self.task, self.costs, self.given = task, costs, 0
-
-    def next(self) -> Task:
-        """Give the task of the next part."""
-        begin, whole = sum(self.costs[: self.given]), max(sum(self.costs), 1e-9)
-        own, told = self.costs[self.given], self.task.progress
-        self.given += 1
-
-        def progress(done: int, total: int, what: str) -> None:
-            if told is not None:
-                told(round(STEPS * (begin + own * done / total) / whole), STEPS, what)
-
-        shelf = self.task.shelf.within(f"source{self.given}")
-        return replace(self.task, progress=progress, shelf=shelf)
-
-    def tell(self, what: str, last: bool) -> None:
-        """Tell something between two parts, or after the last one."""
-        if self.task.progress is not None:
-            share = 1.0 if last else sum(self.costs[: self.given]) / max(sum(self.costs), 1e-9)
-            self.task.progress(round(STEPS * share), STEPS, what)
 
 
 class Source(ABC):
@@ -117,6 +58,15 @@ class Source(ABC):
     @abstractmethod
     def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
         """Give the logits of a new image by question and stage, (h, w) float32 each."""
+
+    @property
+    def looks(self) -> int:
+        """How many looks at what lies around a pixel follow each other."""
+        return 1
+
+    def light(self, picture: Picture) -> Light | None:
+        """Give what a part of a picture must know of all of it, if anything."""
+        return None
 
     @abstractmethod
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
@@ -173,6 +123,13 @@ class TreeLogits(Source):
 
     def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
         return answer(self.models, picture, extra)
+
+    @property
+    def looks(self) -> int:
+        return len(self.models[0].stages)
+
+    def light(self, picture: Picture) -> Light | None:
+        return self.models[0].bank.light(picture)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         arrays: Arrays = {}
@@ -254,6 +211,13 @@ class BothLogits(Source):
         parts = self.trees.answers(picture, extra), self.net.answers(picture, extra)
         return [a + b for a, b in zip(*parts)]
 
+    @property
+    def looks(self) -> int:
+        return self.trees.looks
+
+    def light(self, picture: Picture) -> Light | None:
+        return self.trees.light(picture)
+
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         parts = self.trees.to_arrays(), self.net.to_arrays()
         return parts[0][0] | parts[1][0], parts[0][1] | parts[1][1]
@@ -296,6 +260,10 @@ class StackedLogits(BothLogits):
     @property
     def stages(self) -> tuple[str, ...]:
         return self.net.stages + self.trees.stages
+
+    @property
+    def looks(self) -> int:
+        return self.trees.looks + self.net.looks
 
     def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
         first = self.net.answers(picture, extra)

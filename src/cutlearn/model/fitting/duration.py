@@ -15,7 +15,8 @@ from cutlearn.features.auto import auto_seconds, checked_budget, usual_net
 from cutlearn.features.boosted import default_recipe
 from cutlearn.features.describe import Bank
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.features.sources import Task, source_of
+from cutlearn.features.sources import source_of
+from cutlearn.features.task import Task
 from cutlearn.images.resize import Shape
 
 # What features take of what sources reckon, and seconds of the columns of a pixel beside logits.
