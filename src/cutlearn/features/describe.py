@@ -9,7 +9,7 @@ at offsets, position) and "microscopy" (intensity, Hessian, rings, orientations,
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -198,6 +198,12 @@ def is_grey(image: Image) -> bool:
     return bool(np.array_equal(image[..., 0], image[..., 1])) and bool(
         np.array_equal(image[..., 0], image[..., 2])
     )
+
+
+def one_if_grey(image: npt.NDArray[Any], axes: int = 2) -> npt.NDArray[Any]:
+    """The image, or the one channel of it that counts; of so many axes beside channels."""
+    grey = image.ndim > axes and is_grey(image.reshape(-1, 1, image.shape[-1]))
+    return image[..., :1] if grey else image
 
 
 def as_grey(image: Image) -> Float32:

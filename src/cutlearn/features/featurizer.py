@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 from cutlearn.checks import listed
 from cutlearn.features.auto import usual_net
 from cutlearn.features.boosted import Recipe, default_recipe
-from cutlearn.features.describe import Bank, Picture, is_grey
+from cutlearn.features.describe import Bank, Picture, one_if_grey
 from cutlearn.features.edges import edge_features
 from cutlearn.features.filters import Float32
 from cutlearn.features.fit_images import fit_images
@@ -266,8 +266,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         if isinstance(image, Volume):
             return volume_edges(self, image)
         picture, _ = read_image(image, None, "image")
-        values = picture[..., :1] if picture.ndim == 3 and is_grey(picture) else picture
-        return edge_features(values, self.connectivity, self.per_direction)
+        return edge_features(one_if_grey(picture), self.connectivity, self.per_direction)
 
     def regions(self, image: Any) -> list[npt.NDArray[np.int32]]:
         """Superpixels of an image, a label map (h, w) for each family; they need no fit."""

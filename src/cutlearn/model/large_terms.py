@@ -22,13 +22,13 @@ from cutlearn.energy.energy import Energy
 from cutlearn.energy.joins import LinearTables
 from cutlearn.energy.labels import Labels
 from cutlearn.energy.potentials import Contrast, Potential, Summands, Unary
-from cutlearn.features.describe import is_grey
+from cutlearn.features.describe import one_if_grey
 from cutlearn.features.edges import edge_scales, edge_weights
 from cutlearn.features.problem import Problem
 from cutlearn.features.volumes import (
-    NEIGHBOURS,
     check_axes,
     nearness,
+    neighbours_of,
     seen_beside,
     with_beside,
 )
@@ -100,11 +100,8 @@ def fields_of(model: Segmenter, sample: Sample) -> list[Field]:
     """Give the energy of an image, or of surrogate labels one for each; costs are made at once."""
     featurizer, axes = model.featurizer_, len(sample.shape)
     check_axes(featurizer, sample)
-    connectivity = featurizer.connectivity if axes == 2 else NEIGHBOURS[featurizer.connectivity]
-    rows = _weights(model)
-    image = sample.image
-    if image.ndim > axes and is_grey(image.reshape(-1, 1, 3)):
-        image = image[..., :1]
+    connectivity = neighbours_of(featurizer, sample)
+    rows, image = _weights(model), one_if_grey(sample.image, axes)
     scales = edge_scales(image, connectivity, axes)
     near = nearness(sample) if isinstance(sample, Volume) else 1.0
     return [
