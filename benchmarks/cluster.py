@@ -17,6 +17,7 @@ import argparse
 import heapq
 import json
 import math
+import os
 import time
 
 import numpy as np
@@ -95,17 +96,20 @@ def compare(images, masks, count=40, side=300):
         place = place_of(f"local:{workers}")
         try:
             before, own = place.client.run(time.process_time), time.process_time()
+            wall = time.monotonic()
             result = cl.train(problems, labels, C=100.0, tol=0.02, n_jobs=place)
+            wall = time.monotonic() - wall
             after, own = place.client.run(time.process_time), time.process_time() - own
         finally:
             place.close()
         bits.add(result.w.tobytes())
         each = [after[name] - before[name] for name in after]
         rows[workers] = {
-            "workers": each, "sum": sum(each), "driver and scheduler": own,
+            "workers": each, "sum": sum(each), "driver and scheduler": own, "wall": wall,
             "steps": len(result.steps), "asked": sum(s.calls for s in result.steps),
         }  # fmt: skip
     rows |= {"ratio": rows[1]["sum"] / rows[2]["sum"], "same bits": len(bits) == 1}
+    rows["load"] = os.getloadavg()
     print(json.dumps(rows | {"pixels": sum(y.size for y in labels)}, indent=1))
 
 

@@ -3,13 +3,13 @@
     python benchmarks/many.py make FOLDER 2000           cells of 300 x 400 pixels, a PNG each
     python benchmarks/many.py fit FOLDER 2 [--count N] [--json FILE] -- OPTIONS OF cutlearn fit
     python benchmarks/many.py same FOLDER 0.7 --count 40 -- OPTIONS OF cutlearn fit
-    python benchmarks/many.py learn FOLDER 2 [--count N] [--json FILE]
+    python benchmarks/many.py learn FOLDER 2 [--count N] [--json FILE] [--jobs 1]
 
 `fit` runs `cutlearn fit` on the first so many images in a process whose address space has so many
 GiB (RLIMIT_AS, which counts more than what is in memory). `same` runs it with the limit and
 without, and compares every array of the two models. `learn` is a fit without held-out trainings:
-linear features, C = 10 to a gap of 5 %, no calibration, two threads; what is done is told with
-seconds and memory so far.
+linear features, C = 10 to a gap of 5 %, no calibration, on so many threads; what is done is told
+with seconds and memory so far.
 """
 
 import argparse
@@ -69,10 +69,11 @@ def fit(folder, gigabytes, options, model):
 
 def learn(folder, gigabytes, options, model):
     """Fit in Python, without held-out trainings; a row of figures."""
-    return limited([__file__, "one", str(folder), "0"], folder, gigabytes, options, model)
+    command = [__file__, "one", str(folder), "0", *options]
+    return limited(command, folder, gigabytes, options, model)
 
 
-def one(folder):
+def one(folder, jobs):
     """The process of `learn`."""
     begin, last = time.monotonic(), [""]
 
@@ -84,7 +85,7 @@ def one(folder):
             print(*what, "CPU and wall s:", *seconds, "MB:", used.ru_maxrss // 1024, flush=True)
 
     images, masks = cl.images.read_folder(folder / "images", folder / "masks").lazy()
-    model = cl.Segmenter(features="linear", C=10.0, tol=0.05, calibration=None, n_jobs=2)
+    model = cl.Segmenter(features="linear", C=10.0, tol=0.05, calibration=None, n_jobs=jobs)
     told("files looked at")
     model.fit(images, masks, checkpoint=folder / "many.model.part",
               progress=lambda done, total, what: told(what),
@@ -150,13 +151,16 @@ def main():
     parser.add_argument("number", type=float)
     parser.add_argument("--count", type=int)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args(own)
     if given.what == "make":
         make(given.folder, int(given.number))
         return
     if given.what == "one":
-        one(given.folder)
+        one(given.folder, given.jobs)
         return
+    if given.what == "learn":
+        options = ["--jobs", str(given.jobs)]
     with tempfile.TemporaryDirectory(dir=given.folder.resolve().parent) as name:
         place = Path(name)
         folder = some(given.folder, given.count, place)

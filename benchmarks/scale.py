@@ -4,7 +4,8 @@
     python benchmarks/scale.py --picture FILE PICTURE.png
     python benchmarks/scale.py --json FILE --believed 5000    probabilities instead of a mask
     python benchmarks/scale.py --json FILE --ordered 5000 --unordered 5000     three labels
-    python benchmarks/scale.py --json FILE --images 5000 --features trees      or net
+    python benchmarks/scale.py --json FILE --images 5000 --features trees      or net, auto
+    python benchmarks/scale.py --json FILE --images 2000 --features trees --whole     also at once
     python benchmarks/scale.py --json FILE --ordered 1700 --strip 400          also in one cut
     python benchmarks/scale.py --stream 50 500
 
@@ -27,10 +28,12 @@ import numpy as np
 from scipy.ndimage import binary_erosion
 
 import cutlearn as cl
+from cutlearn.energy.model import unary_of
 from cutlearn.energy.strips import Joined
 from cutlearn.images import cells, write_probability
 from cutlearn.model import memory
 from cutlearn.model.large import large_cut
+from cutlearn.model.large_terms import fields_of
 
 SIDE = 500  # of what is repeated to make an image of any size
 DEPTH = 20
@@ -78,8 +81,11 @@ def fitted(kind, features):
     return model.fit([cl.Volume(noisy(c, c.shape, rng)) for c, _ in stacks], [y for _, y in stacks])
 
 
-def one(kind, side, file, strip):
-    """Predict one image; prints a row. A strip of so many rows is compared with one cut."""
+def one(kind, side, file, strip, whole):
+    """Predict one image; prints a row.
+
+    A strip of so many rows is compared with one cut, tiles with a description of the whole image.
+    """
     model, rng = cl.load(file), np.random.default_rng(9)
     if kind != "volume":
         given = cl.Sample(noisy(cells(9, (SIDE, SIDE)).image, (side, side), rng, 0.02))
@@ -92,6 +98,8 @@ def one(kind, side, file, strip):
         found = Joined(q.argmax(axis=-1), 0.0, 0.0, 0)
     else:
         found = large_cut(model, given)
+    seconds, wall = time.process_time() - begin, time.monotonic() - wall
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     compared = {}
     if strip:
         load = memory.Load.of(model.model_.labels)
@@ -103,10 +111,17 @@ def one(kind, side, file, strip):
             "proved within": parts.relative_gap,
             "other labels": int((parts.labels != found.labels).sum()),
         }
+    if whole:
+        problem, (field,) = model._problem(given), fields_of(model, given)
+        apart = np.abs(unary_of(problem, model.w_) - field.unary.ravel())
+        compared = {
+            "costs apart": float(apart.max() / field.unary.std()),
+            "typically": float(np.median(apart) / field.unary.std()),
+            "other labels": int((model.model_.mask(problem, model.w_) != found.labels).sum()),
+        }
     row = compared | {
         "kind": kind, "side": side, "pixels": int(found.labels.size),
-        "seconds": time.process_time() - begin, "wall": time.monotonic() - wall,
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "before": before,
+        "seconds": seconds, "wall": wall, "peak": peak, "before": before,
         "strips": found.strips, "gap": found.relative_gap, "share": float(found.labels.mean()),
     }  # fmt: skip
     print(json.dumps(row))
@@ -173,12 +188,13 @@ def main():
         parser.add_argument(f"--{kind}", type=int, nargs="*", default=[])
     parser.add_argument("--features", default="linear")
     parser.add_argument("--strip", type=int, default=0)
-    parser.add_argument("--one", nargs=4)
+    parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--one", nargs=5)
     parser.add_argument("--stream", type=int, nargs="*")
     given = parser.parse_args()
     if given.one:
-        kind, side, file, strip = given.one
-        return one(kind, int(side), file, int(strip))
+        kind, side, file, strip, whole = given.one
+        return one(kind, int(side), file, int(strip), whole == "True")
     if given.stream:
         return stream(given.stream)
     if given.picture:
@@ -192,9 +208,10 @@ def main():
                 fitted(kind, given.features).save(file)
             for side in sides:
                 words = [sys.executable, __file__, "--one", kind, str(side), str(file),
-                         str(given.strip)]  # fmt: skip
+                         str(given.strip), str(given.whole)]  # fmt: skip
                 said = subprocess.run(words, capture_output=True, check=True).stdout
-                rows.append(json.loads(said) | {"features": given.features})
+                rows.append(json.loads(said) | {"features": given.features,
+                                                "load": os.getloadavg()[0]})  # fmt: skip
                 print(rows[-1], flush=True)
                 given.json.write_text(json.dumps(rows))
     return None

@@ -7,7 +7,10 @@ import pytest
 from scipy.ndimage import binary_erosion
 
 import cutlearn as cl
+from cutlearn.energy.model import unary_of
 from cutlearn.errors import ConvergenceWarning
+from cutlearn.features import micrographs
+from cutlearn.features.boosted import Recipe
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.images import cells
 from cutlearn.model import large, large_terms, memory
@@ -45,6 +48,47 @@ def test_tiles_give_the_bits_of_the_whole_image(model, small, monkeypatch):
     monkeypatch.undo()
     assert (labels == model.predict([IMAGE])[0]).all()
     assert (q == model.predict_proba([IMAGE])[0]).all()
+
+
+NET = NetRecipe(steps=3, crops=2, folds=2)
+TREES = Recipe(trees=8, rows=2000, folds=2, stages=1)
+
+
+@pytest.mark.parametrize("features", ["net", "trees"])
+@pytest.mark.parametrize("scale", [1, 2])
+def test_tiles_of_what_is_learned_have_its_bits(small, monkeypatch, features, scale):
+    monkeypatch.setattr("cutlearn.features.describe.PIXELS", 64 * 80 / (2 * scale - 1))
+    worlds = [cells(seed, (64, 80)) for seed in range(3)]
+    source = cl.Featurizer(features, net=NET, recipe=TREES)
+    model = cl.Segmenter(features=source, C=1.0, tol=0.5, calibration=None)
+    model.fit([w.image for w in worlds], [w.labels for w in worlds])
+    assert model.featurizer_.bank_.scale == scale
+    # Dark but for one tile: what a tile tells of the light is not that of the image.
+    image = np.kron(cells(7, (300, 200)).image, np.ones((scale, scale)))
+    image[64:, 64:] *= 0.2
+    for seen in (image.size, 5000):
+        monkeypatch.setattr(micrographs, "MOST_SEEN", seen)
+        (field,) = large.fields_of(model, cl.Sample(image))
+        whole = unary_of(model._problem(cl.Sample(image)), model.w_)
+        # What makes pictures smaller for a net may round narrow ones in another way.
+        roundings = 1e-5 if (features, scale) == ("net", 2) else 0
+        assert np.abs(field.unary.ravel() - whole).max() <= roundings * np.ptp(whole)
+        assert np.ptp(whole) > 0
+
+
+def test_a_second_stage_of_trees_differs_a_little(small, monkeypatch):
+    worlds = [cells(seed, (64, 80)) for seed in range(3)]
+    source = cl.Featurizer("trees", recipe=Recipe(trees=8, rows=2000, folds=2))
+    source.fit([w.image for w in worlds], [w.labels for w in worlds])
+    image = cells(7, (300, 700)).image
+    whole, light = source.node_features(image).reshape(300, 700, -1), source.light(image)
+    for inner, outer in large_terms.tiles(image.shape, 1, 2):
+        part = source.node_features(image[outer], light=light)
+        at = tuple(slice(i.start - o.start, i.stop - o.start) for i, o in zip(inner, outer))
+        differ = np.abs(part.reshape(*image[outer].shape, -1)[at] - whole[inner])
+        assert (differ[..., 2:] == 0).all()  # the first stage, and the channels beside
+        assert differ.max() < 1.0
+        assert np.median(differ[..., 1]) < 0.05
 
 
 def test_slices_give_the_bits_of_the_whole_volume(of_volumes, small, monkeypatch):

@@ -195,7 +195,7 @@ def fit(
     during features as well as training; the same command continues from there, to the same model.
     """
     from cutlearn.energy.labels import kind_of
-    from cutlearn.features.settings import looks
+    from cutlearn.features.settings import restores
     from cutlearn.learn.learners import is_margin
     from cutlearn.model.fitting.parameters import check_parameters
     from cutlearn.model.training_images import TrainingImages
@@ -207,7 +207,7 @@ def fit(
     two = labels == "binary" or command != "cut"
     folder = open_folder(
         images, masks, logits, strict=strict, **reading, n_labels=2 if two else None,
-        unannotated=not strict and logits is None and command == "cut" and looks(features),
+        unannotated=not strict and logits is None and command == "cut" and restores(features),
     )  # fmt: skip
     coding = folder.coding
     assert coding is not None

@@ -9,7 +9,7 @@ at offsets, position) and "microscopy" (intensity, Hessian, rings, orientations,
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from cutlearn.features.filters import (
     reduced,
     spread,
 )
-from cutlearn.features.micrographs import microscopy
+from cutlearn.features.micrographs import Light, light_of, microscopy
 from cutlearn.features.planes import Float32, Planes, Shape, bands, whole
 
 Image: TypeAlias = npt.NDArray[np.float32]
@@ -47,10 +47,12 @@ class Picture:
     Parameters
     ----------
     image : (h, w, 3) or (h, w) float32 in [0, 1]
+    light : Light, optional
+        That of the image which this one is a part of, at the scale at which both are described.
     """
 
-    def __init__(self, image: Image) -> None:
-        self.image = image
+    def __init__(self, image: Image, light: Light | None = None) -> None:
+        self.image, self.light = image, light
         self.shape: tuple[int, int] = (image.shape[0], image.shape[1])
         self._palettes: dict[tuple[str, int], Palette] = {}
         self._smaller: dict[int, Picture] = {}
@@ -76,7 +78,7 @@ class Picture:
         if scale == 1:
             return self  # and never kept: a picture that held itself would stay in memory
         if scale not in self._smaller:
-            self._smaller[scale] = Picture(shrink(self.image, scale))
+            self._smaller[scale] = Picture(shrink(self.image, scale), self.light)
         return self._smaller[scale]
 
 
@@ -133,12 +135,16 @@ class Bank:
         if self.kind == "photograph":
             _photograph(stack, picture)
         else:
-            microscopy(stack, picture.grey)
+            microscopy(stack, picture.grey, picture.light)
         if self.position:
             stack.add("position", position(stack.shape))
         if extra is not None:
             stack.add("extra", np.moveaxis(extra, -1, 0))
         return stack
+
+    def light(self, picture: Picture) -> Light | None:
+        """What a part of a picture is given of all of it; photographs have nothing."""
+        return light_of(picture.shrunk(self.scale).grey) if self.kind == "microscopy" else None
 
     def raw(self, picture: Picture) -> tuple[Float32, list[str]]:
         """A few smoothed raw channels beside the logits, (c, h, w) float32, and their names."""
@@ -192,6 +198,12 @@ def is_grey(image: Image) -> bool:
     return bool(np.array_equal(image[..., 0], image[..., 1])) and bool(
         np.array_equal(image[..., 0], image[..., 2])
     )
+
+
+def one_if_grey(image: npt.NDArray[Any], axes: int = 2) -> npt.NDArray[Any]:
+    """The image, or the one channel of it that counts; of so many axes beside channels."""
+    grey = image.ndim > axes and is_grey(image.reshape(-1, 1, image.shape[-1]))
+    return image[..., :1] if grey else image
 
 
 def as_grey(image: Image) -> Float32:

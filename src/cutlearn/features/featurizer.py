@@ -20,11 +20,12 @@ from sklearn.exceptions import NotFittedError
 from cutlearn.checks import listed
 from cutlearn.features.auto import usual_net
 from cutlearn.features.boosted import Recipe, default_recipe
-from cutlearn.features.describe import Bank, is_grey
+from cutlearn.features.describe import Bank, Picture, one_if_grey
 from cutlearn.features.edges import edge_features
 from cutlearn.features.filters import Float32
 from cutlearn.features.fit_images import fit_images
 from cutlearn.features.inputs import read_image
+from cutlearn.features.micrographs import Light
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.nodes import Fitted
 from cutlearn.features.problem import Problem
@@ -203,13 +204,22 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         """Node features of new images or volumes, a list of (h * w, F) float32, row-major."""
         return [self.node_features(image) for image in listed("images", images)]
 
-    def node_features(self, image: Any, extra: npt.NDArray[Any] | None = None) -> Float32:
-        """Node features of a new image, (h * w, F) float32."""
+    def light(self, image: Any) -> Light | None:
+        """What `node_features` of a part of a large image must know of all of it, if anything."""
+        return self._need().source.light(Picture(read_image(image, None, "image")[0]))
+
+    def node_features(
+        self, image: Any, extra: npt.NDArray[Any] | None = None, light: Light | None = None
+    ) -> Float32:
+        """Node features of a new image, (h * w, F) float32; of a part of one in the whole's light.
+
+        All that filters see of a part is its own: leave as much around it as they reach.
+        """
         fitted = self._need()
         if isinstance(image, Volume):
             return volume_nodes(self, image)
         picture, given = read_image(image, extra, "image")
-        return fitted.node_features(self.channels, picture, given)
+        return fitted.node_features(self.channels, picture, given, light)
 
     def problem(
         self,
@@ -256,8 +266,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         if isinstance(image, Volume):
             return volume_edges(self, image)
         picture, _ = read_image(image, None, "image")
-        values = picture[..., :1] if picture.ndim == 3 and is_grey(picture) else picture
-        return edge_features(values, self.connectivity, self.per_direction)
+        return edge_features(one_if_grey(picture), self.connectivity, self.per_direction)
 
     def regions(self, image: Any) -> list[npt.NDArray[np.int32]]:
         """Superpixels of an image, a label map (h, w) for each family; they need no fit."""

@@ -27,6 +27,7 @@ from cutlearn.features.describe import Bank, Image, Picture
 from cutlearn.features.filters import Float32
 from cutlearn.features.inputs import VOID
 from cutlearn.features.kept import COLUMNS
+from cutlearn.features.micrographs import Light
 from cutlearn.features.mixtures import odds_of, palette
 from cutlearn.features.pilot import best_threshold
 from cutlearn.features.sources import Source, source_of
@@ -68,16 +69,20 @@ class Fitted:
     border: float | None = None  # of the logit, for the colours of the image; None: without them
 
     def node_features(
-        self, channels: Sequence[str], image: Image, extra: Float32 | None
+        self,
+        channels: Sequence[str],
+        image: Image,
+        extra: Float32 | None,
+        light: Light | None = None,
     ) -> Float32:
-        """Standardised node features of a new image, (h * w, F) float32."""
+        """Standardised node features of a new image, (h * w, F) float32; of a part in its light."""
         found = 0 if extra is None else extra.shape[2]
         if found != self.n_extra:
             raise InputError(
                 f"image has {found} extra channels, but the training images had {self.n_extra}. "
                 "Give the same arrays as in fit."
             )
-        picture = Picture(image)
+        picture = Picture(image, light)
         maps = self.source.answers(picture, extra)
         stages = self.source.stages
         asked = [*self.beside, *channels]

@@ -19,9 +19,9 @@ def modes() -> tuple[str, ...]:
     return ("auto", *SOURCES, *OWN)
 
 
-def looks(mode: str) -> bool:
+def restores(mode: str) -> bool:
     """Whether features of this mode learn something from images without masks."""
-    return mode == "auto" or (mode in SOURCES and SOURCES[mode].looks)
+    return mode == "auto" or (mode in SOURCES and SOURCES[mode].restores)
 
 
 def _checked_features(value: Any) -> str:

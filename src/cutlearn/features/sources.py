@@ -20,6 +20,7 @@ from cutlearn.features.describe import Bank, Picture
 from cutlearn.features.filters import Float32
 from cutlearn.features.folds import make_folds
 from cutlearn.features.grow import fit_questions
+from cutlearn.features.micrographs import Light
 from cutlearn.features.net.file import arrays_of_nets, described_nets, read_nets
 from cutlearn.features.net.learn import Nets, fit_nets
 from cutlearn.features.task import Task, net_seconds, tree_seconds
@@ -33,7 +34,7 @@ SHARE = 0.15
 class Source(ABC):
     """A fitted source of logits. A value: nothing changes it."""
 
-    looks: ClassVar[bool] = False  # whether images without masks teach it something
+    restores: ClassVar[bool] = False  # whether images without masks teach it something
 
     @classmethod
     def beside(cls, bank: Bank) -> tuple[str, ...]:
@@ -67,6 +68,15 @@ class Source(ABC):
     @abstractmethod
     def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
         """Give the logits of a new image by question and stage, (h, w) float32 each."""
+
+    @property
+    def looks(self) -> int:
+        """How many looks at what lies around a pixel follow each other."""
+        return 1
+
+    def light(self, picture: Picture) -> Light | None:
+        """Give what a part of a picture must know of all of it, if anything."""
+        return None
 
     @abstractmethod
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
@@ -124,6 +134,13 @@ class TreeLogits(Source):
     def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
         return answer(self.models, picture, extra)
 
+    @property
+    def looks(self) -> int:
+        return len(self.models[0].stages)
+
+    def light(self, picture: Picture) -> Light | None:
+        return self.models[0].bank.light(picture)
+
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         arrays: Arrays = {}
         stages = [trees for part in self.models for trees in part.stages]
@@ -144,7 +161,7 @@ class NetLogits(Source):
     """The mean of small nets, one for each fold."""
 
     stages: ClassVar[tuple[str, ...]] = ("net",)
-    looks: ClassVar[bool] = True
+    restores: ClassVar[bool] = True
     nets: Nets
 
     @classmethod
@@ -184,7 +201,7 @@ class NetLogits(Source):
 class BothLogits(Source):
     """Trees and nets side by side; the cut learns how to weigh them."""
 
-    looks: ClassVar[bool] = True
+    restores: ClassVar[bool] = True
     trees: TreeLogits
     net: NetLogits
 
@@ -214,6 +231,13 @@ class BothLogits(Source):
     def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
         parts = self.trees.answers(picture, extra), self.net.answers(picture, extra)
         return [a + b for a, b in zip(*parts)]
+
+    @property
+    def looks(self) -> int:
+        return self.trees.looks
+
+    def light(self, picture: Picture) -> Light | None:
+        return self.trees.light(picture)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         parts = self.trees.to_arrays(), self.net.to_arrays()
@@ -257,6 +281,10 @@ class StackedLogits(BothLogits):
     @property
     def stages(self) -> tuple[str, ...]:
         return self.net.stages + self.trees.stages
+
+    @property
+    def looks(self) -> int:
+        return self.trees.looks + self.net.looks
 
     def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
         first = self.net.answers(picture, extra)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cutlearn.errors import InputError
-from cutlearn.features.describe import is_grey
+from cutlearn.features.describe import one_if_grey
 from cutlearn.features.edges import (
     edge_features,
     edge_names,
@@ -145,8 +145,7 @@ def volume_nodes(featurizer: "Featurizer", volume: Volume) -> Float32:
 
 def volume_edges(featurizer: "Featurizer", volume: Volume) -> Float32:
     """Edge features of a volume, (m, G) float32 in [0, 1]."""
-    image = volume.image
-    values = image[..., :1] if image.ndim == 4 and is_grey(image.reshape(-1, 1, 3)) else image
+    values = one_if_grey(volume.image, 3)
     connectivity = NEIGHBOURS[featurizer.connectivity]
     if featurizer.per_direction:
         return edge_features(values, connectivity, True, 3)

@@ -246,9 +246,8 @@ def _ids(seen: Mapping[int, str], stated: Stated, where: str, advice: str) -> Co
             f"{where}: the masks hold the values {_few(seen)} ({top} first in {seen[top]}), but "
             f"{wanted}.{doubt} {advice}"
         )
-    if ids == list(range(1, len(ids) + 1)) or ids[0] != 0 or len(ids) <= ids[-1]:
-        return Coding("ids", None, void, tuple(ids) if len(ids) > 1 else (0, *ids))
-    return Coding("ids", None, void, tuple(ids))
+    alone = len(ids) == 1 and ids[0] != 0  # objects, and nothing beside them
+    return Coding("ids", None, void, (0, *ids) if alone else tuple(ids))
 
 
 def _colors(seen: Mapping[int, str], stated: Stated, where: str) -> Coding:

@@ -233,7 +233,8 @@ def read_folder(
     for name, word in (("mask_suffix", mask_suffix), ("pattern", pattern)):
         if word is not None and not isinstance(word, str):
             raise InputError(f"{name} is {quoted(word)}, but must be text. Give a string.")
-    limits, reader = Limits(max_bytes, max_pixels), Pages(Limits(max_bytes, max_pixels), turned)
+    limits = Limits(max_bytes, max_pixels)
+    reader = Pages(limits, turned)
     if volume:
         near = None if spacing is None else checked_spacing(spacing)
         reader = Volumes(limits, turned, near, empty_void)

@@ -2,10 +2,11 @@
 
 A problem holds some 150 bytes a pixel. Here only the costs of labels are kept, 8 bytes a pixel (and
 label, of more than two), and what edges weigh is made when rows are asked for. An image is
-described in tiles of TILE pixels a side with HALO more around them (times the scale of the bank), a
-volume slice by slice. Filters reach no further than the halo, so they have the bits of the whole
-image; what trees and nets take from all of an image (its palette, its quantiles) they take from the
-tile.
+described in tiles of TILE pixels a side with HALO more around them for every look that follows
+another (times the scale of the bank), a volume slice by slice. Filters and nets reach no further
+than the halo, and trees are told the light of the whole image, so they have its bits. What the
+second stage of trees takes from all of an image (its palette, its rows, the size of pieces) it
+takes from the tile.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from cutlearn.energy.energy import Energy
 from cutlearn.energy.joins import LinearTables
 from cutlearn.energy.labels import Labels
 from cutlearn.energy.potentials import Contrast, Potential, Summands, Unary
-from cutlearn.features.describe import is_grey
+from cutlearn.features.describe import one_if_grey
 from cutlearn.features.edges import edge_scales, edge_weights
 from cutlearn.features.problem import Problem
 from cutlearn.features.volumes import (
-    NEIGHBOURS,
     check_axes,
     nearness,
+    neighbours_of,
     seen_beside,
     with_beside,
 )
@@ -99,11 +100,8 @@ def fields_of(model: Segmenter, sample: Sample) -> list[Field]:
     """Give the energy of an image, or of surrogate labels one for each; costs are made at once."""
     featurizer, axes = model.featurizer_, len(sample.shape)
     check_axes(featurizer, sample)
-    connectivity = featurizer.connectivity if axes == 2 else NEIGHBOURS[featurizer.connectivity]
-    rows = _weights(model)
-    image = sample.image
-    if image.ndim > axes and is_grey(image.reshape(-1, 1, 3)):
-        image = image[..., :1]
+    connectivity = neighbours_of(featurizer, sample)
+    rows, image = _weights(model), one_if_grey(sample.image, axes)
     scales = edge_scales(image, connectivity, axes)
     near = nearness(sample) if isinstance(sample, Volume) else 1.0
     return [
@@ -166,13 +164,16 @@ def _unaries(model: Segmenter, sample: Sample, rows: list[_Row]) -> list[Floats]
         for z, features in enumerate(_slices(model, sample)):
             put(z, features, sample.shape[1:], ...)
         return made
-    for inner, outer in tiles((sample.shape[0], sample.shape[1]), model.featurizer_.bank_.scale):
+    featurizer = model.featurizer_
+    light, scale = featurizer.light(sample.image), featurizer.bank_.scale
+    shape = (sample.shape[0], sample.shape[1])
+    for inner, outer in tiles(shape, scale, featurizer.fitted_.source.looks):
         part = Sample(
             np.ascontiguousarray(sample.image[outer]),
             extra=None if sample.extra is None else sample.extra[outer],
         )
         cut = tuple(slice(i.start - o.start, i.stop - o.start) for i, o in zip(inner, outer))
-        put(inner, model.featurizer_.node_features(part), part.shape, cut)
+        put(inner, featurizer.node_features(part, light=light), part.shape, cut)
     return made
 
 
@@ -194,8 +195,8 @@ def _slices(model: Segmenter, volume: Volume) -> Iterator[NDArray[np.float32]]:
 Tile = tuple[slice, slice]
 
 
-def tiles(shape: tuple[int, int], scale: int) -> Iterator[tuple[Tile, Tile]]:
-    """Give tiles of an image, by themselves and with their halo.
+def tiles(shape: tuple[int, int], scale: int, looks: int = 1) -> Iterator[tuple[Tile, Tile]]:
+    """Give tiles of an image, by themselves and with a halo for so many looks around a pixel.
 
     All begin at multiples of 64 pixels times the scale: filters that work at a reduced size then
     see the same blocks of pixels as in the whole image.
@@ -205,7 +206,7 @@ def tiles(shape: tuple[int, int], scale: int) -> Iterator[tuple[Tile, Tile]]:
     >>> [inner[0] for inner, outer in tiles((2000, 10), 1)]
     [slice(0, 1536, None), slice(1536, 2000, None)]
     """
-    step, halo = TILE * scale, HALO * scale
+    step, halo = TILE * scale, HALO * scale * looks
     rows, columns = ([(a, min(a + step, n)) for a in range(0, n, step)] for n in shape)
     for top, bottom in rows:
         for left, right in columns:

@@ -9,6 +9,7 @@ from cutlearn.features.problem import Problem
 from cutlearn.metrics import confusions, pooled_iou
 from cutlearn.model.fitting.bias import Odds, served, shifted
 from cutlearn.model.fitting.scorers import Overlap
+from cutlearn.model.fitting.selection import Plan, choose
 from cutlearn.run.residents import Residents
 from tiny_problems import with_regions
 
@@ -113,3 +114,12 @@ def test_the_shift_counts_what_envelopes_add_to_a_pixel():
     found, _, same = served(scorer_of(single, masks, model), np.array([0.0, -1.0, 0.0, 3.0]))
     assert found == pytest.approx(plain, abs=1e-6)
     assert same == scores
+
+
+def test_odds_are_asked_once_where_nothing_was_held_out(monkeypatch):
+    asked, of = [], Odds.of
+    monkeypatch.setattr(Odds, "of", lambda *given: asked.append(1) or of(*given))
+    problems, masks = believed()
+    chosen = choose(problems, masks, Plan(C=10.0, n_jobs=1, calibration=None))
+    assert len(asked) == 1
+    assert chosen.judged["shift"] != 0

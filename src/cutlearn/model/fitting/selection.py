@@ -160,7 +160,7 @@ def choose(
         w = shifted(w, judged["shift"])
     else:
         scores = scorer.scores(range(len(problems)), w)
-    others = run.others(setting, result.w, aim)
+    others = run.others(setting, w, aim)
     calibration = run.calibration(w, others)
     judged |= {
         "judge": scorer.name,
@@ -267,17 +267,15 @@ class _Training:
         """Give weights for the images of each part that had not seen them, or w for all of them.
 
         They had not where C or a calibration asked for such. Their bias serves a pooled IoU of
-        `aim`, if there is one.
+        `aim`, if there is one, as that of w does already.
         """
         known = all((setting, k) in self.held_out for k in range(len(self.parts)))
         if len(self.parts) < 2 or not (known or self.plan.calibration is not None):
-            unseen, seen = [w], [list(range(len(self.problems)))]
-        else:
-            unseen = [self._train_without(k, setting) for k in range(len(self.parts))]
-            seen = [self._without(k) for k in range(len(self.parts))]
-        unseen = [self.weakened(part) for part in unseen]
+            return [w]
+        unseen = [self.weakened(self._train_without(k, setting)) for k in range(len(self.parts))]
         if aim is None:
             return unseen
+        seen = [self._without(k) for k in range(len(self.parts))]
         with Workers(own_threads(self.plan.n_jobs)) as workers:
             return workers.map(partial(self._served, aim), zip(unseen, seen))
 

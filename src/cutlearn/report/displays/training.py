@@ -4,43 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from cutlearn.errors import InputError
 from cutlearn.report.displays.style import LINES, bare, new_axes
+from cutlearn.run.progress import StepLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
 Float = npt.NDArray[np.float64]
-
-
-class StepLike(Protocol):
-    """What a curve needs of a step of training."""
-
-    @property
-    def number(self) -> int:
-        """Steps done, from 1."""
-
-    @property
-    def best(self) -> float:
-        """The best objective so far."""
-
-    @property
-    def lower_bound(self) -> float:
-        """The certified bound."""
-
-    @property
-    def relative_gap(self) -> float:
-        """The gap in the units of the tolerance."""
-
-    @property
-    def tol(self) -> float:
-        """The tolerance."""
 
 
 @dataclass
