@@ -50,7 +50,7 @@ def test_tiles_give_the_bits_of_the_whole_image(model, small, monkeypatch):
     assert (q == model.predict_proba([IMAGE])[0]).all()
 
 
-NET = NetRecipe(steps=3, crops=2, folds=2)
+NET = NetRecipe(steps=20, crops=2, folds=2)
 TREES = Recipe(trees=8, rows=2000, folds=2, stages=1)
 
 
@@ -60,7 +60,7 @@ def test_tiles_of_what_is_learned_have_its_bits(small, monkeypatch, features, sc
     monkeypatch.setattr("cutlearn.features.describe.PIXELS", 64 * 80 / (2 * scale - 1))
     worlds = [cells(seed, (64, 80)) for seed in range(3)]
     source = cl.Featurizer(features, net=NET, recipe=TREES)
-    model = cl.Segmenter(features=source, C=1.0, tol=0.5, calibration=None)
+    model = cl.Segmenter(features=source, C=1000.0, tol=0.1, calibration=None)
     model.fit([w.image for w in worlds], [w.labels for w in worlds])
     assert model.featurizer_.bank_.scale == scale
     # Dark but for one tile: what a tile tells of the light is not that of the image.
