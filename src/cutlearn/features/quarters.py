@@ -28,7 +28,7 @@ def can_be_quartered(task: Task) -> bool:
 
 def quartered(task: Task) -> Task:
     """Give the task with the quarters of its image as four, each a group of its own."""
-    parts = _quarters(task.shapes[0])
+    parts = quarters(task.shapes[0])
     (image,), (labels,), (extra,) = task.images, task.labels, task.extras
     return replace(
         task,
@@ -42,7 +42,7 @@ def quartered(task: Task) -> Task:
 
 def joined(maps: Sequence[Answers], shape: Shape) -> list[Answers]:
     """Give the logits of quarters, by question and stage, as those of the one image."""
-    parts, (first, *_) = _quarters(shape), maps
+    parts, (first, *_) = quarters(shape), maps
     whole = [[np.empty(shape, stage.dtype) for stage in question] for question in first]
     for part, answers in zip(parts, maps):
         for to, question in zip(whole, answers):
@@ -51,6 +51,7 @@ def joined(maps: Sequence[Answers], shape: Shape) -> list[Answers]:
     return [whole]
 
 
-def _quarters(shape: Shape) -> list[tuple[slice, slice]]:
+def quarters(shape: Shape) -> list[tuple[slice, slice]]:
+    """Give where the quarters of an image lie, row by row."""
     rows, columns = ((slice(0, n // 2), slice(n // 2, n)) for n in shape)
     return [(row, column) for row in rows for column in columns]
