@@ -179,3 +179,11 @@ def test_what_does_not_stream_is_refused_before_the_features(monkeypatch):
     images = list(volume.image)
     with pytest.raises(cl.InputError, match=r"images of up to 50 x 40.*fewer images"):
         cl.BoltzmannSegmenter().fit(images, list(mask))
+
+
+def test_what_nearly_fits_is_refused_with_a_reason():
+    need = worked_bytes(10_000_000)
+    with pytest.raises(cl.InputError, match=r"1\.9 GB .* 2\.0 GB are free, a tenth of which"):
+        refuse_beyond(10_000_000, free=int(1.05 * need))
+    with pytest.raises(cl.InputError, match=r"but 0\.9 GB are free\. Work"):
+        refuse_beyond(10_000_000, free=need // 2)

@@ -52,23 +52,33 @@ def disk_bytes(shapes: Sequence[Shape], min_side: int | str | None) -> int:
 
 def check_disk(shapes: Sequence[Shape], min_side: int | str | None, folder: Path) -> None:
     """Refuse images whose features have no room on the disk of a folder."""
-    need, room, gigabyte = disk_bytes(shapes, min_side), disk_usage(folder).free, 2**30
+    need, room = disk_bytes(shapes, min_side), disk_usage(folder).free
     if need > ROOM * room:
         raise InputError(
-            f"images: their features do not fit in memory, and need about {need / gigabyte:.1f} GB "
-            f"of disk in {shown(folder)}, where {room / gigabyte:.1f} GB are free. Work at a "
+            f"images: their features do not fit in memory, and need about {_gigabytes(need)} GB "
+            f"of disk in {shown(folder)}, where {_free(need, room)}. Work at a "
             "smaller size with min_side, with fewer images, or with a checkpoint on a larger disk."
         )
 
 
 def told_on_disk(shapes: Sequence[Shape], min_side: int | str | None) -> str:
     """Say that features are kept on disk, and why."""
-    need, room, gigabyte = needed_bytes(shapes, min_side, 1, True), free_bytes() or 0, 2**30
+    need, room = needed_bytes(shapes, min_side, 1, True), free_bytes() or 0
     return (
-        f"images: {len(shapes)} of them would take about {need / gigabyte:.1f} GB of memory, but "
-        f"{room / gigabyte:.1f} GB are free: they and their features are kept on disk, about "
-        f"{disk_bytes(shapes, min_side) / gigabyte:.1f} GB, until the fit is done"
+        f"images: {len(shapes)} of them would take about {_gigabytes(need)} GB of memory, but "
+        f"{_free(need, room)}: they and their features are kept on disk, about "
+        f"{_gigabytes(disk_bytes(shapes, min_side))} GB, until the fit is done"
     )
+
+
+def _gigabytes(count: int) -> str:
+    return f"{count / 2**30:.1f}"
+
+
+def _free(need: int, room: int) -> str:
+    """Say what is free, and where it looks enough, why it is not."""
+    enough = float(_gigabytes(need)) <= float(_gigabytes(room))
+    return f"{_gigabytes(room)} GB are free{', a tenth of which must stay so' if enough else ''}"
 
 
 class Load(NamedTuple):
@@ -127,15 +137,15 @@ def refuse_beyond(
     pixels: int, free: int | None = None, believed: bool = False, load: Load | None = None
 ) -> None:
     """Refuse an image whose mask, or probabilities, need more memory than is free."""
-    one, gigabyte = load or Load(), 2**30
+    one = load or Load()
     room, need = free_bytes() if free is None else free, worked_bytes(pixels, one)
     if believed and pixels > one.whole:
         need += BELIEVED * one.labels * pixels
     if room is not None and need > ROOM * room:
         raise InputError(
-            f"images: about {need / gigabyte:.1f} GB of memory are needed for {pixels / 1e6:.0f} "
-            f"million pixels, but {room / gigabyte:.1f} GB are free. Work at a smaller size with "
-            "min_side, or in parts."
+            f"images: about {_gigabytes(need)} GB of memory are needed for {pixels / 1e6:.0f} "
+            f"million pixels, but {_free(need, room)}. Work at a smaller size with min_side, or in "
+            "parts."
         )
 
 
@@ -183,7 +193,7 @@ def images_at_once(
     for count in range(min(threads, len(shapes)), 0, -1):
         if needed_bytes(shapes, min_side, count, keeps, depths, load) <= ROOM * room:
             return count
-    need, gigabyte = needed_bytes(shapes, min_side, 1, keeps, depths, load), 2**30
+    need = needed_bytes(shapes, min_side, 1, keeps, depths, load)
     large = max(shapes, key=lambda shape: shape[0] * shape[1])
     worked = worked_shape(large, min_side)
     side = max(16, int(min(worked) * (ROOM * room / need) ** 0.5 * 0.9))
@@ -191,8 +201,8 @@ def images_at_once(
     if depths is not None and max(depths) > 1:
         what, fewer = f"{sum(depths)} slices", "annotated slices" if keeps else "slices"
     raise InputError(
-        f"images: about {need / gigabyte:.1f} GB of memory are needed for {what} of up to "
-        f"{worked[1]} x {worked[0]} pixels, but {room / gigabyte:.1f} GB are free. Work at a "
+        f"images: about {_gigabytes(need)} GB of memory are needed for {what} of up to "
+        f"{worked[1]} x {worked[0]} pixels, but {_free(need, room)}. Work at a "
         f"smaller size with min_side={side}, or with fewer {fewer}."
     )
 
