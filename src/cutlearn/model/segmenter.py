@@ -108,8 +108,9 @@ class Segmenter(Estimator):
     budget : "fast", "normal", "best" or float
         What features="auto" may cost; see `Featurizer`.
     calibration : "temperature", "isotonic" or None
-        How min-marginals, and what labels cost a pixel alone, become probabilities, fitted on
-        held-out images inside of fit; None: a plain softmax of min-marginals, and no training.
+        How min-marginals, and what labels cost a pixel alone, become probabilities, fitted inside
+        of fit on logits (or, without any, by weights) that have not seen their image; None: a plain
+        softmax of min-marginals, and no training.
     min_side : int or "full", optional
         Images are worked at a size with so many pixels on their smaller side, in fit and ever
         after; masks, probabilities and areas come back at the size of the image. None: as they are,

@@ -114,7 +114,8 @@ class Calibration:
         Images it was fitted on, and groups of such that vary together; 0: none, the map is the
         plain softmax.
     held_out : bool
-        Whether the weights that gave the min-marginals had not seen those images.
+        Whether what gave the min-marginals had not seen those images: the logits, if there are any,
+        else the weights.
     spread : (L,)
         r of the areas of every label.
     lean : (L,) or None
