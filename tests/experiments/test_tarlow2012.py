@@ -33,7 +33,12 @@ def test_likelihood_wins_on_single_images_and_the_tables_are_written(quick):
             assert picture.height > 100
     five = told["figures"]["five labels"]
     assert five["train"] == five["test"] >= 3
-    assert max(one[0] for one in five["told"]) >= five["told"][0][0]
+    values = [one[0] for one in five["loopy belief propagation"]["told"]]
+    assert max(values) >= values[0]
+    for name in ("logistic", "surrogate", "loopy belief propagation"):
+        chosen = five[f"{name}, C chosen"]
+        best = max(chosen["tried"], key=lambda one: one[1])
+        assert chosen["C"] == best[0]
     assert not [c for c in told["claims"] if c["verdict"] == "not testable here"]
 
 

@@ -24,7 +24,8 @@ from cutlearn.errors import ConvergenceWarning
 from cutlearn.experiments.course import Course, Figures, Section
 from cutlearn.experiments.pictures import Pictures, read_pictures
 from cutlearn.experiments.tarlow2012_features import CONNECTIVITY, Filters
-from cutlearn.experiments.tarlow2012_five import five_claims, five_section, run_five
+from cutlearn.experiments.tarlow2012_five import run_five
+from cutlearn.experiments.tarlow2012_five_tables import five_claims, five_section
 from cutlearn.experiments.tarlow2012_judge import (
     Believe,
     Judged,
