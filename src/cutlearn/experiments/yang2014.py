@@ -18,14 +18,24 @@ from numpy.typing import NDArray
 from cutlearn.energy.energy import Energy
 from cutlearn.experiments.course import VERDICTS, Claim, Course, Figures, Section, Tell
 from cutlearn.experiments.yang2014_data import SETS, Case, split
+from cutlearn.experiments.yang2014_layers import (
+    fewer_section,
+    layers_claims,
+    shapes_section,
+    steps_section,
+)
 from cutlearn.experiments.yang2014_pictures import drawings
 from cutlearn.experiments.yang2014_tables import (
     AGAIN,
+    BOTH,
+    COUNTS,
     HEADINGS,
+    LAYERS,
     MANY,
     MODELS,
     SCALES,
     SPREAD,
+    TWO,
     Scale,
     claims_of,
     section_of,
@@ -62,37 +72,50 @@ SHOWN, APART = 12, 6
 def run(course: Course) -> Figures:
     """Run the splits of all tables; leave a table and pictures for each."""
     sections, claims, figures = [], [], {}
+    tables: dict[str, list[Figures]] = {}
     for name, scale in SCALES[course.scale].items():
-        folder, read = SETS[scale.cases]
-        data = course.folder(folder)
-        known: list[Case] = []
-
-        def work(seed: int, name: str = name, scale: Scale = scale, known: Any = known,
-                 read: Any = read, data: Any = data) -> Figures:  # fmt: skip
-            known.extend(few(read(data), scale.images) if not known else [])
-            told, trial = run_split(name, known, seed, scale, course.tell)
-            if seed == 0:
-                drawn, word = drawings(trial.shapes, trial.shown), name.replace(" ", "-")
-                told["pictures"] = [course.picture(f"{word}-{k}", f) for k, f in drawn.items()]
-            return told
-
-        # Another split changes none of the others.
-        settings = {key: value for key, value in asdict(scale).items() if key != "splits"}
-        parts = course.parts(
-            name, {f"split {k}": partial(work, k) for k in range(scale.splits)}, True, **settings
-        )
-        found = list(parts.values())
+        found = splits_of(course, name, scale)
         if not found:
             sections.append(Section(HEADINGS[name], words=NOT_RUN))
             claims.append(Claim(f"{name}: all comparisons", "", NOT_RUN, VERDICTS[2], "none"))
             continue
+        tables[name] = found
         sections.append(section_of(name, found, scale))
         claims += claims_of(name, found, scale)
-        figures[name] = [{k: v for k, v in part.items() if "|" not in k and k != "groups"}
-                         for part in found]  # fmt: skip
+    fewer = {}
+    for count in COUNTS[course.scale]:
+        scale = replace(SCALES[course.scale]["horses"], learn=count, rows=(BOTH, TWO, *LAYERS))
+        if found := splits_of(course, f"{count} horses", scale):
+            fewer[count] = found
+    every = fewer | ({0: tables["horses"]} if "horses" in tables else {})
+    sections += [steps_section(tables), shapes_section(tables), fewer_section(every)]
+    claims += layers_claims(tables, fewer)
     claims.append(Claim("Birds (table 3)", "IoU 73.0, refined 75.9", "no data here",
                         "not testable here", "none"))  # fmt: skip
+    for name, found in (tables | {f"{k} horses": v for k, v in fewer.items()}).items():
+        figures[name] = [{k: v for k, v in part.items() if "|" not in k and k != "groups"}
+                         for part in found]  # fmt: skip
     return course.finish(sections, claims, figures)
+
+
+def splits_of(course: Course, name: str, scale: Scale) -> list[Figures]:
+    """Run the splits of a table that are not finished; give all of them."""
+    folder, read = SETS[scale.cases]
+    data = course.folder(folder)
+    known: list[Case] = []
+
+    def work(seed: int) -> Figures:
+        known.extend(few(read(data), scale.images) if not known else [])
+        told, trial = run_split(name, known, seed, scale, course.tell)
+        if seed == 0 and name in HEADINGS:
+            drawn, word = drawings(trial.shapes, trial.shown), name.replace(" ", "-")
+            told["pictures"] = [course.picture(f"{word}-{k}", f) for k, f in drawn.items()]
+        return told
+
+    # Another split changes none of the others.
+    settings = {key: value for key, value in asdict(scale).items() if key != "splits"}
+    works = {f"split {k}": partial(work, k) for k in range(scale.splits)}
+    return list(course.parts(name, works, True, **settings).values())
 
 
 @dataclass
