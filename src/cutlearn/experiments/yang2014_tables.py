@@ -133,7 +133,7 @@ SCALES = {
     },
 }
 # One layer and two are also learned from so many horses.
-COUNTS = {"full": (20, 60), "brief": (), "quick": (4,)}
+COUNTS: dict[str, tuple[int, ...]] = {"full": (), "brief": (), "quick": (4,)}
 HEADINGS = {
     "pedestrians": "Table 1: pedestrians", "horses": "Table 2: horses",
     "large horses": "Table 2 again: horses, masks of 64 x 64",
