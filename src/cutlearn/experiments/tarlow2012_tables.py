@@ -47,7 +47,7 @@ class Scale:
     side: int = 100
     classes: tuple[str, ...] = ("aeroplane", "car", "cow", "dog")
     singles: int = 30
-    splits: int = 5
+    splits: int = 2
     folds: int = 5
     steps: int = 80
     fixed_steps: int = 60
@@ -55,7 +55,7 @@ class Scale:
     five: int = 80
     five_side: int = 40
     five_steps: int = 20
-    five_tries: int = 8
+    five_tries: int = 6
     paired: int = 15
     paired_side: int = 24
     paired_steps: int = 30
@@ -67,7 +67,7 @@ class Scale:
                 "bank": self.bank}  # fmt: skip
 
 
-HALVES = Scale(side=70, splits=3, folds=0, steps=40, fixed_steps=30, bank="linear")
+HALVES = Scale(side=70, splits=2, folds=0, steps=40, fixed_steps=30, bank="linear")
 # The paper's protocol, and that of random halves with the package's own features.
 SCALES = {
     "full": (Scale(), HALVES),

@@ -88,7 +88,8 @@ def run(course: Course) -> Figures:
         if found := splits_of(course, f"{count} horses", scale):
             fewer[count] = found
     every = fewer | ({0: tables["horses"]} if "horses" in tables else {})
-    sections += [steps_section(tables), shapes_section(tables), fewer_section(every)]
+    sections += [steps_section(tables), shapes_section(tables)]
+    sections += [fewer_section(every)] if fewer else []
     claims += layers_claims(tables, fewer)
     claims.append(Claim("Birds (table 3)", "IoU 73.0, refined 75.9", "no data here",
                         "not testable here", "none"))  # fmt: skip
