@@ -253,6 +253,7 @@ def run(course: Course) -> Figures:
     scale, beside = SCALES[course.scale]
     source = Source(course)
     ask = partial(source.later, side=scale.side)
+    five = run_five(course, {n: ask(n, work=lambda p: p) for n in scale.classes}, scale)
     count = min(scale.singles, len(source("aeroplane", scale.side)))
     singles = course.parts(
         "singles",
@@ -263,7 +264,6 @@ def run(course: Course) -> Figures:
         table: splits_of(course, table, source, size)
         for table, size in (("splits", scale), ("linear halves", beside))
     }
-    five = run_five(course, {n: ask(n, work=lambda p: p) for n in scale.classes}, scale)
     pairs = course.parts(
         "pairs", {"cows": source.later("cow", scale.paired_side, paired, scale)}, **scale.settings,
         paired=[scale.paired, scale.paired_side, scale.paired_steps],
