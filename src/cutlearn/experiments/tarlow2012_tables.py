@@ -54,8 +54,8 @@ class Scale:
     bank: str = "paper"
     five: int = 80
     five_side: int = 40
-    five_steps: int = 20
-    five_tries: int = 6
+    five_steps: int = 12
+    five_tries: int = 4
     paired: int = 15
     paired_side: int = 24
     paired_steps: int = 30
@@ -73,7 +73,7 @@ SCALES = {
     "full": (Scale(), HALVES),
     "brief": (
         Scale(side=70, singles=8, splits=2, steps=40, fixed_steps=30, five=24, five_side=32,
-              five_steps=15, five_tries=6, paired=8, paired_steps=10),
+              five_steps=12, five_tries=4, paired=8, paired_steps=10),
         replace(HALVES, splits=1),
     ),
     "quick": (
