@@ -67,7 +67,7 @@ class Scale:
                 "bank": self.bank}  # fmt: skip
 
 
-HALVES = Scale(side=70, splits=2, folds=0, steps=40, fixed_steps=30, bank="linear")
+HALVES = Scale(side=70, splits=3, folds=0, steps=40, fixed_steps=30, bank="linear")
 # The paper's protocol, and that of random halves with the package's own features.
 SCALES = {
     "full": (Scale(), HALVES),
