@@ -10,6 +10,7 @@ import cutlearn as cl
 from cutlearn.energy.energy import Energy
 from cutlearn.experiments.tarlow2012 import parted
 from cutlearn.experiments.tarlow2012_features import Filters, node_columns
+from cutlearn.experiments.tarlow2012_five import by_beliefs
 from cutlearn.experiments.tarlow2012_judge import area, judge, summary_of
 from cutlearn.experiments.tarlow2012_steps import disagreement, kohli_torr, polyak, pseudo_gradient
 from cutlearn.experiments.tarlow2012_tables import SCALES, Scale
@@ -33,7 +34,12 @@ def test_likelihood_wins_on_single_images_and_the_tables_are_written(quick):
             assert picture.height > 100
     five = told["figures"]["five labels"]
     assert five["train"] == five["test"] >= 3
-    assert max(one[0] for one in five["told"]) >= five["told"][0][0]
+    values = [one[0] for one in five["loopy belief propagation"]["told"]]
+    assert max(values) >= values[0]
+    for name in ("logistic", "surrogate", "loopy belief propagation"):
+        chosen = five[f"{name}, C chosen"]
+        best = max(chosen["tried"], key=lambda one: one[1])
+        assert chosen["C"] == best[0]
     assert not [c for c in told["claims"] if c["verdict"] == "not testable here"]
 
 
@@ -155,3 +161,16 @@ def test_kohli_torr_is_that_of_the_package_where_ends_are_independent():
     alone = np.array([1.0, -0.5, 0.0])
     both = [pseudo_gradient(problem, y, alone, pairs)[1] for pairs in (False, True)]
     assert both[0] == pytest.approx(both[1], abs=1e-6)
+
+
+def test_a_regulariser_of_belief_propagation_shrinks_what_is_learned():
+    rng = np.random.default_rng(0)
+    edges = [[0, 1], [1, 2], [2, 3]]
+    problem = cl.Problem(rng.normal(size=(4, 2)), edges=edges, edge_features=rng.random((3, 1)))
+    maps = [np.array([0, 1, 2, 1], np.uint8)]
+    lengths, values = {}, {}
+    for C in (np.inf, 10.0, 0.1):
+        rows, told = by_beliefs([problem], maps, np.zeros((3, 3)), 15, C)
+        lengths[C], values[C] = np.linalg.norm(rows), [one[0] for one in told]
+        assert max(values[C]) > values[C][0]
+    assert lengths[np.inf] > lengths[10.0] > lengths[0.1] > 0

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cutlearn.experiments import yang2014
+from cutlearn.experiments import yang2014, yang2014_layers
 from cutlearn.experiments.yang2014_data import Case, pedestrians, split
+from cutlearn.experiments.yang2014_tables import MODELS
 
 
 def write(path, array):
@@ -56,6 +57,8 @@ def test_a_split_gives_figures_of_every_model(quick):
         assert (quick.folder / f"yang2014-{name}-masks.png").exists()
     text = (quick.folder / "yang2014.md").read_text()
     assert "| MMBM2, refined |" in text
+    for heading in ("Between one layer and two", "Shapes alone", "Fewer horses"):
+        assert f"## {heading}" in text
     assert "not testable here" in text
 
 
@@ -79,3 +82,24 @@ def test_few_cases_are_whole_groups():
     assert len(kept) == 8
     assert len({case.group for case in kept}) == 4
     assert yang2014.few(cases, None) == cases
+
+
+def test_each_step_from_one_layer_to_two_changes_one_thing():
+    kinds = {
+        step: [MODELS[row].kind for row in pair][::-1]
+        for step, pair in yang2014_layers.STEPS.items()
+    }
+    assert kinds["a second layer, no patches"] == [(1, False), (2, False)]
+    assert kinds["patches, no second layer"] == [(1, False), (1, True)]
+    assert kinds["a second layer on patches"] == [(1, True), (2, True)]
+    assert kinds["patches on two layers"] == [(2, False), (2, True)]
+    assert kinds["patches and a second layer"] == [(1, False), (2, True)]
+
+
+def test_shapes_are_judged_by_the_quarters_that_they_fill_in():
+    rbm, other = np.array([0.1, 0.2, 0.3]), np.array([0.2, 0.3, 0.4])
+    split = {f"{yang2014_layers.ONE}|wrong": rbm, f"{yang2014_layers.SHAPEBM}|wrong": other,
+             "groups": ["a", "b", "c"]}  # fmt: skip
+    gap = yang2014_layers.more_wrong([split, split], yang2014_layers.SHAPEBM)
+    assert gap.mean == pytest.approx(10)
+    assert gap.low == pytest.approx(10)

@@ -124,3 +124,12 @@ def test_superpixels_are_numbered_without_gaps_down_to_one_colour():
     ):
         found = superpixels(picture.astype(np.float32))
         assert set(np.unique(found)) == set(range(found.max() + 1))
+
+
+def test_hog_of_a_flat_place_beside_faint_and_strong_edges_is_finite():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        picture = np.full((128, 128, 3), 0.5, np.float32)
+        picture[:, :12] += 0.4 * rng.random((128, 12, 1), np.float32)
+        picture[:, 12:24] += rng.choice(np.float32([0, 1e-7]), (128, 12, 1))
+        assert np.isfinite(hog(picture)).all()

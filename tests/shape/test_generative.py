@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.shape.generative import Shapes, fit_shapes
+from cutlearn.shape.generative import Shapes, fit_shapes, train_layers
+from cutlearn.shape.journal import Journal
 from cutlearn.shape.patches import Patches
 from shape.tiny_machines import bits
 
@@ -138,3 +139,18 @@ def bars(side):
             mask[top : top + height] = 1
             made.append(mask)
     return np.array(made)
+
+
+def test_a_layer_can_have_patches_and_two_can_have_none():
+    masks = bars(6)
+    shape = masks.shape[1:]
+    whole, layout = Patches.whole(shape), Patches.layout(shape)
+    one = train_layers(masks, (8,), (5,), Journal(0), patches=layout)
+    assert one.W.shape == (layout.size[0] * layout.size[1], 2)
+    assert one.c.size == 8
+    two = train_layers(masks, (8, 4), (5, 5), Journal(0), patches=whole)
+    assert two.W.shape == (shape[0] * shape[1], 8)
+    assert two.W2.shape == (8, 4)
+    usual, same = (train_layers(masks, (8, 4), (5, 5), Journal(0), patches=p)
+                   for p in (None, layout))  # fmt: skip
+    assert np.array_equal(usual.W, same.W)

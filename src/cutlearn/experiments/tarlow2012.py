@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.model import Model
 from cutlearn.energy.probability import probabilities
-from cutlearn.errors import ConvergenceWarning
-from cutlearn.experiments.course import Course, Figures, Section
+from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.experiments.course import Claim, Course, Figures, Section
 from cutlearn.experiments.pictures import Pictures, read_pictures
 from cutlearn.experiments.tarlow2012_features import CONNECTIVITY, Filters
-from cutlearn.experiments.tarlow2012_five import five_claims, five_section, run_five
+from cutlearn.experiments.tarlow2012_five import run_five
+from cutlearn.experiments.tarlow2012_five_tables import five_claims, five_section
 from cutlearn.experiments.tarlow2012_judge import (
     Believe,
     Judged,
@@ -248,10 +249,31 @@ class Source:
 
 
 def run(course: Course) -> Figures:
-    """Run all parts; leave tables and pictures."""
+    """Run all parts; leave tables and pictures.
+
+    Where nothing may be run and two labels are unfinished, the page has the five labels alone.
+    """
     scale, beside = SCALES[course.scale]
     source = Source(course)
     ask = partial(source.later, side=scale.side)
+    five = run_five(course, {n: ask(n, work=lambda p: p) for n in scale.classes}, scale)
+    try:
+        sections, claims, figures = two_labels(course, source, scale, beside)
+    except InputError:
+        if not course.kept_only:
+            raise
+        course.unfinished = True
+        sections, claims, figures = [], [], {}
+    return course.finish(
+        [*sections, five_section(five, scale)], [*claims, *five_claims(five)],
+        figures | {"five labels": five},
+    )  # fmt: skip
+
+
+def two_labels(
+    course: Course, source: Source, scale: Scale, beside: Scale
+) -> tuple[list[Section], list[Claim], Figures]:
+    """Sections 7.1 and 7.2: run all parts; give tables, claims and figures."""
     count = min(scale.singles, len(source("aeroplane", scale.side)))
     singles = course.parts(
         "singles",
@@ -262,7 +284,6 @@ def run(course: Course) -> Figures:
         table: splits_of(course, table, source, size)
         for table, size in (("splits", scale), ("linear halves", beside))
     }
-    five = run_five(course, {n: ask(n, work=lambda p: p) for n in scale.classes}, scale)
     pairs = course.parts(
         "pairs", {"cows": source.later("cow", scale.paired_side, paired, scale)}, **scale.settings,
         paired=[scale.paired, scale.paired_side, scale.paired_steps],
@@ -284,15 +305,13 @@ def run(course: Course) -> Figures:
                        words_of(beside, tables["linear halves"])),
         pairs_section(pairs, scale),
         shown_section(course, parts["dog"]["dog 0"], source("dog", scale.side), scale),
-        five_section(five, scale),
     ]  # fmt: skip
     figures = {
         "single": [{k: v for k, v in one.items() if "|" not in k} for one in alone],
         "splits": plain_figures(summaries), "linear halves": plain_figures(others),
-        "pairs": pairs, "five labels": five,
+        "pairs": pairs,
     }  # fmt: skip
-    claims = [*claims_of(alone, summaries), *five_claims(five)]
-    return course.finish(sections, claims, figures)
+    return sections, claims_of(alone, summaries), figures
 
 
 def splits_of(

@@ -37,8 +37,9 @@ class Scale:
         At most so many of likelihood training, and of Kohli-Torr training.
     bank : "paper" or "linear"
         The features.
-    five, five_side, five_steps : int
-        Images of the five labels to learn from (as many are tested), their side, evaluations.
+    five, five_side, five_steps, five_tries : int
+        Images of the five labels to learn from (as many are tested), their side, evaluations, and
+        those of a run that judges a regulariser.
     paired, paired_side, paired_steps : int
         Likewise for Kohli-Torr training with min-marginals of pairs.
     """
@@ -51,9 +52,10 @@ class Scale:
     steps: int = 80
     fixed_steps: int = 60
     bank: str = "paper"
-    five: int = 40
+    five: int = 80
     five_side: int = 40
-    five_steps: int = 20
+    five_steps: int = 12
+    five_tries: int = 4
     paired: int = 15
     paired_side: int = 24
     paired_steps: int = 30
@@ -71,11 +73,11 @@ SCALES = {
     "full": (Scale(), HALVES),
     "brief": (
         Scale(side=70, singles=8, splits=2, steps=40, fixed_steps=30, five=24, five_side=32,
-              five_steps=15, paired=8, paired_steps=10),
+              five_steps=12, five_tries=4, paired=8, paired_steps=10),
         replace(HALVES, splits=1),
     ),
     "quick": (
-        Scale(30, ("aeroplane", "dog", "cow"), 2, 1, 3, 12, 8, "paper", 4, 16, 5, 2, 12, 3),
+        Scale(30, ("aeroplane", "dog", "cow"), 2, 1, 3, 12, 8, "paper", 4, 16, 5, 3, 2, 12, 3),
         Scale(30, ("aeroplane", "dog", "cow"), 2, 1, 0, 12, 8, "linear"),
     ),
 }  # fmt: skip

@@ -6,6 +6,7 @@ out: accuracy of pixels, mean accuracy of both labels, pooled IoU; and the IoU o
 back to full size. The birds of table 3 are not among the shared data.
 """
 
+import itertools
 import time
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -17,17 +18,28 @@ from numpy.typing import NDArray
 from cutlearn.energy.energy import Energy
 from cutlearn.experiments.course import VERDICTS, Claim, Course, Figures, Section, Tell
 from cutlearn.experiments.yang2014_data import SETS, Case, split
+from cutlearn.experiments.yang2014_layers import (
+    fewer_section,
+    layers_claims,
+    shapes_section,
+    steps_section,
+)
 from cutlearn.experiments.yang2014_pictures import drawings
 from cutlearn.experiments.yang2014_tables import (
     AGAIN,
+    BOTH,
+    COUNTS,
     HEADINGS,
+    LAYERS,
     MANY,
     MODELS,
     SCALES,
     SPREAD,
+    TWO,
     Scale,
     claims_of,
     section_of,
+    shapes_name,
 )
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.resize import resize_image
@@ -51,6 +63,8 @@ VOID = 255
 STARTS = 4
 NOT_RUN = "Not run yet at the size of a full run."
 JUDGED = 20
+# Sweeps of a chain that completes a mask.
+SWEEPS = 100
 # Test cases that are drawn, and every how manyth: people of one photograph are neighbours.
 SHOWN, APART = 12, 6
 
@@ -58,37 +72,51 @@ SHOWN, APART = 12, 6
 def run(course: Course) -> Figures:
     """Run the splits of all tables; leave a table and pictures for each."""
     sections, claims, figures = [], [], {}
+    tables: dict[str, list[Figures]] = {}
     for name, scale in SCALES[course.scale].items():
-        folder, read = SETS[scale.cases]
-        data = course.folder(folder)
-        known: list[Case] = []
-
-        def work(seed: int, name: str = name, scale: Scale = scale, known: Any = known,
-                 read: Any = read, data: Any = data) -> Figures:  # fmt: skip
-            known.extend(few(read(data), scale.images) if not known else [])
-            told, trial = run_split(name, known, seed, scale, course.tell)
-            if seed == 0:
-                drawn, word = drawings(trial.shapes, trial.shown), name.replace(" ", "-")
-                told["pictures"] = [course.picture(f"{word}-{k}", f) for k, f in drawn.items()]
-            return told
-
-        # Another split changes none of the others.
-        settings = {key: value for key, value in asdict(scale).items() if key != "splits"}
-        parts = course.parts(
-            name, {f"split {k}": partial(work, k) for k in range(scale.splits)}, True, **settings
-        )
-        found = list(parts.values())
+        found = splits_of(course, name, scale)
         if not found:
             sections.append(Section(HEADINGS[name], words=NOT_RUN))
             claims.append(Claim(f"{name}: all comparisons", "", NOT_RUN, VERDICTS[2], "none"))
             continue
+        tables[name] = found
         sections.append(section_of(name, found, scale))
         claims += claims_of(name, found, scale)
-        figures[name] = [{k: v for k, v in part.items() if "|" not in k and k != "groups"}
-                         for part in found]  # fmt: skip
+    fewer = {}
+    for count in COUNTS[course.scale]:
+        scale = replace(SCALES[course.scale]["horses"], learn=count, rows=(BOTH, TWO, *LAYERS))
+        if found := splits_of(course, f"{count} horses", scale):
+            fewer[count] = found
+    every = fewer | ({0: tables["horses"]} if "horses" in tables else {})
+    sections += [steps_section(tables), shapes_section(tables)]
+    sections += [fewer_section(every)] if fewer else []
+    claims += layers_claims(tables, fewer)
     claims.append(Claim("Birds (table 3)", "IoU 73.0, refined 75.9", "no data here",
                         "not testable here", "none"))  # fmt: skip
+    for name, found in (tables | {f"{k} horses": v for k, v in fewer.items()}).items():
+        figures[name] = [{k: v for k, v in part.items() if "|" not in k and k != "groups"}
+                         for part in found]  # fmt: skip
     return course.finish(sections, claims, figures)
+
+
+def splits_of(course: Course, name: str, scale: Scale) -> list[Figures]:
+    """Run the splits of a table that are not finished; give all of them."""
+    folder, read = SETS[scale.cases]
+    data = course.folder(folder)
+    known: list[Case] = []
+
+    def work(seed: int) -> Figures:
+        known.extend(few(read(data), scale.images) if not known else [])
+        told, trial = run_split(name, known, seed, scale, course.tell)
+        if seed == 0 and name in HEADINGS:
+            drawn, word = drawings(trial.shapes, trial.shown), name.replace(" ", "-")
+            told["pictures"] = [course.picture(f"{word}-{k}", f) for k, f in drawn.items()]
+        return told
+
+    # Another split changes none of the others.
+    settings = {key: value for key, value in asdict(scale).items() if key != "splits"}
+    works = {f"split {k}": partial(work, k) for k in range(scale.splits)}
+    return list(course.parts(name, works, True, **settings).values())
 
 
 @dataclass
@@ -100,8 +128,8 @@ class Trial:
     images, masks, frames : of every case, training cases first
     small, tiny : masks, void in the padding, and padded images at the model's size
     train, test : indices of cases
-    views : of every case for one and two hidden layers
-    shapes : the RBM and the ShapeBM
+    views : of every case for machines without and with patches
+    shapes : by `Row.kind`: (1, False) is the RBM, (2, True) the ShapeBM
     shown : rows of (image, truth, masks by name) for the picture
     groups : the photographs of the test cases
     """
@@ -113,8 +141,8 @@ class Trial:
     tiny: list[Float32]
     train: list[int]
     test: list[int]
-    views: dict[int, list[View]]
-    shapes: dict[int, Shapes]
+    views: dict[bool, list[View]]
+    shapes: dict[tuple[int, bool], Shapes]
     shown: list[dict[str, NDArray[Any]]]
     groups: list[str]
 
@@ -123,6 +151,7 @@ class Trial:
         """Divide the cases; learn codebooks and shapes from the training cases."""
         shape = scale.shape
         first, others = split(cases, seed)
+        first = few(first, scale.learn)
         cases, count = [*first, *others], len(first)
         train, test = list(range(count)), list(range(count, len(cases)))
         frames = [Frame(shape, (c.mask.shape[0], c.mask.shape[1])) for c in cases]
@@ -131,15 +160,17 @@ class Trial:
         describer = Describer.fit(shown, Patches.layout(shape), (512, 128), seed)
         views = [describer.view(picture) for picture in pictures]
         masks = np.stack([filled(frames[i].labels(cases[i].mask)) for i in train])
+        layout = {True: Patches.layout(shape), False: Patches.whole(shape)}
         shapes = {
-            k: train_layers(masks, scale.hidden[:k], scale.epochs[:k], Journal(seed))
-            for k in (1, 2)
-        }
+            (k, patched): train_layers(masks, scale.hidden[:k], scale.epochs[:k], Journal(seed),
+                                       patches=layout[patched])
+            for k, patched in sorted({MODELS[row].kind for row in scale.rows})
+        }  # fmt: skip
         return cls(
             [c.image for c in cases], [c.mask for c in cases], frames,
             [np.where(f.inside(), f.labels(c.mask), VOID) for f, c in zip(frames, cases)],
             [resize_image(picture, shape) for picture in pictures], train, test,
-            {1: [replace(v, x1=v.x2[None]) for v in views], 2: views}, shapes,
+            {False: [replace(v, x1=v.x2[None]) for v in views], True: views}, shapes,
             [{"image": cases[i].image, "truth": cases[i].mask} for i in test[::APART][:SHOWN]],
             [cases[i].group for i in test],
         )  # fmt: skip
@@ -162,22 +193,25 @@ def run_split(
     begun = time.process_time()
     trial = Trial.of(cases, seed, scale)
     labels = [trial.frames[i].labels(trial.masks[i]) for i in trial.train]
-    found = fit_unary([trial.views[1][i] for i in trial.train], labels)
+    found = fit_unary([trial.views[False][i] for i in trial.train], labels)
     told: dict[str, Any] = {"train": len(trial.train), "test": len(trial.test),
                             "groups": trial.groups}  # fmt: skip
+    told |= {f"{shapes_name(kind)}|wrong": completed(shapes, trial)
+             for kind, shapes in trial.shapes.items()}  # fmt: skip
     tell(f"{name}, split {seed}: shapes and unary model, {time.process_time() - begun:.0f} CPU s")
     judge(told, "unary", {i: unary(trial, found, i) for i in trial.needed}, trial, tell)
     judged(told, "CRF", trial, crf(trial, found))
     tell(f"CRF: IoU {100 * told['CRF']['iou']:.1f}")
     masks = np.stack([filled(mask) for mask in labels])
     for row in scale.rows:
-        layers, margin, sees, pairwise, random = MODELS[row]
+        made = MODELS[row]
         clock = time.process_time()
-        views = trial.views[layers]
-        plan = Plan((), (), scale.cycles, Learning(margin, starts=STARTS), sees, pairwise)
+        views = trial.views[made.kind[1]]
+        plan = Plan((), (), scale.cycles, Learning(made.margin, starts=STARTS),
+                    made.sees_image, made.pairwise)  # fmt: skip
         shown = [views[i] for i in trial.train]
-        start = given_images(trial.shapes[layers], found, shown, masks, plan)
-        start = at_random(start, seed) if random else start
+        start = given_images(trial.shapes[made.kind], found, shown, masks, plan)
+        start = at_random(start, seed) if made.random else start
         model, violated = fit_margins(start, shown, labels, plan, Journal(seed))
         seconds = time.process_time() - clock
         logits = {i: model.log_odds(views[i], STARTS) for i in trial.needed}
@@ -187,6 +221,19 @@ def run_split(
             again = {i: (model.log_odds(views[i], MANY) > 0).astype(np.uint8) for i in trial.test}
             judged(told, f"{row}, {MANY} starts", trial, again)
     return told, trial
+
+
+def completed(shapes: Shapes, trial: Trial) -> NDArray[np.float64]:
+    """Hide each quarter of a test mask; the share of wrong labels there that shapes fill in."""
+    masks = np.stack([filled(trial.small[i]) for i in trial.test])
+    h, w = (side // 2 for side in masks.shape[1:])
+    wrong = np.zeros(len(masks))
+    for place in itertools.product((slice(h), slice(h, None)), (slice(w), slice(w, None))):
+        known = np.ones(masks.shape[1:], bool)
+        known[place] = False
+        found = shapes.complete(masks, known, SWEEPS) > 0.5
+        wrong += (found != masks)[:, ~known].mean(axis=1) / 4
+    return wrong
 
 
 def few(cases: list[Case], images: int | None) -> list[Case]:
@@ -208,7 +255,7 @@ def at_random(start: Conditional, seed: int) -> Conditional:
 
 def unary(trial: Trial, found: tuple[Float32, Float32], i: int) -> Float32:
     """The log-odds of x0 and the place alone."""
-    (V0, b), view = found, trial.views[1][i]
+    (V0, b), view = found, trial.views[False][i]
     logits = (view.x0 @ V0)[view.regions] + b
     return np.asarray(logits.reshape(trial.small[i].shape), np.float32)
 
@@ -219,7 +266,7 @@ def crf(trial: Trial, found: tuple[Float32, Float32]) -> dict[int, Mask]:
     Log-odds of training images are out of fold: from a unary model that did not see the image.
     """
     samples = {i: Sample(trial.tiny[i], extra=unary(trial, found, i)) for i in trial.test}
-    views = trial.views[1]
+    views = trial.views[False]
     for k in range(3):
         fold, others = trial.train[k::3], [i for j, i in enumerate(trial.train) if j % 3 != k]
         fitted = fit_unary([views[i] for i in others], [trial.small[i] for i in others])

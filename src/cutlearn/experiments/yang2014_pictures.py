@@ -15,13 +15,19 @@ from cutlearn.shape.training import filled
 Floats = NDArray[Any]
 
 
-def drawings(shapes: dict[int, Shapes], shown: Sequence[dict[str, Floats]]) -> dict[str, Any]:
-    """Draw the models of shapes of one set, and masks of a few test images."""
+# The paper's models of shapes: layers, and whether the first has patches.
+KINDS = {(1, False): "rbm", (2, True): "shapebm"}
+
+
+def drawings(
+    shapes: dict[tuple[int, bool], Shapes], shown: Sequence[dict[str, Floats]]
+) -> dict[str, Any]:
+    """Draw the paper's models of shapes of one set, and masks of a few test images."""
     figures = {}
-    for layers, model in shapes.items():
+    for kind, word in KINDS.items():
+        model = shapes[kind]
         masks = [_small(model.patches.shape, row["truth"]) for row in shown]
-        kind = "rbm" if layers == 1 else "shapebm"
-        figures[kind] = ShapesDisplay.from_model(model, masks).plot().figure_
+        figures[word] = ShapesDisplay.from_model(model, masks).plot().figure_
     return figures | {"masks": _masks(shown[:8])}
 
 

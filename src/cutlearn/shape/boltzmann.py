@@ -243,7 +243,9 @@ class Boltzmann:
     def _rest(self, h: Bits, label: Callable[[Floats], Bits]) -> tuple[Bits, Bits, Floats]:
         """The labels and the second hidden layer that are best for h1, and the energies."""
         units = h.astype(self.W.dtype)
-        field, above = units @ self.W.T + self.b, units @ self.W2 + self.c2
+        # A few rows times a transposed matrix: the other way round takes half the time.
+        field = np.ascontiguousarray((self.W @ units.T).T) + self.b
+        above = units @ self.W2 + self.c2
         y, h2 = label(field), (above > 0).astype(np.int8)
         value = -(field * y).sum(axis=1) - units @ self.c - (above * h2).sum(axis=1)
         return y, h2, self._with_edges(value, y)

@@ -133,7 +133,8 @@ def hog(picture: Float32) -> Float32:
     (9, rows, columns) float32
     """
     cells = reduced(orientations(whole(_planes(picture)), ORIENTATIONS), CELL)
-    energy = ndimage.uniform_filter((cells * cells).sum(axis=0), 3, mode="nearest")
+    # The filter adds and takes away along a line, which can leave a trace below 0.
+    energy = np.maximum(ndimage.uniform_filter((cells * cells).sum(axis=0), 3, mode="nearest"), 0)
     return np.asarray(np.minimum(cells / (np.sqrt(energy) + 0.007), 1.2), np.float32)
 
 

@@ -240,12 +240,14 @@ def train_layers(
     epochs: Sequence[int],
     journal: Journal,
     persistent: bool = True,
+    patches: Patches | None = None,
     **settings: Any,
 ) -> Shapes:
     """Train an RBM, hidden = (m,), or a ShapeBM, hidden = (m, m2), layer by layer, bottom up.
 
-    The first of two layers is shared by four patches, each with a quarter of its units. Without
-    any layer, labels know nothing of each other.
+    The first of two layers is shared by four patches, each with a quarter of its units, and a
+    single layer sees the whole mask, unless other patches are given. Without any layer, labels
+    know nothing of each other.
     """
     given = np.asarray(masks, np.float32)
     shape, data = given.shape[1:], given.reshape(len(given), -1)
@@ -253,7 +255,8 @@ def train_layers(
         n = data.shape[1]
         zeros = [np.zeros(size, np.float32) for size in ((n, 0), 0, n, (0, 0), 0)]
         return Shapes(Patches.whole(shape), *zeros)
-    patches = Patches.whole(shape) if len(hidden) == 1 else Patches.layout(shape)
+    if patches is None:
+        patches = Patches.whole(shape) if len(hidden) == 1 else Patches.layout(shape)
     count = len(patches.corners)
     gain = (1.0, 1.0) if len(hidden) == 1 else (2.0, 1.0)
     layers = [Contrast(patches, hidden[0] // count, persistent=persistent, gain=gain, **settings)]
