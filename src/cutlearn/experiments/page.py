@@ -108,7 +108,7 @@ def claims_page(folder: Path) -> Path:
         "leads to its table; every paper has its own page of tables, pictures, and departures from "
         "the paper's protocol. Intervals are of 95 %. *Brief* rows are from a reduced run "
         "(`--scale brief`). `cutlearn reproduce all --quick` shows on made images that everything "
-        "runs: 35 seconds of processor time, 2 to 6 a paper.",
+        "runs: 42 seconds of processor time, 2 to 12 a paper.",
         markdown_table(
             ["", "run", *VERDICTS, "processor time"],
             [_count_row(name, told.get(name, {})) for name in PAPERS],
