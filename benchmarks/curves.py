@@ -126,7 +126,7 @@ def draw_curves(rows, file):
         ax.set(title=name, xlabel="annotated images")
         ax.grid(alpha=0.3)
     axes[0].set_ylabel("pooled IoU, %")
-    axes[0].legend(loc="lower right", fontsize=8)
+    axes[0].legend(loc="upper left", fontsize=8)
     figure.savefig(file, dpi=100)
 
 
