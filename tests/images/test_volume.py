@@ -14,7 +14,7 @@ def test_a_volume_has_the_values_of_an_image():
     assert (volume.image == voxels / np.float32(255)).all()
     assert volume.spacing == (3.0, 1.0, 1.0)
     assert (volume.slices()[1].image == volume.image[1]).all()
-    assert volume.part(slice(1, 2)).shape == (1, 3, 4)
+    assert volume.part(1, 2).shape == (1, 3, 4)
 
 
 def test_a_volume_does_not_change_with_the_array_it_was_made_of():

@@ -90,6 +90,6 @@ def _learn(
     else:
         source, maps = source_of(mode).fit(seen)
     if alone:
-        maps = joined(maps, task.shapes[0])
+        maps = joined(maps, task.shapes)
     featurizer.fitted_, rows = learn_columns(task, mode, why, source, maps, featurizer.channels)
     return rows

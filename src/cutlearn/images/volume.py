@@ -93,13 +93,13 @@ class Volume(Sample):
             for z in range(self.shape[0])
         ]
 
-    def part(self, *where: slice) -> Volume:
-        """Give some neighbouring slices, or rows and columns of them, as a volume."""
+    def part(self, first: int, last: int) -> Volume:
+        """Give the slices first to last - 1 as a volume."""
         return Volume(
-            self.image[where],
+            self.image[first:last],
             self.spacing,
-            None if self.seeds is None else self.seeds[where],
-            None if self.extra is None else self.extra[where],
+            None if self.seeds is None else self.seeds[first:last],
+            None if self.extra is None else self.extra[first:last],
         )
 
     def facts(self, digest: bool = True) -> Facts:

@@ -185,7 +185,7 @@ def _slices(model: Segmenter, volume: Volume) -> Iterator[NDArray[np.float32]]:
     for z in range(depth):
         for k in range(max(0, z - 1), min(depth, z + 2)):
             if k not in rows:
-                rows[k] = featurizer.node_features(volume.part(slice(k, k + 1)).slices()[0])
+                rows[k] = featurizer.node_features(volume.part(k, k + 1).slices()[0])
         rows.pop(z - 2, None)
         near = [rows[k] for k in range(max(0, z - 1), min(depth, z + 2))]
         at = min(z, 1)

@@ -47,22 +47,6 @@ def test_pieces_of_a_volume_among_others_are_held_out_together():
     assert groups == [0, 0, 1]
 
 
-def test_one_annotated_slice_is_quartered():
-    rng = np.random.default_rng(0)
-    image, mask = rng.random((5, 64, 71)), np.full((5, 64, 71), 255, np.uint8)
-    mask[2] = rng.integers(0, 2, (64, 71))
-    mask[2, :32, :35] = 255
-    pieces, truth, groups = in_pieces([cl.Volume(image)], [mask])
-    # The first quarter has no annotated pixel; slices beside the annotated one are looked at.
-    places = [np.s_[1:4, :32, 35:], np.s_[1:4, 32:, :35], np.s_[1:4, 32:, 35:]]
-    assert groups == [0, 1, 2]
-    for piece, seen, place in zip(pieces, truth, places, strict=True):
-        np.testing.assert_array_equal(piece.image, image[place].astype(np.float32))
-        assert np.array_equal(seen, mask[place])
-    narrow = in_pieces([cl.Volume(image[:, :63])], [mask[:, :63]])
-    assert [piece.shape for piece in narrow[0]] == [(3, 63, 71)]
-
-
 def test_groups_of_the_user_hold():
     pairs = [stack([0], 1)] * 3
     assert in_pieces(*zip(*pairs), groups=["a", "b", "a"])[2] == [0, 1, 0]

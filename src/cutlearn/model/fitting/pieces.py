@@ -3,9 +3,8 @@
 In: volumes and their masks. Out: smaller volumes with theirs, and a group for each. A slice without
 an annotated pixel stays only if it lies beside one that has any: that one looks at it. Pieces of
 one volume are held out together; of a single volume there are blocks of neighbouring slices, which
-do not look at each other: what describes a block was learned from the others. Of a single annotated
-slice there are quarters. A piece is short, so that its problem fits into memory; the edges between
-two pieces are not trained on.
+do not look at each other: what describes a block was learned from the others. A piece is short, so
+that its problem fits into memory; the edges between two pieces are not trained on.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 from cutlearn.errors import InputError
 from cutlearn.features.folds import blocks
 from cutlearn.features.problem import VOID
-from cutlearn.features.quarters import SHORTEST, quarters
 from cutlearn.images.volume import Volume
 
 Mask = NDArray[np.uint8]
@@ -70,21 +68,11 @@ def in_pieces(
             seen = mask[first:last].copy()
             # The slices beside the run are annotated in other pieces.
             seen[: run[0] - first], seen[run[-1] + 1 - first :] = VOID, VOID
-            pieces.append(volume.part(slice(first, last)))
+            pieces.append(volume.part(first, last))
             truth.append(seen)
             keys.append((name, block))
-    if sum(map(len, known)) == 1 and min(truth[0].shape[1:]) >= 2 * SHORTEST:
-        return _in_quarters(pieces[0], truth[0])
     number = {key: k for k, key in enumerate(dict.fromkeys(keys))}
     return pieces, truth, [number[key] for key in keys]
-
-
-def _in_quarters(piece: Volume, mask: Mask) -> tuple[list[Any], list[Mask], list[int]]:
-    """Give the quarters of all slices of a piece that have an annotated pixel, each a group."""
-    every, (_, *shape) = slice(None), mask.shape
-    parts = [(every, *part) for part in quarters((shape[0], shape[1]))]
-    parts = [part for part in parts if (mask[part] != VOID).any()]
-    return [piece.part(*p) for p in parts], [mask[p] for p in parts], list(range(len(parts)))
 
 
 def volume_blocks(found: Sequence[int]) -> dict[int, int]:
