@@ -122,8 +122,9 @@ class Segmenter(Estimator):
         Weights of nodes, edges and envelopes, as named by `w_names_`.
     w_names_ : list of str
     gap_, converged_, certified_ : float, bool, bool
-        The relative gap of the training, whether it reached `tol`, and whether it is proved. The
-        shift of the bias for IoU (`judged_["shift"]`) comes after the training. A
+        The relative gap of the training, whether it reached `tol`, and whether it is proved. What
+        edges count over a mean of nets (`judged_["edges"]`) and the shift of the bias for IoU
+        (`judged_["shift"]`) come after the training. A
         likelihood has no gap (nan); `converged_` says whether its progress ended.
     n_steps_, steps_ : int, tuple of Step
     C_ : float

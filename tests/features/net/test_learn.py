@@ -191,6 +191,21 @@ def test_learns_and_answers_out_of_fold(color):
         np.testing.assert_allclose(mean, (own + other) / 2, rtol=0, atol=1e-4)
 
 
+def test_images_without_a_label_do_not_take_the_place_of_others():
+    """Slices beside an annotated one, copies here: they change the moments by roundings only."""
+    images, masks = world(3, shape=(32, 40), color=False)
+    labels = [m[..., None] for m in masks]
+    void = [np.full_like(label, 255) for label in labels]
+    bank, fold = Bank("microscopy", False), [0, 1, 1]
+    plain, _ = fit_nets(images, labels, [None] * 3, bank, SMALL, np.array(fold))
+    more, maps = fit_nets(images * 2, labels + void, [None] * 6, bank, SMALL, np.array(fold * 2))
+    assert len(maps) == 6
+    np.testing.assert_allclose(more.logits(images[0]), plain.logits(images[0]), atol=1e-3)
+    # A net whose only images have no label learns nothing, and says so by the prior.
+    alone, _ = fit_nets(images, [labels[0], *void[1:]], [None] * 3, bank, SMALL, np.array(fold))
+    assert len(alone.weights) == 2
+
+
 def test_same_bits_for_any_number_of_threads():
     images, masks = world(3, shape=(32, 40))
     labels = [m[..., None] for m in masks]

@@ -151,6 +151,7 @@ def test_edges_count_what_the_plan_says_after_the_training():
     edges = plan().model.layout(problems[0]).slice_of("edge")
     assert whole.w[edges].sum() > 0
     assert np.array_equal(less.w[edges], 0.25 * whole.w[edges])
+    assert (whole.judged["edges"], less.judged["edges"]) == (1.0, 0.25)
     assert less.w[1] == whole.w[1] != 0  # the bias is shifted anew, the rest stays
     found = predict_all(problems, less.w, plan())
     assert less.judged["training"] == pooled_iou(masks, found)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from cutlearn.checks import whole_number
 from cutlearn.features.describe import Bank, Image, Picture
 from cutlearn.features.filters import Float32
+from cutlearn.features.inputs import VOID
 from cutlearn.features.net.body import Pass, Shape, Weights
 from cutlearn.features.net.crops import (
     Crops,
@@ -187,11 +188,13 @@ def fit_nets(
         )
         work = "restore pictures"
         (first,) = _trained([restorer], recipe.restore, place, parts, counter, "restorer", work)
+    # Slices that nobody has annotated are looked at from beside, and teach nothing themselves.
+    teaches = np.array([bool((mask != VOID).any()) for mask in masks])
     trainers = []
     for k in range(nets):
-        crops = Crops(
-            sight, taken(lessons, np.flatnonzero(fold != k).tolist()), canvas, recipe.crops
-        )
+        others = np.flatnonzero((fold != k) & teaches)
+        chosen = others if len(others) else np.flatnonzero(fold != k)
+        crops = Crops(sight, taken(lessons, chosen.tolist()), canvas, recipe.crops)
         trainers.append(Trainer(shape, crops, recipe.steps, (seed, 5, k), first))
     weights = _trained(trainers, recipe.steps, place, parts, counter, "net", "train nets")
     every, what, held = range(len(images)), "predict out of fold", hold(place, weights)

@@ -156,6 +156,7 @@ def choose(
     result = run.train(range(len(problems)), setting, "train", plan.least_gap)
     w, scorer, aim = run.weakened(result.w), run.scorer, None
     if run.serves_overlap:
+        judged["edges"] = plan.edges
         judged["shift"], aim, scores = served(scorer, w)
         w = shifted(w, judged["shift"])
     else:
@@ -241,10 +242,8 @@ class _Training:
         """Give w with edges that count what they should for new images."""
         if not self.serves_overlap:
             return w
-        layout, made = self.plan.model.layout(self.problems[0]), w.copy()
-        for potential, at in zip(layout.potentials, layout.slices):
-            if isinstance(potential, Contrast):
-                made[at] *= self.plan.edges
+        made = w.copy()
+        made[self.plan.model.layout(self.problems[0]).slice_of(Contrast.name)] *= self.plan.edges
         return made
 
     def best(self) -> tuple[Setting, dict[str, Any]]:
