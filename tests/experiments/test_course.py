@@ -1,6 +1,7 @@
 """Parts are run once and kept; what an experiment leaves."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,6 +46,15 @@ def test_a_part_is_run_once_for_its_settings(course):
     assert ran == ["a", "b"] * 3
     parts_of(course(restart=True), ran, size=1)
     assert ran == ["a", "b"] * 4
+
+
+def test_parts_are_kept_however_the_folder_of_the_data_is_spelled(course, tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path)
+    ran = []
+    parts_of(course(data=tmp_path / "data"), ran)
+    parts_of(course(data=Path("data")), ran)
+    assert ran == ["a", "b"]
 
 
 def test_an_interrupted_table_goes_on_where_it_was(course):

@@ -120,6 +120,8 @@ class Course:
     _tables: dict[str, dict[str, Figures]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # One folder has one name, however it was spelled: kept parts go by it.
+        self.data = None if self.data is None else self.data.resolve()
         self.output.mkdir(parents=True, exist_ok=True)
         if self.restart and self.kept.exists():
             shutil.rmtree(self.kept)

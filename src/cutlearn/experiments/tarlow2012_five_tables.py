@@ -3,7 +3,7 @@
 import numpy as np
 
 from cutlearn.experiments.course import Claim, Figures, Section
-from cutlearn.experiments.intervals import over_images
+from cutlearn.experiments.intervals import Interval, over_images
 from cutlearn.experiments.tarlow2012_five import CHOSEN, LOOPY, OURS, PLAIN, STRENGTHS
 from cutlearn.experiments.tarlow2012_tables import Scale
 
@@ -65,7 +65,11 @@ def words_of(found: Figures, scale: Scale) -> str:
 
 
 def five_claims(found: Figures) -> list[Claim]:
-    """Judge section 7.3, and what a chosen regulariser adds."""
+    """Judge section 7.3, and what a chosen regulariser adds.
+
+    Belief propagation with a chosen C is in the table and in no claim: its C rests on the few
+    evaluations that it has time for.
+    """
     each = {one + end: np.array(found[one + end]["each"])
             for one in (OURS, LOOPY, PLAIN) for end in ("", CHOSEN)}  # fmt: skip
 
@@ -74,28 +78,25 @@ def five_claims(found: Figures) -> list[Claim]:
         text = gap.text(3) if column == LIKELY else f"{gap.text(1)} points"
         return text, gap.low > 0
 
-    def gains(end: str) -> tuple[str, bool]:
-        ours, other = (over_images(each[name + end][:, AFTER] - each[name + end][:, BEFORE])
-                       for name in (OURS, LOOPY))  # fmt: skip
-        return (f"{ours.text(1)} against {other.text(1)}",
-                ours.low > 0 and ours.mean > other.mean)  # fmt: skip
+    def gain(name: str) -> Interval:
+        return over_images(each[name][:, AFTER] - each[name][:, BEFORE])
 
     before = over_images(each[OURS][:, BEFORE] - each[LOOPY][:, BEFORE])
-    own, other, plain = OURS + CHOSEN, LOOPY + CHOSEN, PLAIN + CHOSEN
+    ours, other, chosen = gain(OURS), gain(LOOPY), gain(OURS + CHOSEN)
+    own, plain = OURS + CHOSEN, PLAIN + CHOSEN
     rows: list[tuple[str, str, str, bool]] = [
         ("IoU of the most probable labels is that of loopy belief propagation",
          "17.7 against 17.2", f"{before.text(1)} points", before.high >= 0),
         ("decided for IoU, the surrogate is better", "20.0 against 17.3",
          *ahead(OURS, LOOPY, AFTER)),
         ("the decision gains with the surrogate, more than with loopy belief propagation",
-         "+2.3 against +0.1", *gains("")),
+         "+2.3 against +0.1", f"{ours.text(1)} against {other.text(1)}",
+         ours.low > 0 and ours.mean > other.mean),
         ("a regulariser that held-out images choose makes the surrogate more likely on test images",
          "not in it", *ahead(own, OURS, LIKELY)),
         ("it also adds IoU, as decided", "not in it", *ahead(own, OURS, AFTER)),
-        ("both with a chosen regulariser, decided for IoU, the surrogate is better than loopy "
-         "belief propagation", "not in it", *ahead(own, other, AFTER)),
-        ("with a chosen regulariser the decision gains, more than with loopy belief propagation",
-         "not in it", *gains(CHOSEN)),
+        ("with a chosen regulariser the decision gains", "not in it",
+         f"{chosen.text(1)} points", chosen.low > 0),
         ("both with a chosen regulariser, edges add likelihood to logistic regression",
          "not in it", *ahead(own, plain, LIKELY)),
         ("both with a chosen regulariser, edges add IoU, as decided, to logistic regression",
