@@ -47,7 +47,7 @@ class Scale:
     side: int = 100
     classes: tuple[str, ...] = ("aeroplane", "car", "cow", "dog")
     singles: int = 30
-    splits: int = 2
+    splits: int = 5
     folds: int = 5
     steps: int = 80
     fixed_steps: int = 60
@@ -87,8 +87,8 @@ def words_of(scale: Scale, parts: Mapping[str, Mapping[str, Figures]]) -> str:
     """Say how the tables were made, and where they depart from the paper."""
     counts = ", ".join("{} {} / {}".format(name, *next(iter(several.values()))["images"])
                        for name, several in parts.items())  # fmt: skip
-    split = (f"{scale.splits} of {scale.folds} folds" if scale.folds
-             else f"{scale.splits} random halves")  # fmt: skip
+    folds = "all" if scale.splits == scale.folds else f"{scale.splits} of"
+    split = f"{folds} {scale.folds} folds" if scale.folds else f"{scale.splits} random halves"
     bank = ("84 node features of colour and texture without position and 4 edge features, 1 and "
             "three thresholds of a gradient (the paper: 84, and 4 of which three are thresholds of "
             "pb)" if scale.bank == "paper" else "21 linear node features without position and 4 "
