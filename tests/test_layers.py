@@ -49,6 +49,13 @@ def test_imports_only_folders_to_its_left(path):
             assert ORDER.index(target) < ORDER.index(folder), f"{folder} imports {target}"
 
 
+def test_the_map_shows_every_folder_in_its_order():
+    text = (ROOT / "README.md").read_text()
+    for order in (ORDER, CORE_ORDER):
+        assert f" {' -> '.join(order)} " in text
+        assert all(re.search(rf"^  {folder}/ ", text, re.MULTILINE) for folder in order)
+
+
 def test_every_file_of_the_core_is_in_a_folder_of_the_order():
     files = {p for p in (ROOT / "cpp").rglob("*") if p.is_file()}
     assert files == set(CORE)
