@@ -52,7 +52,7 @@ def test_imports_only_folders_to_its_left(path):
 def test_the_map_shows_every_folder_in_its_order():
     text = (ROOT / "README.md").read_text()
     for order in (ORDER, CORE_ORDER):
-        assert f" {' -> '.join(order)} " in text
+        assert f"{' -> '.join(order)} " in text
         assert all(re.search(rf"^  {folder}/ ", text, re.MULTILINE) for folder in order)
 
 
