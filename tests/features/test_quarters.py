@@ -1,4 +1,4 @@
-"""One micrograph, or one group of them, is learned from in quarters, out of fold."""
+"""One image, or one group of them, is learned from in quarters, out of fold."""
 
 import numpy as np
 import pytest
@@ -44,12 +44,13 @@ def test_quarters_are_put_together_again(shape):
     assert np.array_equal(one_by_one[1][0][2], wanted[1][0][2])
 
 
+@pytest.mark.parametrize("color", [False, True])
 @pytest.mark.parametrize("features", SOURCES)
-def test_logits_of_one_image_come_from_models_of_the_other_quarters(features):
-    images, masks = world(1, SHAPE, color=False)
+def test_logits_of_one_image_come_from_models_of_the_other_quarters(features, color):
+    images, masks = world(1, SHAPE, color=color)
     (alone,) = featurizer(features).fit_transform(images, masks)
     quarters = corners(SHAPE)
-    parts = featurizer(features)
+    parts = featurizer(features, position=False)
     rows = parts.fit_transform([images[0][q] for q in quarters], [masks[0][q] for q in quarters],
                                groups=range(4))  # fmt: skip
     grid = alone.reshape(*SHAPE, -1)[..., 1]
@@ -79,8 +80,9 @@ def test_one_annotated_slice_of_a_volume_is_enough():
     assert pooled_iou(masks, list(model.predict([volume])[0])) > 0.4
 
 
-def test_one_image_is_enough_for_a_segmenter_and_its_file(tmp_path):
-    images, masks = world(3, SHAPE, color=False)
+@pytest.mark.parametrize("color", [False, True])
+def test_one_image_is_enough_for_a_segmenter_and_its_file(tmp_path, color):
+    images, masks = world(3, SHAPE, color=color)
     model = cl.Segmenter(features=featurizer("trees"), C=10.0).fit(images[:1], masks[:1])
     found = model.predict(images[1:])
     assert pooled_iou(masks[1:], found) > 0.4
@@ -90,9 +92,21 @@ def test_one_image_is_enough_for_a_segmenter_and_its_file(tmp_path):
     )
 
 
+def test_where_the_object_lies_in_one_photograph_is_no_feature_of_others():
+    images, masks = world(2, SHAPE, color=True)
+    alone, two = (featurizer("linear").fit(images[:k], masks[:k]) for k in (1, 2))
+    assert not alone.fitted_.bank.position
+    assert two.fitted_.bank.position
+
+
 @pytest.mark.parametrize(
     ("shape", "color", "options"),
-    [((63, 70), False, {}), (SHAPE, True, {}), (SHAPE, False, {"position": True})],
+    [
+        ((63, 70), False, {}),
+        ((63, 70), True, {}),
+        (SHAPE, False, {"position": True}),
+        (SHAPE, True, {"position": True}),
+    ],
 )
 def test_what_cannot_be_quartered_is_refused(shape, color, options):
     images, masks = world(1, shape, color=color)

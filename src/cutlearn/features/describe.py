@@ -109,10 +109,15 @@ class Bank:
 
     @staticmethod
     def choose(
-        images: Sequence[Image], kind: str = "auto", position: bool | str = "auto"
+        images: Sequence[Image],
+        kind: str = "auto",
+        position: bool | str = "auto",
+        alone: bool = False,
     ) -> "Bank":
         """Colour images are taken for photographs, all-grey ones for micrographs.
 
+        Row and column are columns of photographs, unless there is one group of them `alone`: where
+        the object lies in it says nothing of others.
         The scale brings the median photograph's shorter side near 300 pixels, the median
         micrograph to 400,000 pixels or fewer.
         """
@@ -121,7 +126,7 @@ class Bank:
         if kind == "auto":
             kind = "microscopy" if all(is_grey(image) for image in images) else "photograph"
         if position == "auto":
-            position = kind == "photograph"
+            position = kind == "photograph" and not alone
         sides = np.array([image.shape[:2] for image in images], float)
         if kind == "photograph":
             scale = round(float(np.median(sides.min(axis=1))) / SIDE)

@@ -63,7 +63,8 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     kind : {"auto", "photograph", "microscopy"}
         Recipe of the bank; "auto": microscopy if every training image is grey.
     position : {"auto", True, False}
-        Whether row and column are features; "auto": in photographs only.
+        Whether row and column are features; "auto": in photographs only, if there are two groups
+        of them or more.
     recipe : Recipe, optional
         How trees are grown; None: the measured default of the kind.
     net : NetRecipe, optional

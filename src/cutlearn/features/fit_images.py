@@ -74,7 +74,8 @@ def _learn(
     pictures, extras = (mapped(itemgetter(k), pairs) for k in (0, 1))
     if extras[0] is None:  # then no image has any, and nobody need look
         extras = [None] * len(pairs)
-    bank = Bank.choose(pictures, featurizer.kind, featurizer.position)
+    alone = len(set(groups)) == 1
+    bank = Bank.choose(pictures, featurizer.kind, featurizer.position, alone)
     mode, why = CHECKS["features"](featurizer.features), "asked for by name"
     task = Task(
         pictures, labels, extras, groups, bank,
@@ -82,14 +83,14 @@ def _learn(
         featurizer.net or usual_net(mode), checked_seed(featurizer.random_state) or 0, place,
         progress, shelf, unannotated=unannotated,
     )  # fmt: skip
-    alone = can_be_quartered(task)
-    seen = quartered(task) if alone else task
+    in_quarters = can_be_quartered(task)
+    seen = quartered(task) if in_quarters else task
     if mode == "auto":
         choice, source, maps = fit_auto(seen, checked_budget(featurizer.budget))
         mode, why = choice.mode, choice.why
     else:
         source, maps = source_of(mode).fit(seen)
-    if alone:
+    if in_quarters:
         maps = joined(maps, task.shapes)
     featurizer.fitted_, rows = learn_columns(task, mode, why, source, maps, featurizer.channels)
     return rows

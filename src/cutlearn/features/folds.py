@@ -72,8 +72,8 @@ def make_folds(groups: Sequence[Any], folds: int, seed: int) -> npt.NDArray[np.i
     if len(groups) < 2:
         raise InputError(
             "features: there is only one image, but logits are learned from two or more, to judge "
-            "each by a model that did not see it; of grey images of 64 x 64 pixels or more the "
-            "quarters are enough. Annotate another, or use features='linear'."
+            "each by a model that did not see it; of images of 64 x 64 pixels or more the quarters "
+            "are enough, unless position=True. Annotate another, or use features='linear'."
         )
     numbers = _numbers(groups)
     known = max(numbers) + 1

@@ -1,10 +1,11 @@
-"""One group of micrographs, or one alone: their quarters are what is held out.
+"""One group of images, or one alone: their quarters are what is held out.
 
 Logits are honest only from models that did not see the pixel. A single group, be it an image or the
-slices around the only one that is annotated, leaves nothing to hold out. But micrographs look alike
-in all their parts: sources learn from quarters as from images, each quarter a group, and the logits
-of all four, out of fold, are put together again. A photograph cannot be quartered: where things are
-in it counts, and how large they are.
+slices around the only one that is annotated, leaves nothing else to hold out. So sources learn from
+quarters as from images, each quarter a group, and the logits of all four, out of fold, are put
+together again. Micrographs look alike in all their parts; a photograph does not, and one of them
+teaches little, but still more than a line through its colours
+(docs/decisions/0053-one-image-alone.md).
 """
 
 from collections.abc import Sequence
@@ -25,8 +26,8 @@ QUARTERS = range(4)
 
 
 def can_be_quartered(task: Task) -> bool:
-    """Whether a task has one group, of images that are large and have no up and no middle."""
-    if len(set(task.groups)) > 1 or task.bank.kind != "microscopy" or task.bank.position:
+    """Whether a task has one group, of images that are large and whose place does not count."""
+    if len(set(task.groups)) > 1 or task.bank.position:
         return False
     return min(min(shape) for shape in task.shapes) >= 2 * SHORTEST
 
