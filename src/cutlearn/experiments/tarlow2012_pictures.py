@@ -44,8 +44,7 @@ def draw_training(runs: Mapping[str, Mapping[str, Floats]], base: Mapping[str, f
     figure = Figure(figsize=(3.4 * len(runs), 3.2), layout="constrained")
     for ax, (name, found) in zip(np.atleast_1d(figure.subplots(1, len(runs))), runs.items()):
         for color, (learner, path) in zip(LINES, found.items()):
-            marker = "o" if path.shape[1] == 1 else None
-            ax.plot(path[1], path[2], color=color, marker=marker, label=learner)
+            ax.plot(path[1], path[2], color=color, label=learner)
         bare(ax)
         ax.set_xlabel("CPU seconds")
         ax.axhline(base[name], color="0.6", lw=1, zorder=0)
