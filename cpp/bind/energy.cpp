@@ -14,6 +14,7 @@
 #include "bind/arrays.hpp"
 #include "bind/regions.hpp"
 #include "energy/engine.hpp"
+#include "energy/lookup.hpp"
 #include "energy/solve_once.hpp"
 
 using namespace cutlearn;
@@ -158,6 +159,23 @@ std::tuple<Out<double>, Out<std::int64_t>, Out<std::int64_t>> all_argmins(Flow& 
   return {phi, owned(std::move(first), {sets.size() + 1}), owned(std::move(nodes), {size})};
 }
 
+using Stack = nb::ndarray<const double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+Out<double> looked_up(const AnyTable& features, const Stack& tables, const In<std::int64_t>& pairs) {
+  const Table given = table(features);
+  const Lookup asked{tables.shape(1), tables.shape(2), {tables.data(), tables.size()}, view(pairs)};
+  if (given.rows != pairs.size() || given.columns != tables.shape(1) ||
+      (tables.shape(2) != 1 && tables.shape(2) != 3))
+    throw std::invalid_argument("looked_up: arrays of different numbers of edges or features");
+  Out<double> out = room({tables.shape(2), pairs.size()});
+  const bool known = without_interpreter([&] {
+    return given.single ? look_up(asked, static_cast<const float*>(given.data), out.data())
+                        : look_up(asked, static_cast<const double*>(given.data), out.data());
+  });
+  if (!known) throw std::invalid_argument("looked_up: a pair lies outside of the tables");
+  return out;
+}
+
 }  // namespace
 
 void bind_energy(nb::module_& m) {
@@ -186,6 +204,12 @@ void bind_energy(nb::module_& m) {
   nb::arg("constant"), nb::arg("unary").noconvert(), nb::arg("shape"), nb::arg("connectivity"), \
       nb::arg("edges").noconvert(), nb::arg("weights").noconvert(), nb::arg("kinds"),           \
       nb::arg("regions").none(), nb::arg("fixed").noconvert()
+  m.def("looked_up", &looked_up, nb::arg("features").noconvert(), nb::arg("tables").noconvert(),
+        nb::arg("pairs").noconvert(),
+        nb::sig("def looked_up(features: numpy.typing.NDArray[typing.Any], "
+                "tables: numpy.typing.NDArray[numpy.float64], "
+                "pairs: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.float64]"),
+        "sum_g features[e, g] tables[pairs[e], g, k] of every table k and edge e.");
   m.def("survey", &make_survey, ENERGY_ARGUMENTS, nb::sig("def survey" ENERGY_SIGNATURE "Survey"));
   m.def("flow", &of_energy<make_flow>, ENERGY_ARGUMENTS,
         nb::sig("def flow" ENERGY_SIGNATURE "Flow | None"));

@@ -215,6 +215,11 @@ class Survey:
     @property
     def worst(self) -> float: ...
 
+def looked_up(features: numpy.typing.NDArray[Any], tables: numpy.typing.NDArray[numpy.float64], pairs: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.float64]:
+    """
+    sum_g features[e, g] tables[pairs[e], g, k] of every table k and edge e.
+    """
+
 def survey(constant: float, unary: numpy.typing.NDArray[numpy.float64], shape: Sequence[int], connectivity: int, edges: numpy.typing.NDArray[numpy.int32], weights: Sequence[numpy.typing.NDArray[numpy.float64]], kinds: Sequence[int], regions: Regions | None, fixed: numpy.typing.NDArray[numpy.int8]) -> Survey: ...
 
 def flow(constant: float, unary: numpy.typing.NDArray[numpy.float64], shape: Sequence[int], connectivity: int, edges: numpy.typing.NDArray[numpy.int32], weights: Sequence[numpy.typing.NDArray[numpy.float64]], kinds: Sequence[int], regions: Regions | None, fixed: numpy.typing.NDArray[numpy.int8]) -> Flow | None: ...

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.energy.joins import LinearTables
+from cutlearn import _core
+from cutlearn.energy.joins import LinearTables, Tables
 from cutlearn.energy.moves import UnorderedEnergy, expansion, swapping
 from worlds import envelope, numbers
 
@@ -242,6 +243,33 @@ def test_min_marginals_of_two_labels_are_exact():
         unary, table = rng.integers(-9, 9, (n, 2)) * 1.0, np.array([[0.0, 3.0], [2.0, 0.0]])
         exact = cl.OrderedEnergy(unary, edges, table).min_marginals()
         assert np.array_equal(UnorderedEnergy(unary, edges, table, ()).min_marginals(), exact)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_linear_tables_are_looked_up_as_sums_in_the_order_of_the_features(kind):
+    rng = np.random.default_rng(9)
+    features, T = rng.random((50, 3)).astype(kind), rng.normal(size=(3, 4, 4))
+    a, b = rng.integers(0, 4, (2, 30))
+    at, wanted = slice(10, 40), np.zeros(30)
+    for g in range(3):
+        wanted += T[g, a, b] * features[at, g]
+    linear = LinearTables(features, T)
+    assert np.array_equal(linear.between(at, a, b), wanted)
+    lower, upper = np.arange(4), np.full(4, 2)
+    found = linear.choice(at, a, b, lower, upper)
+    same = Tables(linear.dense(), each=True).choice(at, a, b, lower, upper)
+    for one, other in zip(found, same):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+
+
+def test_what_the_tables_do_not_have_is_not_looked_up():
+    features, tables = np.ones((2, 1)), np.ones((4, 1, 3))
+    for pairs in ([0, 4], [-1, 0]):
+        with pytest.raises(ValueError, match="outside of the tables"):
+            _core.looked_up(features, tables, np.array(pairs))
+    for wrong in (np.ones((3, 1)), np.ones((2, 2))):
+        with pytest.raises(ValueError, match="different numbers"):
+            _core.looked_up(wrong, tables, np.array([0, 1]))
 
 
 def test_linear_tables_add_to_others_of_any_kind():

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn import _core
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.envelope import Envelope
 from cutlearn.grid import grid_edge_counts, grid_edges, grid_slices
@@ -169,7 +170,8 @@ class LinearTables:
 
     def between(self, at: slice, a: Labels, b: Labels) -> Floats:
         """Give V_e(a_e, b_e) of some edges."""
-        return _looked_up(self.features[at], self.weights, a * self.n_labels + b)
+        costs: Floats = _looked_up(self.features[at], [self.weights], a * self.n_labels + b)[0]
+        return costs
 
     def choice(self, at: slice, a: Labels, b: Labels, lower: Labels, upper: Labels) -> Binary:
         """Give what edges cost whose ends choose between two labels that a and b lead to.
@@ -179,8 +181,7 @@ class LinearTables:
         ends = lower, upper
         tables = _binary(*(self.weights[:, i[:, None], j] for i in ends for j in ends))
         pairs, features = a * lower.size + b, self.features[at]
-        half, tail, head = (_looked_up(features, table, pairs) for table in tables)
-        return Binary(half, tail, head)
+        return Binary(*_looked_up(features, tables, pairs))
 
     def within(self) -> Floats:
         """Give tables (k, L, L) of whose sums with weights >= 0 every edge's is one."""
@@ -208,12 +209,8 @@ def _binary(t00: Floats, t01: Floats, t10: Floats, t11: Floats) -> Binary:
     return Binary(half, t10 - t00 - half, t01 - t00 - half)
 
 
-def _looked_up(features: NDArray[Any], tables: Floats, pairs: Labels) -> Floats:
-    """sum_g g_e tables_g[pair_e] of every edge; pairs are known to lie in the tables."""
-    total, one = np.zeros(pairs.size), np.empty(pairs.size)
-    for g, table in enumerate(tables.reshape(len(tables), -1)):
-        if table.any():
-            table.take(pairs, out=one, mode="clip")
-            one *= features[:, g]
-            total += one
-    return total
+def _looked_up(features: NDArray[Any], tables: Sequence[Floats], pairs: Labels) -> Floats:
+    """sum_g g_e tables_g[pair_e] of one table or three, (G, L, L) each, and every edge."""
+    numbers = np.stack(tables, axis=-1).transpose(1, 2, 0, 3)  # label, label, g, table
+    by_pair = np.ascontiguousarray(numbers).reshape(-1, *numbers.shape[2:])
+    return _core.looked_up(features, by_pair, pairs.astype(np.int64, copy=False))
