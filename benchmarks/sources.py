@@ -4,7 +4,7 @@
     python benchmarks/sources.py --table FOLDER [--page docs/results/features.md]
 
 DIR holds the folders of the sets (splits.py). Sources: ours by their names in `Segmenter`
-("auto-best": with budget="best"); `forest`, scikit-image's features and a tuned cut (rivals.py);
+("auto-best", "auto-fast": with another budget); `forest`, scikit-image's features and a tuned cut (rivals.py);
 `unet` and `unet-long`, a U-Net trained for 90 and for 270 CPU seconds (unet.py, needs
 `pip install torch`). Every row runs in its
 own process, on one thread, and is a file in the folder of --json; one that is there is not measured
@@ -22,7 +22,7 @@ from answers import ours, row_of
 from rows import into_page, kept, measured, page_of, parser_of
 from splits import RULES, split
 
-OURS = ("auto", "auto-best", "net", "trees", "stacked", "both")
+OURS = ("auto", "auto-best", "auto-fast", "net", "trees", "stacked", "both")
 SOURCES = (*OURS, "forest", "unet", "unet-long")
 
 
