@@ -4,8 +4,8 @@
     python benchmarks/sources.py --table FOLDER [--page docs/results/features.md]
 
 DIR holds the folders of the sets (splits.py). Sources: ours by their names in `Segmenter`
-("auto-best", "auto-fast": with another budget); `forest`, scikit-image's features and a tuned cut (rivals.py);
-`unet` and `unet-long`, a U-Net trained for 90 and for 270 CPU seconds (unet.py, needs
+("auto-best", "auto-fast": with another budget); `forest`, scikit-image's features and a tuned cut
+(rivals.py); `unet` and `unet-long`, a U-Net trained for 90 and for 270 CPU seconds (unet.py, needs
 `pip install torch`). Every row runs in its
 own process, on one thread, and is a file in the folder of --json; one that is there is not measured
 again, so that a run can be stopped and goes on. "threshold": the logits without edges, at the
