@@ -317,7 +317,9 @@ class Live final : public Engine {
     drift_ += kAdding * (block.before + block.now);
     const double rest = exact_sum(sum, -block.before, drift_);
     sum = exact_sum(rest, block.now, drift_);
-    const bool outgrows = (survey_.total() + survey_doubt()) * quantise_.scale() >= 0x1p61;
+    // A number that is replaced twice in one block is in its sum, but not in the total.
+    const double most = std::max(survey_.total() + survey_doubt(), block.now);
+    const bool outgrows = most * quantise_.scale() >= 0x1p61;
     stale_ = stale_ || !block.held || clips_ || (!narrow_ && may_clip()) || outgrows;
     return !stale_;
   }

@@ -59,6 +59,26 @@ def test_labels_after_changes_are_those_of_a_cold_solve(chunk):
                 change(rng, solver, p, fixed, whole)
 
 
+@pytest.mark.parametrize("huge", [1e3, 1e15, 1e18, 1e19, 1e300])
+def test_a_number_that_is_replaced_twice_at_once_leaves_no_trace(huge):
+    rng = np.random.default_rng(6)
+    for _ in range(20):
+        p = worlds.parts(rng, False, most=12)
+        if not len(p["edges"]):
+            continue
+        solver = worlds.energy_of(p).solver()
+        solver.minimize()
+        i, e = int(rng.integers(p["unary"].size)), int(rng.integers(len(p["edges"])))
+        pq, value = worlds.pairs(rng, 1, False)[0], float(rng.normal())
+        solver.set_weights(np.array([e, e]), np.array([[huge, huge], pq]))
+        solver.set_unary(np.array([i, i]), np.array([huge, value]))
+        p["pq"][e], p["unary"][i] = pq, value
+        warm, cold = solver.minimize(), worlds.energy_of(p).minimize()
+        assert warm.labels.tolist() == cold.labels.tolist()
+        assert warm.value == cold.value
+        solver.prove()
+
+
 def test_min_marginals_leave_the_solver_as_it_was():
     rng = np.random.default_rng(5)
     p = worlds.grid_parts(rng, True, (6, 7), 8)
