@@ -20,19 +20,14 @@ bool sums(const Lookup& asked, const T* features, double* out) {
   return true;
 }
 
+}  // namespace
+
 template <class T>
-bool by_number(const Lookup& asked, const T* features, double* out) {
+bool look_up(const Lookup& asked, const T* features, double* out) {
   return asked.n_tables == 1 ? sums<1>(asked, features, out) : sums<3>(asked, features, out);
 }
 
-}  // namespace
-
-bool look_up(const Lookup& asked, const float* features, double* out) {
-  return by_number(asked, features, out);
-}
-
-bool look_up(const Lookup& asked, const double* features, double* out) {
-  return by_number(asked, features, out);
-}
+template bool look_up(const Lookup&, const float*, double*);
+template bool look_up(const Lookup&, const double*, double*);
 
 }  // namespace cutlearn

@@ -15,8 +15,8 @@ struct Lookup {
   std::span<const std::int64_t> pairs;
 };
 
-// False if a pair lies outside of the tables: then `out` is of no use.
-bool look_up(const Lookup& asked, const float* features, double* out);
-bool look_up(const Lookup& asked, const double* features, double* out);
+// False if a pair lies outside of the tables: then `out` is of no use. T is float or double.
+template <class T>
+bool look_up(const Lookup& asked, const T* features, double* out);
 
 }  // namespace cutlearn

@@ -136,23 +136,15 @@ def _runs(folder: Path, name: str) -> dict[str, dict[str, Any]]:
 
 
 def _claims(runs: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, str]]]:
-    """Give all claims with the runs that told them.
-
-    One that could not be tested is left out where another run has tested it, and all of a table
-    that was run again apart: the later run takes its place.
-    """
+    """Give all claims with the runs that told them; one that was tested elsewhere is left out."""
     every = [(stem, claim) for stem, run in runs.items() for claim in run["claims"]]
     tested = {c["text"].split(":")[0] for _, c in every if c["verdict"] != VERDICTS[2]}
     own = next(iter(runs))
-    again = {c["table"] for stem, c in every if stem != own and c["verdict"] != VERDICTS[2]}
     return [
         (stem, claim)
         for stem, claim in every
-        if (stem != own or claim["table"] not in again)
-        and (
-            claim["verdict"] != VERDICTS[2]
-            or (stem == own and claim["text"].split(":")[0] not in tested)
-        )
+        if claim["verdict"] != VERDICTS[2]
+        or (stem == own and claim["text"].split(":")[0] not in tested)
     ]
 
 

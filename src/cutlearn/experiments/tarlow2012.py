@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cutlearn.energy.model import Model
 from cutlearn.energy.probability import probabilities
-from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.errors import ConvergenceWarning
 from cutlearn.experiments.course import Claim, Course, Figures, Section
 from cutlearn.experiments.pictures import Pictures, read_pictures
 from cutlearn.experiments.tarlow2012_features import CONNECTIVITY, Filters
@@ -252,21 +252,12 @@ class Source:
 
 
 def run(course: Course) -> Figures:
-    """Run all parts; leave tables and pictures.
-
-    Where nothing may be run and two labels are unfinished, the page has the five labels alone.
-    """
+    """Run all parts; leave tables and pictures."""
     scale, beside = SCALES[course.scale]
     source = Source(course)
     ask = partial(source.later, side=scale.side)
     five = run_five(course, {n: ask(n, work=lambda p: p) for n in scale.classes}, scale)
-    try:
-        sections, claims, figures = two_labels(course, source, scale, beside)
-    except InputError:
-        if not course.kept_only:
-            raise
-        course.unfinished = True
-        sections, claims, figures = [], [], {}
+    sections, claims, figures = two_labels(course, source, scale, beside)
     return course.finish(
         [*sections, five_section(five, scale)], [*claims, *five_claims(five)],
         figures | {"five labels": five},
