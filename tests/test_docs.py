@@ -45,10 +45,3 @@ def test_the_stub_of_the_core_is_fresh(tmp_path):
     command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "cutlearn._core", "-o", made]
     subprocess.run(command, check=True)
     assert made.read_text() == (ROOT / "src/cutlearn/_core.pyi").read_text()
-
-
-def test_the_map_of_files_is_up_to_date():
-    sys.path.insert(0, str(ROOT / "scripts"))
-    import file_map as pages
-
-    assert pages.PAGE.read_text() == pages.page(), "run python scripts/file_map.py"

@@ -1,4 +1,4 @@
-"""The house rules that a reader relies on: which folder may import which, names, lengths."""
+"""The house rules that a reader relies on: which folder may import which, and names."""
 
 import ast
 import re
@@ -49,13 +49,6 @@ def test_imports_only_folders_to_its_left(path):
             assert ORDER.index(target) < ORDER.index(folder), f"{folder} imports {target}"
 
 
-def test_the_map_shows_every_folder_in_its_order():
-    text = (ROOT / "README.md").read_text()
-    for order in (ORDER, CORE_ORDER):
-        assert f"{' -> '.join(order)} " in text
-        assert all(re.search(rf"^  {folder}/ ", text, re.MULTILINE) for folder in order)
-
-
 def test_every_file_of_the_core_is_in_a_folder_of_the_order():
     files = {p for p in (ROOT / "cpp").rglob("*") if p.is_file()}
     assert files == set(CORE)
@@ -74,18 +67,6 @@ def test_core_includes_only_folders_to_its_left(path):
     assert folder == "bind" or not re.search("nanobind|Python.h|PyErr", text), (
         "Python outside bind/"
     )
-
-
-@pytest.mark.parametrize("path", CODE, ids=name)
-def test_files_and_functions_stay_short(path):
-    lines = path.read_text().splitlines()
-    assert len(lines) <= 420, f"{len(lines)} lines; about 400 at most"
-    if path.suffix == ".py":
-        for item in ast.walk(ast.parse(path.read_text())):
-            if isinstance(item, ast.FunctionDef):
-                body = item.body[1:] if ast.get_docstring(item) else item.body
-                length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
-                assert length <= 55, f"{item.name} has {length} lines; about 50 at most"
 
 
 @pytest.mark.parametrize("path", CODE, ids=name)
