@@ -24,7 +24,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "machines"
-KERNELS = ("Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX")
+# Kernels of OpenBLAS, with the widest vectors that their processors have.
+KERNELS = {
+    "Prescott": "", "Nehalem": "", "Sandybridge": "", "Haswell": "AVX2", "Zen": "AVX2",
+    "SkylakeX": "AVX512",
+}  # fmt: skip
 # A kernel that the processor cannot run ends here, and not in the middle of the tests.
 PROBE = """
 import numpy as np, scipy.linalg, threadpoolctl
@@ -61,36 +65,32 @@ def ask(python: str, code: str, variables: dict[str, str] | None = None) -> str 
 
 
 def kernels() -> list[Machine]:
-    """Give the kernels of OpenBLAS by their processors, each piece of code once.
+    """Return one machine for each kernel of OpenBLAS, each piece of code once.
 
-    OpenBLAS takes a name that the processor cannot run; others share code (Zen has Haswell's), and
-    code can go by another name (Prescott's is called Katmai).
+    A processor without AVX-512 or AVX2 has no numpy code for them either, so that is disabled too.
+    OpenBLAS accepts a name that the processor cannot run. Others share code (Zen has Haswell's), and
+    some code has another name (Prescott's is called Katmai).
     """
-    seen = {ask(sys.executable, PROBE): "python3.11, which is this machine's own"}
+    dispatched = (ask(sys.executable, FEATURES) or "").split()
+    # X86_V3 and X86_V4 are the groups of numpy 2.4: AVX2 and AVX-512.
+    wide = [name for name in dispatched if name.startswith("AVX512") or name == "X86_V4"]
+    own = ask(sys.executable, PROBE)
+    seen: dict[str | None, str] = {}
     out = []
-    for name in KERNELS:
+    for name, has in KERNELS.items():
         machine = Machine(name, variables={"OPENBLAS_CORETYPE": name})
+        lacking = {"AVX512": [], "AVX2": wide, "": dispatched}[has]
+        if lacking:
+            machine.variables["NPY_DISABLE_CPU_FEATURES"] = " ".join(lacking)
         found = ask(machine.python, PROBE, machine.variables)
         if found is None:
             machine.refused = "this processor cannot run it"
+        elif found == own and not lacking:
+            machine.refused = "the same code as python3.11, which is this machine's own"
         elif found in seen:
             machine.refused = f"the same code as {seen[found]}"
         else:
             seen[found] = name
-        out.append(machine)
-    return out
-
-
-def features() -> list[Machine]:
-    """Give numpy without its AVX-512 code, and without all that it chooses at run time."""
-    found = (ask(sys.executable, FEATURES) or "").split()
-    # X86_V3 and X86_V4 are the groups of numpy 2.4: AVX2 and AVX-512.
-    wide = [name for name in found if name.startswith("AVX512") or name == "X86_V4"]
-    out = []
-    for name, without in (("no-AVX-512", wide), ("no-AVX2", found)):
-        machine = Machine(name, variables={"NPY_DISABLE_CPU_FEATURES": " ".join(without)})
-        if not without:
-            machine.refused = "numpy uses none of it here"
         out.append(machine)
     return out
 
@@ -116,7 +116,7 @@ def pythons() -> list[Machine]:
 def machines() -> list[Machine]:
     """Give all that this script knows to try."""
     oldest = Machine("oldest", made=True, oldest=True)
-    return [*kernels(), *features(), Machine("python3.11"), *pythons(), oldest]
+    return [*kernels(), Machine("python3.11"), *pythons(), oldest]
 
 
 def requirements(oldest: bool) -> tuple[list[str], list[str]]:

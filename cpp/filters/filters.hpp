@@ -2,7 +2,7 @@
 //
 // Every number is rounded where numpy and scipy.ndimage, the slow twins in tests/twins, round it:
 // sums of a Gaussian in double in one fixed order, its two passes in float32 each, everything else
-// in float32. No fused products (CMakeLists.txt), so that all processors give the same bits.
+// in float32. No fused products (CMakeLists.txt), so that the twins agree.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,7 @@
 //
 // All functions are plain loops over contiguous columns. A sum is always taken in one order, that
 // of the loops as they are written, whatever the compiler makes of them: lanes of a vector are
-// different pixels or different channels, and no product is fused with its sum. So any number of
-// threads and any instruction set give the same bits.
+// different pixels or different channels. So any number of threads gives the same result.
 //
 // Precondition of all: arrays have `Layout::length` columns, and none is written that is read,
 // unless said. Postcondition: what lies between the pictures of a written plane is zero.

@@ -8,7 +8,7 @@
 // right[t]; feature[t] < 0 marks a leaf, whose values count, one for each question. The answers of a
 // row are
 //   logit = baseline + value(leaf of tree 0) + value(leaf of tree 1) + ...   summed in this order,
-// the order of scikit-learn, so both give the same bits.
+// the order of scikit-learn, so both agree.
 //
 // Invariants, checked once a call by `check` (a broken ensemble throws, never reads outside):
 //   T1  all node arrays have one length, `value` that times the questions, of which there is at

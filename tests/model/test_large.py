@@ -38,16 +38,26 @@ def small(monkeypatch):
 
 
 IMAGE = cells(7, (300, 200)).image
-# That it is larger than the training images is told, and wanted here.
+# Every image here is larger than the training images on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::cutlearn.errors.InputWarning")
 
 
-def test_tiles_give_the_bits_of_the_whole_image(model, small, monkeypatch):
-    labels, q = model.predict([IMAGE])[0], model.predict_proba([IMAGE])[0]
+def assert_same_up_to_rounding(found, expected):
+    """Compare masks and probabilities whose unaries come from BLAS products of other shapes."""
+    for (labels, q), (whole, p) in zip(found, expected, strict=True):
+        assert (labels != whole).mean() <= 1e-3
+        assert np.quantile(np.abs(q - p), 0.999) <= 1e-4
+
+
+def answers(model, images):
+    return list(zip(model.predict(images), model.predict_proba(images)))
+
+
+def test_tiles_answer_as_the_whole_image(model, small, monkeypatch):
+    found = answers(model, [IMAGE])
     assert len(list(large_terms.tiles(IMAGE.shape, 1))) == 20
     monkeypatch.undo()
-    assert (labels == model.predict([IMAGE])[0]).all()
-    assert (q == model.predict_proba([IMAGE])[0]).all()
+    assert_same_up_to_rounding(found, answers(model, [IMAGE]))
 
 
 NET = NetRecipe(steps=20, crops=2, folds=2)
@@ -56,23 +66,21 @@ TREES = Recipe(trees=8, rows=2000, folds=2, stages=1)
 
 @pytest.mark.parametrize("features", ["net", "trees"])
 @pytest.mark.parametrize("scale", [1, 2])
-def test_tiles_of_what_is_learned_have_its_bits(small, monkeypatch, features, scale):
+def test_tiles_have_the_unaries_of_the_whole_image(small, monkeypatch, features, scale):
     monkeypatch.setattr("cutlearn.features.describe.PIXELS", 64 * 80 / (2 * scale - 1))
     worlds = [cells(seed, (64, 80)) for seed in range(3)]
     source = cl.Featurizer(features, net=NET, recipe=TREES)
     model = cl.Segmenter(features=source, C=1000.0, tol=0.1, calibration=None)
     model.fit([w.image for w in worlds], [w.labels for w in worlds])
     assert model.featurizer_.bank_.scale == scale
-    # Dark but for one tile: what a tile tells of the light is not that of the image.
+    # Dark except for one tile: no tile has the intensity statistics of the image.
     image = np.kron(cells(7, (300, 200)).image, np.ones((scale, scale)))
     image[64:, 64:] *= 0.2
     for seen in (image.size, 5000):
         monkeypatch.setattr(micrographs, "MOST_SEEN", seen)
         (field,) = large.fields_of(model, cl.Sample(image))
         whole = unary_of(model._problem(cl.Sample(image)), model.w_)
-        # What makes pictures smaller for a net may round narrow ones in another way.
-        roundings = 1e-5 if (features, scale) == ("net", 2) else 0
-        assert np.abs(field.unary.ravel() - whole).max() <= roundings * np.ptp(whole)
+        assert np.abs(field.unary.ravel() - whole).max() <= 1e-5 * np.ptp(whole)
         assert np.ptp(whole) > 0
 
 
@@ -86,16 +94,16 @@ def test_a_second_stage_of_trees_differs_a_little(small, monkeypatch):
         part = source.node_features(image[outer], light=light)
         at = tuple(slice(i.start - o.start, i.stop - o.start) for i, o in zip(inner, outer))
         differ = np.abs(part.reshape(*image[outer].shape, -1)[at] - whole[inner])
-        assert (differ[..., 2:] == 0).all()  # the first stage, and the channels beside
+        assert differ[..., 2:].max() < 1e-5  # the first stage, and the other channels
         assert differ.max() < 1.0
         assert np.median(differ[..., 1]) < 0.05
 
 
-def test_slices_give_the_bits_of_the_whole_volume(of_volumes, small, monkeypatch):
+def test_slices_answer_as_the_whole_volume(of_volumes, small, monkeypatch):
     volume = cl.Volume(balls(2)[0], (3, 1, 1))
-    labels = of_volumes.predict([volume])[0]
+    found = answers(of_volumes, [volume])
     monkeypatch.undo()
-    assert (labels == of_volumes.predict([volume])[0]).all()
+    assert_same_up_to_rounding(found, answers(of_volumes, [volume]))
 
 
 def test_strips_tell_what_they_can_miss(model, small, monkeypatch):
@@ -177,13 +185,11 @@ def of_several(request, layers):
 PART = cells(8, (160, 60)).image
 
 
-def test_several_labels_have_the_bits_of_the_whole_image(of_several, small, monkeypatch):
-    sample = cl.Sample(PART, box=(10, 5, 150, 55))
-    found = of_several.predict([PART, sample]), of_several.predict_proba([PART, sample])
+def test_several_labels_answer_as_the_whole_image(of_several, small, monkeypatch):
+    images = [PART, cl.Sample(PART, box=(10, 5, 150, 55))]
+    found = answers(of_several, images)
     monkeypatch.undo()
-    for ours, whole in zip(found, (of_several.predict([PART, sample]),
-                                   of_several.predict_proba([PART, sample]))):  # fmt: skip
-        assert all((a == b).all() for a, b in zip(ours, whole))
+    assert_same_up_to_rounding(found, answers(of_several, images))
 
 
 def in_strips(model, monkeypatch, rows, overlap):
@@ -239,7 +245,7 @@ def test_full_size_is_asked_for_by_name(model, monkeypatch):
     assert (full != plain).any()
     monkeypatch.setattr(size, "MOST_WORKED", 1000)
     model.min_side = "full"
-    assert (model.predict([IMAGE])[0] == plain).all()
+    assert (model.predict([IMAGE])[0] == plain).all()  # the same call as above
     model.min_side = "whole"
     with pytest.raises(cl.InputError, match="None, 'full' or a whole number"):
         model.predict([IMAGE])

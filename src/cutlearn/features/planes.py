@@ -1,7 +1,7 @@
 """Planes of an image that are made by rows, so that a band of them is in memory and never all.
 
 In: functions that make any rows of some planes. Out: the same, of filtered planes; what a filter
-needs of other rows it asks for itself. Whatever the bands, every number has the same bits.
+needs of other rows it asks for itself. Numbers do not depend on the bands, up to rounding.
 """
 
 from collections.abc import Callable, Iterator

@@ -4,9 +4,9 @@ A problem holds some 150 bytes a pixel. Here only the costs of labels are kept, 
 label, of more than two), and what edges weigh is made when rows are asked for. An image is
 described in tiles of TILE pixels a side with HALO more around them for every look that follows
 another (times the scale of the bank), a volume slice by slice. Filters and nets reach no further
-than the halo, and trees are told the light of the whole image, so they have its bits. What the
-second stage of trees takes from all of an image (its palette, its rows, the size of pieces) it
-takes from the tile.
+than the halo, and trees use intensity statistics of the whole image, so both agree with the whole
+image up to rounding. The second stage of trees takes its palette, its rows and the size of pieces
+from the tile.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def descriptors(planes: Float32) -> tuple[Float32, tuple[NDArray[np.intp], NDArr
 def learn_words(rows: Float32, count: int, seed: int) -> Float32:
     """A codebook by k-means, (count, d) float32; all distinct rows where they are no more.
 
-    Lloyd's steps as matrix products: the same bits on any number of threads.
+    Lloyd's steps as matrix products of fixed shapes: independent of the number of threads.
     """
     rng = np.random.default_rng([seed, 2])
     if len(rows) > MOST_ROWS:
