@@ -67,9 +67,9 @@ def ask(python: str, code: str, variables: dict[str, str] | None = None) -> str 
 def kernels() -> list[Machine]:
     """Return one machine for each kernel of OpenBLAS, each piece of code once.
 
-    A processor without AVX-512 or AVX2 has no numpy code for them either, so that is disabled too.
-    OpenBLAS accepts a name that the processor cannot run. Others share code (Zen has Haswell's), and
-    some code has another name (Prescott's is called Katmai).
+    A processor without AVX-512 or AVX2 has no numpy code for them either, so it is disabled too.
+    OpenBLAS accepts a name that the processor cannot run. Others share code (Zen has Haswell's),
+    and some code has another name (Prescott's is called Katmai).
     """
     dispatched = (ask(sys.executable, FEATURES) or "").split()
     # X86_V3 and X86_V4 are the groups of numpy 2.4: AVX2 and AVX-512.
