@@ -6,13 +6,13 @@ CORE := $(wildcard cpp/*/*.cpp cpp/*/*.hpp) CMakeLists.txt
 
 .PHONY: FORCE setup demo test test-machines browser-test lint bench sanitize wheel docs clean
 
-setup: .venv/.built
+setup: .venv/.built .venv/.papers
 
 .venv/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("cutlearn needs Python 3.11 or newer; set PYTHON=") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  'scikit-build-core>=0.11' 'nanobind>=2.4' 'cmake>=3.20' ninja
+	  'scikit-build-core>=0.11' 'nanobind>=2.4' 'cmake>=3.20' ninja 'flit_core>=3.12'
 	$(BIN)/python scripts/requirements.py dev app cluster medical > .venv/requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r .venv/requirements.txt
 	@touch $@
@@ -25,6 +25,11 @@ setup: .venv/.built
 .venv/.built: .venv/.installed .venv/.modules $(CORE)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --no-build-isolation --no-deps --editable .
+	@touch $@
+
+.venv/.papers: .venv/.installed papers/pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --no-build-isolation --no-deps --editable papers
 	@touch $@
 
 demo: setup

@@ -17,8 +17,8 @@ import numpy as np
 
 import cutlearn as cl
 from cutlearn.energy.model import unary_of
-from cutlearn.experiments.pletscher2012_data import photographs
 from cutlearn.learn.pool import Pool
+from cutlearn_papers.pletscher2012_data import photographs
 
 C, TOL = 1e-3, 0.001
 

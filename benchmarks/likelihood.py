@@ -16,9 +16,9 @@ import numpy as np
 
 import cutlearn as cl
 from cutlearn.energy.model import model_of
-from cutlearn.experiments import tarlow2012
-from cutlearn.experiments.belief_propagation import MOST, Field, believe
-from cutlearn.experiments.pictures import Pictures, read_pictures
+from cutlearn_papers import tarlow2012
+from cutlearn_papers.belief_propagation import MOST, Field, believe
+from cutlearn_papers.pictures import Pictures, read_pictures
 
 CLASSES, SIDE = ("aeroplane", "car", "cow", "dog"), 100
 EACH = 2  # images of a class

@@ -123,11 +123,12 @@ def requirements(oldest: bool) -> tuple[list[str], list[str]]:
     """Give what building needs, and what running and testing need; pinned to the lower bounds."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
-    build = [*project["build-system"]["requires"], "cmake>=3.20", "ninja"]
+    build = [*project["build-system"]["requires"], "cmake>=3.20", "ninja",
+             "flit_core>=3.12"]  # fmt: skip
     run = [*project["project"]["dependencies"], *extras["dev"], *extras["app"],
            *extras["cluster"]]  # fmt: skip
     if oldest:
-        build[:-2] = [pin(line) for line in build[:-2]]
+        build[:-3] = [pin(line) for line in build[:-3]]
         run = [*(pin(line) for line in run), *OF_THE_TIME]
     return build, run
 
@@ -150,6 +151,7 @@ def make(machine: Machine, log: Path) -> str:
     core = [f"-Cbuild-dir={place / 'core'}", "--no-build-isolation", "--no-deps"]
     path = {"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
     run([*pip, *core, "--force-reinstall", str(ROOT)], log, path)
+    run([*pip, "--no-build-isolation", "--no-deps", "--force-reinstall", str(ROOT / "papers")], log)
     return str(python)
 
 

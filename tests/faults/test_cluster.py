@@ -5,7 +5,6 @@ import json
 import math
 import pickle
 import warnings
-from functools import partial
 
 import numpy as np
 import pytest
@@ -15,8 +14,6 @@ import cutlearn as cl
 from clusters import Processes
 from cutlearn.app.answers import answers
 from cutlearn.app.cli import main
-from cutlearn.experiments.course import Course
-from cutlearn.experiments.gould2011 import board
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.net.learn import NetRecipe
@@ -331,17 +328,3 @@ def test_on_the_command_line(tmp_path, cluster):
         assert found[0] | {"seconds": 0} == found[1] | {"seconds": 0}
     both = said("predict", a, images, *here, *away, code=2)
     assert "--jobs and --cluster are both given" in both
-
-
-def test_parts_of_a_paper_travel_by_their_names(tmp_path, cluster):
-    found = {}
-    for name, place in (("here", 1), ("away", cluster)):
-        course = Course("gould2011", tmp_path / name, None, "quick", lambda _: None, place=place)
-        works = {"strong black, board 1": partial(board, "strong black", 1)}
-        (found[name],) = course.parts("checkerboard", works).values()
-    here, away = (
-        {key: value for key, value in part.items() if "seconds" not in key}
-        for part in found.values()
-    )
-    assert here == away
-    assert len(here) > 3

@@ -4,8 +4,18 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.features.color import color_problem
+from cutlearn.grid import direction_features
 from cutlearn.images import pasture
+
+
+def color_problem(image):
+    """Quadratic colours of every pixel, and a table of labels for each of the four directions."""
+    x = 2 * np.asarray(image, np.float32) - 1
+    quadratic = np.concatenate([x[..., :1] ** 0, x, x * x, x * np.roll(x, -1, axis=2)], axis=2)
+    shape = x.shape[:2]
+    edges = np.concatenate(direction_features(shape, 4))
+    return cl.Problem(quadratic, edge_features=edges, shape=shape, connectivity=4)
+
 
 WORLDS = [pasture(seed, (32, 48)) for seed in range(4)]
 PROBLEMS = [color_problem(world.image) for world in WORLDS]

@@ -15,7 +15,6 @@ from cutlearn.app import (  # noqa: F401
     predict,
     rank,
     refine,
-    reproduce,
     serve,
     show,
 )
