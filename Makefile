@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 CORE := $(wildcard cpp/*/*.cpp cpp/*/*.hpp) CMakeLists.txt
 
-.PHONY: FORCE setup demo test test-machines browser-test lint bench sanitize wheel docs clean
+.PHONY: FORCE setup demo test test-core test-machines browser-test lint bench sanitize wheel docs clean
 
 setup: .venv/.built .venv/.papers
 
@@ -42,6 +42,13 @@ lint: setup
 
 test: lint
 	$(BIN)/python -m pytest -n 2
+
+# The data structures of the core, in C++, with its invariants asserted.
+test-core: .venv/.installed
+	@test -e /usr/include/doctest/doctest.h || (apt-get update -qq && apt-get install -y -qq doctest-dev)
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -G Ninja -S . -B build/tests -DCUTLEARN_TESTS=ON > /dev/null
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/tests > /dev/null
+	build/tests/core_tests
 
 # OPTIONS='Haswell oldest' for some of them; all take about an hour on two cores.
 test-machines: setup

@@ -1,10 +1,11 @@
 """Does any test notice? Changes a place of the code, runs tests until one fails, undoes it.
 
-    python scripts/mutate.py [--count 10] [--seed 0] [--only learn] [--tests tests/learn]
+    python scripts/mutate.py [--count 10] [--seed 0] [--only learn] [--tests tests/learn] [--core]
 
 A change is one token for another of its kind (< for <=, + for -, min for max, 0 for 1, and the
 like) at a random place of the core, or of energy/ and learn/. A core that is changed is built
-again. Run it in a checkout of its own: files are changed in place and put back.
+again; with --core its unit tests run first. Run it in a checkout of its own: files are changed in
+place and put back.
 """
 
 import argparse
@@ -53,14 +54,31 @@ def places(folder: Path) -> list[tuple[Path, int, int, int, str]]:
     return found
 
 
-def noticed(place: tuple[Path, int, int, int, str], tests: list[str]) -> str:
-    """Make the change, run the tests, undo it; give the first test that failed."""
+def core_notices() -> str:
+    """Return what the unit tests of the core find, empty if they pass."""
+    try:
+        done = subprocess.run(["make", "test-core"], cwd=ROOT, check=False, capture_output=True,
+                              text=True, timeout=900)  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return "the tests of the core never end"
+    failed = re.findall(r"^TEST CASE:  (.*)", done.stdout, re.M)
+    if failed:
+        return f"core: {failed[0]}"
+    return "" if done.returncode == 0 else "does not compile, or the run breaks off"
+
+
+def noticed(place: tuple[Path, int, int, int, str], tests: list[str], core: bool) -> str:
+    """Make the change, run the tests, undo it; return the first test that failed."""
     path, number, begin, end, other = place
     before = path.read_text()
     lines = before.splitlines(keepends=True)
     lines[number] = lines[number][:begin] + other + lines[number][end:]
     path.write_text("".join(lines))
     try:
+        if core and (found := core_notices()):
+            return found
+        if not tests:
+            return ""
         if path.suffix != ".py" and subprocess.run(["make", "setup"], cwd=ROOT, check=False,
                                                    capture_output=True).returncode:  # fmt: skip
             return "does not compile"
@@ -82,7 +100,8 @@ def main() -> int:
     asked.add_argument("--count", type=int, default=10)
     asked.add_argument("--seed", type=int, default=0)
     asked.add_argument("--only", choices=ROOMS, action="append")
-    asked.add_argument("--tests", nargs="+")
+    asked.add_argument("--tests", nargs="*")
+    asked.add_argument("--core", action="store_true", help="run the unit tests of the core first")
     given = asked.parse_args()
     # A change is undone also when the run is told to stop.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -94,7 +113,7 @@ def main() -> int:
         place = rng.choice(places(ROOT / folder))
         path, number, begin, end, other = place
         line = path.read_text().splitlines()[number]
-        found = noticed(place, given.tests or tests)
+        found = noticed(place, tests if given.tests is None else given.tests, given.core)
         missed += not found
         print(f"{path.relative_to(ROOT)}:{number + 1} `{line.strip()}`: "
               f"`{line[begin:end].strip()}` -> `{other.strip()}`: {found or 'NOT NOTICED'}",

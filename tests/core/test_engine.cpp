@@ -1,0 +1,202 @@
+// Engines against enumeration: minimum, minimal labels, min-marginals, changes, proofs.
+#include <doctest/doctest.h>
+
+#include "energy/engine.hpp"
+#include "energy/solve_once.hpp"
+#include "worlds.hpp"
+
+using namespace cutlearn;
+
+namespace {
+
+// An energy against a fixed label is infinite, which Approx does not compare.
+void check_equal(double found, double want) {
+  CHECK((found == want || found == doctest::Approx(want).epsilon(1e-12)));
+}
+
+void check_solved(const World& world, Engine& engine) {
+  const double least = world.least();
+  const double found = static_cast<double>(engine.minimum()) / engine.scale() + engine.clipped();
+  CHECK(found == doctest::Approx(least).epsilon(1e-12));
+  CHECK(engine.inexact() == 0);
+  const std::uint64_t minimal = world.minimal();
+  for (std::size_t i = 0; i < world.size(); ++i) CHECK(engine.labels()[i] == (minimal >> i & 1));
+  if (world.fixed.empty()) CHECK(engine.disproof(world.input()) == "");
+}
+
+void check_marginals(const World& world, Engine& engine) {
+  for (const int threads : {1, 2}) {
+    std::vector<double> phi(2 * world.size());
+    engine.min_marginals(phi.data(), threads);
+    for (std::size_t i = 0; i < world.size(); ++i)
+      for (int label = 0; label < 2; ++label)
+        check_equal(phi[2 * i + label], world.least(static_cast<int>(i), label));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every kind of network is minimised exactly, with and without regions and fixed nodes") {
+  for (const Kind& kind : kinds)
+    for (int seed = 0; seed < 12; ++seed) {
+      CAPTURE(kind.connectivity);
+      CAPTURE(seed);
+      Random random(seed);
+      const World world = make_world(random, kind.connectivity, kind.shape, seed % 3,
+                                     seed % 2 ? 1 : 0x1p-30, seed % 4 == 3);
+      const Input input = world.input();
+      const Survey seen = survey(input);
+      const auto engine = make_engine(input, seen);
+      engine->solve();
+      check_solved(world, *engine);
+      check_marginals(world, *engine);
+      const Solved once = solve_once(input, seen, 1);
+      CHECK(once.minimum == engine->minimum());
+      CHECK(std::equal(once.labels.begin(), once.labels.end(), engine->labels().begin()));
+    }
+}
+
+TEST_CASE("wide and narrow residuals agree") {
+  for (int seed = 0; seed < 20; ++seed) {
+    Random random(seed);
+    const World world = make_world(random, 8, {3, 4}, seed % 2);
+    const Input input = world.input();
+    const Survey seen = survey(input);
+    const auto wide = make_engine_at(input, seen, 0);
+    wide->solve();
+    check_solved(world, *wide);
+    const auto narrow = make_engine_at(input, seen, narrow_scale(input, seen));
+    narrow->solve();
+    check_solved(world, *narrow);
+  }
+}
+
+TEST_CASE("unaries that dwarf the edges keep their labels and come back in min-marginals") {
+  for (int seed = 0; seed < 30; ++seed) {
+    Random random(seed);
+    World world = make_world(random, 4, {3, 3}, 0, 0.1);
+    world.unary[draw(random, 0, 8)] = -1e7;
+    world.unary[draw(random, 0, 8)] = 1e9;
+    const Input input = world.input();
+    const Survey seen = survey(input);
+    REQUIRE(seen.clip());
+    const auto engine = make_engine(input, seen);
+    engine->solve();
+    std::uint64_t labels = 0;
+    for (std::size_t i = 0; i < 9; ++i)
+      labels |= static_cast<std::uint64_t>(engine->labels()[i]) << i;
+    CHECK(world.value(labels) == doctest::Approx(world.least()).epsilon(1e-12));
+    std::vector<double> phi(18);
+    engine->min_marginals(phi.data(), 1);
+    for (int i = 0; i < 9; ++i)
+      for (int label = 0; label < 2; ++label)
+        CHECK(phi[2 * i + label] == doctest::Approx(world.least(i, label)).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("changes lead to the same answer as a new engine") {
+  for (const Kind& kind : kinds)
+    for (int seed = 0; seed < 8; ++seed) {
+      CAPTURE(kind.connectivity);
+      CAPTURE(seed);
+      Random random(seed);
+      World world = make_world(random, kind.connectivity, kind.shape, seed % 2, 1, true);
+      const Input input = world.input();
+      auto engine = make_engine(input, survey(input));
+      engine->solve();
+      for (int round = 0; round < 6; ++round) {
+        const auto n = static_cast<int>(world.size());
+        std::vector<std::int64_t> index;
+        std::vector<double> values;
+        for (int k = draw(random, 0, n - 1); k < n; k += draw(random, 1, 3)) {
+          index.push_back(k);
+          values.push_back(draw(random, -9, 9));
+        }
+        engine->change_unary(index, values, world.unary.data());
+        std::size_t edges = 0;
+        for (const auto& w : world.weights) edges += w.size() / 2;
+        if (world.weights.size() == 1 && edges > 0) {
+          const std::vector<std::int64_t> which{draw(random, 0, static_cast<int>(edges) - 1)};
+          const std::vector<double> pq{1.0 * draw(random, 0, 6), 1.0 * draw(random, 0, 6)};
+          engine->change_weights(which, pq, world.weights[0].data());
+        }
+        const std::vector<std::int64_t> node{draw(random, 0, n - 1)};
+        const std::vector<std::int8_t> label{static_cast<std::int8_t>(draw(random, -1, 1))};
+        engine->change_fixed(node, label, world.fixed.data());
+        const std::vector<std::uint8_t> before(engine->labels().begin(), engine->labels().end());
+        if (engine->outgrown()) {
+          const Input changed = world.input();
+          engine = make_engine(changed, survey(changed));
+          engine->solve();
+          CHECK_FALSE(engine->resumed());
+        } else {
+          engine->solve();
+          CHECK(engine->resumed());
+          std::vector<std::int64_t> turned;
+          for (int i = 0; i < n; ++i)
+            if (engine->labels()[i] != before[i]) turned.push_back(i);
+          std::vector<std::int64_t> listed(engine->changed().begin(), engine->changed().end());
+          std::sort(listed.begin(), listed.end());
+          CHECK(listed == turned);
+        }
+        check_solved(world, *engine);
+        check_marginals(world, *engine);
+      }
+    }
+}
+
+TEST_CASE("argmins turn the nodes that a forced label turns") {
+  for (int seed = 0; seed < 20; ++seed) {
+    Random random(seed);
+    const World world = make_world(random, 4, {3, 3}, seed % 2, 1);
+    const Input input = world.input();
+    const auto engine = make_engine(input, survey(input));
+    engine->solve();
+    std::uint64_t labels = 0;
+    for (std::size_t i = 0; i < world.size(); ++i)
+      labels |= static_cast<std::uint64_t>(engine->labels()[i]) << i;
+    std::vector<double> phi(2 * world.size());
+    const auto sets = engine->argmins(phi.data(), 1);
+    for (std::size_t i = 0; i < world.size(); ++i) {
+      std::uint64_t turned = labels;
+      for (const std::int64_t k : sets[i]) turned ^= std::uint64_t{1} << k;
+      CHECK((turned >> i & 1) != (labels >> i & 1));
+      const int label = static_cast<int>(turned >> i & 1);
+      CHECK(world.value(turned) == doctest::Approx(world.least(static_cast<int>(i), label)));
+    }
+  }
+}
+
+TEST_CASE("a region over most nodes of a large list is solved line by line") {
+  // One envelope min(0, b - a s) over 4,096 nodes without edges: the least over counts.
+  const int n = 4096;
+  Random random(3);
+  World world;
+  world.shape = {n};
+  world.weights = {{}};
+  for (int i = 0; i < n; ++i) {
+    world.unary.push_back(draw(random, 1, 7));
+    world.members.push_back(i);
+    world.mass.push_back(1);
+  }
+  world.member_first = {0, n};
+  world.slope = {0};
+  world.alpha = {2, 3};
+  world.beta = {100, 3000};
+  world.hinge_first = {0, 2};
+  const Input input = world.input();
+  REQUIRE(conditioned_region(input) == 0);
+  const Solved once = solve_once(input, survey(input), 1);
+  CHECK(once.cuts == 3);
+  std::vector<double> sorted = world.unary;
+  std::sort(sorted.begin(), sorted.end());
+  double best = 0, sum = 0;
+  for (int s = 1; s <= n; ++s) {
+    sum += sorted[s - 1];
+    best = std::min(best, sum + std::min(0.0, 100.0 - 2 * s) + std::min(0.0, 3000.0 - 3 * s));
+  }
+  CHECK(static_cast<double>(once.minimum) / once.scale == best);
+  const auto hub = make_engine(input, survey(input));
+  hub->solve();
+  CHECK(static_cast<double>(hub->minimum()) / hub->scale() == best);
+}
