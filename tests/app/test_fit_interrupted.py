@@ -16,27 +16,27 @@ from small_folders import PLAIN, content, make_folders, run
 # A real signal, at a step that is the same on every machine.
 PRESSED = """
 import os, signal
-import cutlearn.run.job as room
-plain, calls = room.Job.step, 0
+import cutlearn.run.progress as room
+plain, calls = room.Progress.step, 0
 def step(self, step):
     global calls
     plain(self, step)
     calls += 1
     if calls == {at}:
         os.kill(os.getpid(), signal.SIGINT)
-room.Job.step = step
+room.Progress.step = step
 """
 DURING_FEATURES = """
 import os, signal
-import cutlearn.run.job as room
-plain, calls = room.Job.features, 0
+import cutlearn.run.progress as room
+plain, calls = room.Progress.features, 0
 def features(self, done, total, what):
     global calls
     plain(self, done, total, what)
     calls += 1
     if calls == {at}:
         os.kill(os.getpid(), signal.SIGKILL)
-room.Job.features = features
+room.Progress.features = features
 """
 # Trees that take half a minute, in threads.
 SLOW = """

@@ -20,8 +20,8 @@ from small_folders import PLAIN, content, make_folders, run
 # Tells a step on stdout and waits for a signal, or for the end of stdin.
 WAITING = """
 import sys
-import cutlearn.run.job as room
-plain, calls = room.Job.step, 0
+import cutlearn.run.progress as room
+plain, calls = room.Progress.step, 0
 def step(self, step):
     global calls
     plain(self, step)
@@ -29,7 +29,7 @@ def step(self, step):
     if calls == 3:
         sys.stdout.write("waiting\\n"); sys.stdout.flush()
         sys.stdin.read()
-room.Job.step = step
+room.Progress.step = step
 """
 
 

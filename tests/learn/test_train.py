@@ -42,8 +42,8 @@ def test_progress_is_a_callback(tiny):
     with Progress(stream=out) as show:
         r = train(*tiny, C=10.0, tol=1e-3, callback=show.step)
     last = out.getvalue().splitlines()[-1]
-    assert last.startswith(f"training: step {len(r.steps)}, ")
-    assert last.endswith("of 0.10%, left 0 s")
+    assert last.startswith(f"100 %: training, step {len(r.steps)}, ")
+    assert last.endswith("target 0.10%")
 
 
 def test_stopping_early_warns_with_the_gap(tiny):

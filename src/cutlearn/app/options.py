@@ -9,13 +9,12 @@ import click
 from cutlearn.app.exits import debug_option
 from cutlearn.errors import quoted
 from cutlearn.features.modes import BUDGETS
-from cutlearn.run.job import Job
-from cutlearn.run.lines import Lines
+from cutlearn.run.progress import Progress
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 VERBOSITY = "cutlearn.verbosity"
-LINES = "cutlearn.lines"
+JSON_LINES = "cutlearn.json_lines"
 CLUSTER = "cutlearn.cluster"
 
 
@@ -91,8 +90,8 @@ def _verbosity(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 
 
 def _as_lines(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    """Remember that a program reads the progress."""
-    ctx.meta[LINES] = value
+    """Store that progress is written as JSON."""
+    ctx.meta[JSON_LINES] = value
 
 
 verbosity_options = together(
@@ -148,12 +147,12 @@ output_options = together(
 
 def shown_progress(
     phases: Mapping[str, float], runs: int = 1, title: str = "", seconds: float | None = None
-) -> Job:
-    """Give what shows a whole job, as much of it as -q and -v say."""
+) -> Progress:
+    """Return the progress display of a run, as -q, -v and --progress-json ask."""
     context = click.get_current_context(silent=True)
     meta = context.meta if context else {}
-    kind = Lines if meta.get(LINES) else Job
-    return kind(phases, runs, title, verbosity=meta.get(VERBOSITY, 1), seconds=seconds)
+    return Progress(phases, runs, title, verbosity=meta.get(VERBOSITY, 1), seconds=seconds,
+                    as_json=meta.get(JSON_LINES, False))  # fmt: skip
 
 
 jobs_option = click.option(

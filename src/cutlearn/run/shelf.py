@@ -206,13 +206,13 @@ def each_kept(
             continue
         if not shelf.spills:
             results[job] = form.result(*kept)
-        counter.tell(KEPT, weight)
+        counter.add(KEPT, weight)
 
     def took(place: int, result: Result) -> None:
         if not shelf.spills:
             results[left[place]] = result
         shelf.keep(form.name(left[place]), *form.kept(result))
-        counter.tell(what, weight)
+        counter.add(what, weight)
 
     with Workers(place, patient=False) as workers:
         workers.rounds(work, map(given, left), took)

@@ -230,7 +230,7 @@ def _trained(
         if (found := shelf.find(f"{name}{k}")) is not None:
             trainer.take(*found)
             for _ in range(sum(end <= trainer.optimiser.step for end in ends)):
-                counter.tell(KEPT)
+                counter.add(KEPT)
     held = hold(place, trainers)
     late = [k for k, trainer in enumerate(trainers) if trainer.optimiser.step < steps]
 
@@ -242,7 +242,7 @@ def _trained(
         k = late[place]
         trainers[k].take(*state)
         shelf.keep(f"{name}{k}", *trainers[k].state())
-        counter.tell(work)
+        counter.add(work)
         return job(k) if trainers[k].optimiser.step < steps else None
 
     with Workers(place, patient=False) as workers:
