@@ -35,7 +35,7 @@ struct TaskFailure {
 
 // Calls work(state, i) for i = 0 .. count - 1; each thread has a state of its own, make(thread).
 // throws TaskFailure: that of the first task in their order among those that failed, the same for
-//        any number of threads
+//        any number of threads; and what make(0) throws, before any other thread starts
 template <class Make, class Work>
 void parallel(std::size_t count, int threads, Make&& make, Work&& work) {
   std::atomic<std::size_t> next{0};
@@ -65,19 +65,21 @@ void parallel(std::size_t count, int threads, Make&& make, Work&& work) {
     try {
       auto state = make(thread);
       serve(state);
-    } catch (const std::bad_alloc&) {  // of make: the others do without this thread
+    } catch (...) {  // of make: the others do without this thread
     }
   };
-  std::vector<std::thread> others;
   const int wanted = useful_threads(threads, count);
-  others.reserve(static_cast<std::size_t>(wanted));
   auto mine = make(0);
-  try {
-    for (int t = 1; t < wanted; ++t) others.emplace_back(help, t);
-  } catch (const std::system_error&) {  // no more threads to be had
+  {
+    std::vector<std::jthread> others;  // joined at the end of this block, however it is left
+    try {
+      others.reserve(static_cast<std::size_t>(wanted));
+      for (int t = 1; t < wanted; ++t) others.emplace_back(help, t);
+    } catch (const std::system_error&) {  // no more threads to be had
+    } catch (const std::bad_alloc&) {     // nor memory for one
+    }
+    serve(mine);
   }
-  serve(mine);
-  for (std::thread& other : others) other.join();
   if (failure.cause) throw failure;
 }
 
