@@ -26,17 +26,55 @@ Out<T> copied(std::span<const T> values, std::vector<std::size_t> shape) {
   return owned(std::vector<T>(values.begin(), values.end()), std::move(shape));
 }
 
-// An engine that one thread at a time may use.
+// An engine that one thread at a time may use, and how much it was built from.
 class Flow {
  public:
-  explicit Flow(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
-  Engine& engine() { return *engine_; }
+  Flow(std::unique_ptr<Engine> engine, const Input& input)
+      : engine_(std::move(engine)),
+        shape_(input.shape),
+        connectivity_(input.connectivity),
+        nodes_(input.unary.size()),
+        ends_(input.edges.size()),
+        members_(input.regions.members.size()),
+        hinges_(input.regions.alpha.size()),
+        edges_(connectivity_ ? graph_of(shape_, connectivity_, {}).edge_count() : ends_ / 2) {}
+
+  std::size_t nodes() const { return nodes_; }
+  std::size_t edges() const { return edges_; }
+  // Whether an energy has the structure of the one that was built.
+  bool fits(const Input& input) const {
+    return input.shape == shape_ && input.connectivity == connectivity_ &&
+           input.edges.size() == ends_ && input.regions.members.size() == members_ &&
+           input.regions.alpha.size() == hinges_;
+  }
 
   // Work that needs no interpreter.
   template <class F>
   auto use(F&& work) {
     const Lock lock(busy_);
     return without_interpreter([&] { return work(*engine_); });
+  }
+  void solve(int threads) {
+    use([&](Engine& e) {
+      solved_ = false;
+      e.solve(threads);
+      solved_ = true;
+    });
+  }
+  template <class F>
+  void change(F&& work) {
+    use([&](Engine& e) {
+      solved_ = false;
+      work(e);
+    });
+  }
+  // Work on the residual network of a solve.
+  template <class F>
+  auto use_solved(F&& work) {
+    return use([&](Engine& e) {
+      need(solved_, "solve the network first");
+      return work(e);
+    });
   }
   // A short look that makes Python objects.
   template <class F>
@@ -57,6 +95,10 @@ class Flow {
   };
 
   std::unique_ptr<Engine> engine_;
+  std::vector<std::int64_t> shape_;
+  int connectivity_;
+  std::size_t nodes_, ends_, members_, hinges_, edges_;
+  bool solved_ = false;
   std::atomic<bool> busy_{false};
 };
 
@@ -70,14 +112,28 @@ Input make_input(double constant, const In<double>& unary, std::vector<std::int6
   input.shape = std::move(shape);
   input.connectivity = connectivity;
   input.edges = view(edges);
-  for (std::size_t k = 0; k < weights.size(); ++k)
-    input.weights.push_back({static_cast<Weights::Kind>(kinds[k]), weights[k].data()});
+  const Graph graph = graph_of(input.shape, connectivity, input.edges);
+  need(unary.size() == graph.nodes, "unary must have a number for each node");
+  need(kinds.size() == weights.size() &&
+           (weights.size() == graph.edges.size() || (connectivity == 0 && edges.size() == 0)),
+       "weights and kinds must have an entry for each direction of edges");
+  for (std::size_t k = 0; k < weights.size(); ++k) {
+    need(kinds[k] >= Weights::kScalar && kinds[k] <= Weights::kPair,
+         "kinds must be 0 (one weight), 1 (symmetric) or 2 (pairs)");
+    const auto kind = static_cast<Weights::Kind>(kinds[k]);
+    const std::size_t count = k < graph.edges.size() ? graph.edges[k] : 0;
+    need(weights[k].size() == (kind == Weights::kScalar ? 1 : kind * count),
+         "weights must have as many numbers as their kind and the edges ask for");
+    input.weights.push_back({kind, weights[k].data()});
+  }
   if (regions) {
-    if (regions->last >= static_cast<std::int64_t>(unary.size()))
-      throw std::invalid_argument("a region has a member beyond the last node");
+    need(regions->last < static_cast<std::int64_t>(unary.size()),
+         "a region has a member beyond the last node");
     input.regions = regions->view();
   }
   input.fixed = view(fixed);
+  need((fixed.size() == 0 || fixed.size() == unary.size()) && all_within(input.fixed, -1, 1),
+       "fixed must be empty, or -1, 0 or 1 for each node");
   return input;
 }
 
@@ -98,7 +154,7 @@ auto of_energy(double constant, In<double> unary, std::vector<std::int64_t> shap
 }
 
 std::unique_ptr<Flow> make_flow(const Input& input, const Survey& survey) {
-  return std::make_unique<Flow>(make_engine(input, survey));
+  return std::make_unique<Flow>(make_engine(input, survey), input);
 }
 
 std::unique_ptr<Solved> make_solved(const Input& input, const Survey& survey, int threads) {
@@ -116,7 +172,7 @@ Survey make_survey(double constant, In<double> unary, std::vector<std::int64_t> 
 template <class F>
 auto with_marginals(Flow& f, F&& work) {
   std::vector<double> phi;
-  auto result = f.use([&](Engine& e) {
+  auto result = f.use_solved([&](Engine& e) {
     phi.resize(2 * e.labels().size());
     return work(e, phi.data());
   });
@@ -133,10 +189,25 @@ Out<double> all_marginals(Flow& f, int threads) {
       .first;
 }
 
+// index: the numbers that change, of `count`; as_many, stored: whether the new numbers and the store
+// have the right lengths.
+void check_change(const In<std::int64_t>& index, std::size_t count, bool as_many, bool stored) {
+  need(all_within(view(index), 0, static_cast<std::int64_t>(count) - 1),
+       "index must be numbers of nodes or edges");
+  need(as_many, "a change needs a value for each index, and labels -1, 0 or 1");
+  need(stored, "the store must have room for all numbers");
+}
+
 std::tuple<Out<double>, Out<double>, Out<double>, Out<double>> argmin_sums(
     Flow& f, In<double> weights, In<std::uint8_t> truth, In<std::int64_t> region_first,
     In<Id> members, int threads) {
   const ArgminTask task{view(weights), view(truth), view(region_first), view(members)};
+  const std::size_t n = f.nodes();
+  need(weights.size() + truth.size() == n && (weights.size() == 0 || truth.size() == 0),
+       "weights or truth must have a number for each node, and the other none");
+  need(all_within(task.members, 0, static_cast<std::int64_t>(n) - 1),
+       "a region has a member that is no node");
+  need(are_offsets(task.region_first, members.size()), "region_first must be offsets of members");
   auto [phi, sums] =
       with_marginals(f, [&](Engine& e, double* out) { return e.argmin_sums(out, task, threads); });
   const auto array = [](std::vector<double>& x) {
@@ -229,10 +300,7 @@ void bind_energy(nb::module_& m) {
       .def_ro("cuts", &Solved::cuts);
 
   nb::class_<Flow>(m, "Flow")
-      .def(
-          "solve",
-          [](Flow& f, int threads) { f.use([&](Engine& e) { e.solve(threads); }); },
-          nb::arg("threads"))
+      .def("solve", &Flow::solve, nb::arg("threads"))
       .def("labels",
            [](Flow& f, std::vector<std::size_t> shape) {
              return f.read([&](Engine& e) { return copied(e.labels(), std::move(shape)); });
@@ -262,7 +330,9 @@ void bind_energy(nb::module_& m) {
           "change_unary",
           [](Flow& f, In<std::int64_t> index, In<double> values,
              nb::ndarray<double, nb::ndim<1>, nb::c_contig> stored) {
-            f.use([&](Engine& e) { e.change_unary(view(index), view(values), stored.data()); });
+            check_change(index, f.nodes(), values.size() == index.size(),
+                         stored.size() == f.nodes());
+            f.change([&](Engine& e) { e.change_unary(view(index), view(values), stored.data()); });
           },
           nb::arg("index").noconvert(), nb::arg("values").noconvert(),
           nb::arg("stored").noconvert())
@@ -270,14 +340,20 @@ void bind_energy(nb::module_& m) {
           "change_weights",
           [](Flow& f, In<std::int64_t> index, In<double> pq,
              nb::ndarray<double, nb::ndim<1>, nb::c_contig> stored) {
-            f.use([&](Engine& e) { e.change_weights(view(index), view(pq), stored.data()); });
+            check_change(index, f.edges(),
+                         pq.size() == index.size() || pq.size() == 2 * index.size(),
+                         stored.size() == 2 * f.edges());
+            f.change([&](Engine& e) { e.change_weights(view(index), view(pq), stored.data()); });
           },
           nb::arg("index").noconvert(), nb::arg("pq").noconvert(), nb::arg("stored").noconvert())
       .def(
           "change_fixed",
           [](Flow& f, In<std::int64_t> index, In<std::int8_t> labels,
              nb::ndarray<std::int8_t, nb::ndim<1>, nb::c_contig> stored) {
-            f.use([&](Engine& e) { e.change_fixed(view(index), view(labels), stored.data()); });
+            check_change(index, f.nodes(),
+                         labels.size() == index.size() && all_within(view(labels), -1, 1),
+                         stored.size() == f.nodes());
+            f.change([&](Engine& e) { e.change_fixed(view(index), view(labels), stored.data()); });
           },
           nb::arg("index").noconvert(), nb::arg("labels").noconvert(),
           nb::arg("stored").noconvert())
@@ -293,7 +369,9 @@ void bind_energy(nb::module_& m) {
              std::vector<int> kinds, RegionsPtr regions, In<std::int8_t> fixed) {
             const Input input = make_input(constant, unary, std::move(shape), connectivity, edges,
                                            weights, kinds, regions, fixed);
-            return f.use([&](Engine& e) { return e.disproof(input); });
+            need(f.fits(input),
+                 "the energy must have the nodes, edges and regions of this network");
+            return f.use_solved([&](Engine& e) { return e.disproof(input); });
           },
           ENERGY_ARGUMENTS, nb::sig("def disproof" METHOD_SIGNATURE "str"));
 }

@@ -37,10 +37,11 @@ void need(bool good, const char* what) {
 void smooth(Stacked stack, std::int64_t first, Line<double> down, double down_sign,
             Line<double> across, double across_sign, Made out) {
   const auto given = stack_of(stack);
-  const std::int64_t last = first + size_of(out, 1);
-  need(first >= 0 && last <= given.rows && size_of(out, 0) == given.planes &&
+  need(first >= 0 && first <= given.rows - size_of(out, 1) && given.cols > 0 &&
+           size_of(out, 0) == given.planes &&
            size_of(out, 2) == given.cols && down.shape(0) > 0 && across.shape(0) > 0,
        "smooth: rows outside the stack, or an empty kernel");
+  const std::int64_t last = first + size_of(out, 1);
   nb::gil_scoped_release released;
   cutlearn::smooth(given, first, last, {view(down), down_sign}, {view(across), across_sign},
                    out.data());
@@ -48,7 +49,7 @@ void smooth(Stacked stack, std::int64_t first, Line<double> down, double down_si
 
 void rings(Stacked plane, Moves moves, std::int64_t pad, Made out) {
   const std::int64_t rows = size_of(out, 1), cols = size_of(out, 2);
-  need(size_of(plane, 0) == 1 && size_of(out, 0) == 4 && pad >= 0 &&
+  need(size_of(plane, 0) == 1 && size_of(out, 0) == 4 && pad >= 0 && pad <= size_of(plane, 1) &&
            size_of(plane, 1) >= rows + 2 * pad && size_of(plane, 2) >= cols + 2 * pad,
        "rings: the plane is too small for the moves");
   std::vector<cutlearn::Move> list;

@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -31,6 +32,8 @@ struct Oracle {
   In<std::uint8_t> counted;
   OracleTask task;
 };
+
+constexpr std::size_t kMostLines = std::size_t{1} << 24;
 
 // (form, lines, regions, per node) of every family
 using Families = std::vector<std::tuple<int, std::size_t, std::size_t, bool>>;
@@ -58,22 +61,34 @@ void make_oracle(Oracle* self, AnyTable node, AnyTable edge, std::vector<std::in
   task.unary = view(unary);
   task.loss_scale = loss_scale;
   task.energy_scale = energy_scale;
-  if (truth.size() != task.node.rows || unary.size() != constant.size() * task.node.rows)
-    throw std::invalid_argument("the arrays of an oracle do not fit each other");
+  const Graph graph = graph_of(task.shape, connectivity, task.ends);
+  check_features(graph, connectivity, task.node, task.edge);
+  need(truth.size() == graph.nodes && all_within(task.truth, 0, 1),
+       "truth must be 0 or 1 for each node");
+  need((fixed.size() == 0 || fixed.size() == graph.nodes) && all_within(task.fixed, -1, 1),
+       "fixed must be empty, or -1, 0 or 1 for each node");
+  need(constant.size() > 0 && unary.size() == constant.size() * graph.nodes,
+       "a loss needs a constant for each piece, and for each of its nodes a unary");
 }
 
 // given: those of the families, without slopes or hinges, then those that the loss counts
 void set_regions(Oracle& self, const Families& families, RegionsPtr given, double constant) {
-  OracleRegions& regions = self.task.regions;
-  regions.families.clear();
-  for (const auto& [form, lines, count, per_node] : families)
-    regions.families.push_back({static_cast<EnvelopeFamily::Form>(form), lines, count, per_node});
+  need(given != nullptr, "regions are needed");
   const Regions all = given->view();
+  OracleRegions regions;
+  for (const auto& [form, lines, count, per_node] : families) {
+    need(form >= EnvelopeFamily::kSamples && form <= EnvelopeFamily::kCurvatures,
+         "the form of an envelope must be 0 (samples), 1 (slopes) or 2 (curvatures)");
+    need(lines >= 1 && lines <= kMostLines, "an envelope needs a line, and not too many");
+    need(count <= all.count() - regions.enveloped(), "the families have more regions than given");
+    regions.families.push_back({static_cast<EnvelopeFamily::Form>(form), lines, count, per_node});
+  }
   const std::size_t enveloped = regions.enveloped();
-  if (enveloped > all.count() || all.hinge_first[enveloped] != 0 ||
-      given->last >= static_cast<std::int64_t>(self.task.node.rows))
-    throw std::invalid_argument("the regions of an oracle do not fit its families and nodes");
-  self.regions = std::move(given);
+  need(all.hinge_first[enveloped] == 0, "the regions of a family come without hinges");
+  for (std::size_t c = 0; c < enveloped; ++c)
+    need(all.member_first[c] < all.member_first[c + 1], "a region of a family has no members");
+  need(given->last < static_cast<std::int64_t>(self.task.node.rows),
+       "a region has a member beyond the last node");
   regions.first = all.member_first;
   regions.members = all.members;
   regions.mass = all.mass;
@@ -82,23 +97,28 @@ void set_regions(Oracle& self, const Families& families, RegionsPtr given, doubl
   regions.alpha = all.alpha;
   regions.beta = all.beta;
   regions.constant = constant;
+  self.regions = std::move(given);
+  self.task.regions = std::move(regions);
 }
 
 void set_table(Oracle& self, In<double> table, In<std::uint8_t> counted) {
+  const auto nodes = view(counted);
+  need(nodes.size() == self.task.node.rows && all_within(nodes, 0, 1),
+       "counted must be 0 or 1 for each node");
+  const auto most = static_cast<std::size_t>(std::count(nodes.begin(), nodes.end(), 1));
+  need(table.size() >= 2 && table.size() > most,
+       "the table needs a number for each count that is possible, 0 included");
   self.table = table;
   self.counted = counted;
   self.task.table = view(table);
-  self.task.counted = view(counted);
-  if (table.size() < 2 || counted.size() != self.task.node.rows)
-    throw std::invalid_argument("the table of an oracle does not fit its nodes");
+  self.task.counted = nodes;
 }
 
 nb::object ask_all(const std::vector<const Oracle*>& oracles, In<double> w, int threads) {
   const std::size_t size = 1 + w.size();
   std::vector<const OracleTask*> tasks;
   for (const Oracle* oracle : oracles) {
-    if (oracle->task.weights() != w.size())
-      throw std::invalid_argument("w does not fit the features");
+    need(oracle && oracle->task.weights() == w.size(), "w does not fit the features");
     tasks.push_back(&oracle->task);
   }
   auto* planes = new std::vector<double>(tasks.size() * size);

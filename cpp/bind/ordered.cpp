@@ -15,11 +15,22 @@ using namespace cutlearn;
 
 namespace {
 
+constexpr Id kMostLabels = 255;  // a label is a byte
+
 // An input that was surveyed, and the network of one without a fault.
 struct Door {
   OrderedFault fault;
   std::unique_ptr<Ordered> flow;
+
+  Ordered& network() const {
+    need(flow != nullptr, "the energy has a fault, so that there is no network");
+    return *flow;
+  }
 };
+
+void check_labels(Id labels) {
+  need(labels >= 2 && labels <= kMostLabels, "labels must be 2 to 255");
+}
 
 std::unique_ptr<Door> open(In<double> unary, Id labels, std::vector<std::int64_t> shape,
                            int connectivity, In<Id> edges, std::vector<In<double>> tables,
@@ -30,9 +41,22 @@ std::unique_ptr<Door> open(In<double> unary, Id labels, std::vector<std::int64_t
   input.shape = std::move(shape);
   input.connectivity = connectivity;
   input.edges = {edges.data(), edges.size()};
-  for (std::size_t d = 0; d < tables.size(); ++d)
-    input.tables.push_back({tables[d].data(), each[d]});
   input.fixed = {fixed.data(), fixed.size()};
+  check_labels(labels);
+  const Graph graph = graph_of(input.shape, connectivity, input.edges);
+  const auto L = static_cast<std::size_t>(labels);
+  need(graph.nodes > 0 && unary.size() == graph.nodes * L,
+       "unary must have a number for each pixel and label");
+  need(tables.size() == each.size() && tables.size() == graph.edges.size(),
+       "tables and each must have an entry for each direction of edges");
+  for (std::size_t d = 0; d < tables.size(); ++d) {
+    need(tables[d].size() == (each[d] ? graph.edges[d] : 1) * L * L,
+         "tables must have labels x labels numbers, for all edges or for each");
+    input.tables.push_back({tables[d].data(), each[d]});
+  }
+  need((fixed.size() == 0 || fixed.size() == graph.nodes) &&
+           all_within(input.fixed, -1, labels - 1),
+       "fixed must be empty, or -1 or a label for each pixel");
   return without_interpreter([&] {
     OrderedTerms terms(input);
     auto door = std::make_unique<Door>(Door{terms.fault, nullptr});
@@ -42,14 +66,15 @@ std::unique_ptr<Door> open(In<double> unary, Id labels, std::vector<std::int64_t
 }
 
 nb::object sum_argmins(Door& door, In<double> weights, In<Id> ends) {
-  const std::size_t pixels = door.flow->labels().size(), L = door.flow->terms().L;
-  if (weights.size() != pixels * L) throw std::invalid_argument("one weight a pixel and label");
-  for (std::size_t k = 0; k < ends.size(); ++k)
-    if (ends.data()[k] < 0 || static_cast<std::size_t>(ends.data()[k]) >= pixels)
-      throw std::invalid_argument("an edge between pixels that are not there");
+  Ordered& flow = door.network();
+  const std::size_t pixels = flow.labels().size(), L = flow.terms().L;
+  need(weights.size() == pixels * L, "weights must have a number for each pixel and label");
+  need(ends.size() == 2 * flow.terms().edge_count() &&
+           all_within(view(ends), 0, static_cast<std::int64_t>(pixels) - 1),
+       "ends must be the two pixels of each edge");
   std::vector<double> node(pixels * L), edge(ends.size() / 2 * L * L);
   without_interpreter(
-      [&] { door.flow->argmin_sums(view(weights), view(ends), node.data(), edge.data()); });
+      [&] { flow.argmin_sums(view(weights), view(ends), node.data(), edge.data()); });
   const std::size_t nodes = node.size(), edges = edge.size();
   return nb::make_tuple(owned(std::move(node), {nodes}), owned(std::move(edge), {edges}));
 }
@@ -82,16 +107,23 @@ void make_oracle(OrderedOracle* self, AnyTable node, AnyTable edge, Id labels,
   task.cost = {cost.data(), cost.size()};
   task.loss_scale = loss_scale;
   task.energy_scale = energy_scale;
-  if (truth.size() != task.node.rows || cost.size() != constant.size() * truth.size() * labels)
-    throw std::invalid_argument("the arrays of an oracle do not fit each other");
+  check_labels(labels);
+  const Graph graph = graph_of(task.shape, connectivity, task.ends);
+  check_features(graph, connectivity, task.node, task.edge);
+  need(truth.size() == graph.nodes && all_within(task.truth, 0, labels - 1),
+       "truth must be a label for each node");
+  need((fixed.size() == 0 || fixed.size() == graph.nodes) && all_within(task.fixed, -1, labels - 1),
+       "fixed must be empty, or -1 or a label for each node");
+  need(constant.size() > 0 &&
+           cost.size() == constant.size() * graph.nodes * static_cast<std::size_t>(labels),
+       "a loss needs a constant for each piece, and a cost for each of its nodes and labels");
   task.survey();
 }
 
 nb::object ask_all(const std::vector<const OrderedOracle*>& oracles, In<double> w, int threads) {
   const std::size_t size = 1 + w.size();
   for (const OrderedOracle* oracle : oracles)
-    if (oracle->task.weights() != w.size())
-      throw std::invalid_argument("w does not fit the features");
+    need(oracle && oracle->task.weights() == w.size(), "w does not fit the features");
   std::vector<double> planes(oracles.size() * size);
   try {
     without_interpreter([&] {
@@ -119,22 +151,21 @@ void bind_ordered(nb::module_& m) {
       .def_ro("amount", &OrderedFault::amount);
   nb::class_<Door>(m, "Ordered")
       .def_prop_ro("fault", [](const Door& d) { return d.fault; })
-      .def("solve", [](Door& d) { without_interpreter([&] { d.flow->solve(); }); })
+      .def("solve", [](Door& d) { without_interpreter([&] { d.network().solve(); }); })
       .def("labels",
            [](const Door& d, std::vector<std::size_t> shape) {
-             const auto labels = d.flow->labels();
+             const auto labels = d.network().labels();
              return owned(std::vector<std::uint8_t>(labels.begin(), labels.end()), shape);
            })
-      .def_prop_ro("minimum", [](const Door& d) { return d.flow->minimum(); })
-      .def_prop_ro("scale", [](const Door& d) { return d.flow->terms().scale; })
-      .def_prop_ro("inexact", [](const Door& d) { return d.flow->terms().inexact; })
-      .def_prop_ro("clipped", [](const Door& d) { return d.flow->terms().beyond; })
-      .def_prop_ro("clipped_error", [](const Door& d) { return d.flow->terms().beyond_error; })
+      .def_prop_ro("minimum", [](const Door& d) { return d.network().minimum(); })
+      .def_prop_ro("scale", [](const Door& d) { return d.network().terms().scale; })
+      .def_prop_ro("inexact", [](const Door& d) { return d.network().terms().inexact; })
+      .def_prop_ro("clipped", [](const Door& d) { return d.network().terms().beyond; })
+      .def_prop_ro("clipped_error", [](const Door& d) { return d.network().terms().beyond_error; })
       .def("min_marginals", [](Door& d, std::vector<std::size_t> shape) {
-        std::size_t size = 1;
-        for (const std::size_t s : shape) size *= s;
-        std::vector<double> least(size);
-        without_interpreter([&] { d.flow->min_marginals(least.data()); });
+        Ordered& flow = d.network();
+        std::vector<double> least(flow.labels().size() * static_cast<std::size_t>(flow.terms().L));
+        without_interpreter([&] { flow.min_marginals(least.data()); });
         return owned(std::move(least), shape);
       })
       .def("argmin_sums", &sum_argmins, nb::arg("weights").noconvert(),

@@ -38,13 +38,6 @@ Copy<T> copy(const In<T>& array) {
   return {array};
 }
 
-// Whether these are the offsets of `count` lists that have `size` entries together.
-bool are_offsets(const std::vector<std::int64_t>& first, std::size_t count, std::size_t size) {
-  return first.size() == count + 1 && first.front() == 0 &&
-         first.back() == static_cast<std::int64_t>(size) &&
-         std::is_sorted(first.begin(), first.end());
-}
-
 // mass: none where every member weighs 1
 void make_regions(OwnedRegions* self, In<std::int64_t> member_first, In<Id> members,
                   In<double> mass, In<double> slope, In<std::int64_t> hinge_first, In<double> alpha,
@@ -53,8 +46,9 @@ void make_regions(OwnedRegions* self, In<std::int64_t> member_first, In<Id> memb
                        copy(hinge_first),  copy(alpha),   copy(beta)};
   if (mass.size() == 0) regions.mass.assign(members.size(), 1.0);
   const std::size_t count = regions.slope.size();
-  if (!are_offsets(regions.member_first, count, members.size()) ||
-      !are_offsets(regions.hinge_first, count, alpha.size()) ||
+  if (regions.member_first.size() != count + 1 || regions.hinge_first.size() != count + 1 ||
+      !are_offsets(regions.member_first, members.size()) ||
+      !are_offsets(regions.hinge_first, alpha.size()) ||
       regions.mass.size() != members.size() || beta.size() != alpha.size())
     throw std::invalid_argument("the arrays of the regions do not fit each other");
   Id least = 0;

@@ -45,6 +45,9 @@ std::vector<Offset> forward_offsets(int connectivity) {
 GridShape grid_shape(std::span<const std::int64_t> shape, bool padded) {
   GridShape grid;
   std::array<std::int64_t, 3> size{1, 1, 1};
+  if (shape.size() > size.size() ||
+      std::any_of(shape.begin(), shape.end(), [](std::int64_t n) { return n < 0; }))
+    throw std::invalid_argument("a grid has one to three lengths, none of them negative");
   for (std::size_t k = 0; k < shape.size(); ++k) {
     check_size(shape[k], "nodes");  // so that no product below leaves 64 bits
     size[3 - shape.size() + k] = shape[k];

@@ -37,7 +37,7 @@ using Offset = std::array<int, 3>;
 // The forward directions of a connectivity, in the order of the public `grid_edges`; empty for a
 // connectivity that does not exist.
 std::vector<Offset> forward_offsets(int connectivity);
-// throws std::invalid_argument if there are too many
+// throws std::invalid_argument if there are too many, or a length is no length
 GridShape grid_shape(std::span<const std::int64_t> shape, bool padded);
 
 // Slots one after the other; walked both ways.

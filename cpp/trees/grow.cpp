@@ -204,7 +204,8 @@ class Grower {
 
 void check(const Growth& task) {
   if (task.rows < 1 || task.rows > MOST_ROWS || task.questions < 1 ||
-      task.questions > MOST_QUESTIONS || task.leaves < 1 || task.least < 1 || task.tried < 1 ||
+      task.questions > MOST_QUESTIONS || task.leaves < 1 || task.least < 1 ||
+      task.least > MOST_ROWS || task.tried < 1 ||
       !(task.l2 > 0.0))
     throw std::invalid_argument("grow: G1 broken: too few or too many rows or questions");
   const auto at_bin = std::max_element(task.bins.begin(), task.bins.end());

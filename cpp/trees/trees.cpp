@@ -92,13 +92,17 @@ void check(const Trees& trees, const Columns& columns) {
       throw std::invalid_argument("trees: T3 broken: a feature beyond the columns");
   }
   if (columns.rows <= 0 || columns.cols <= 0) return;
+  const auto size = static_cast<std::int64_t>(columns.buffer.size());
+  // In floating point first: the product of these numbers may leave 64 bits.
+  const double far = static_cast<double>(columns.step) *
+                     (static_cast<double>(columns.rows - 1) * static_cast<double>(columns.stride) +
+                      static_cast<double>(columns.cols - 1));
+  if (columns.step <= 0 || columns.stride < 0 || size == 0 || far > 0x1p60)
+    throw std::invalid_argument("trees: T4 broken: no room for the pixels");
   const std::int64_t reach =
       (columns.rows - 1) * columns.step * columns.stride + (columns.cols - 1) * columns.step;
-  const auto size = static_cast<std::int64_t>(columns.buffer.size());
-  if (columns.step <= 0 || columns.stride < 0 || size == 0)
-    throw std::invalid_argument("trees: T4 broken: no room for the pixels");
   for (const std::int64_t start : columns.start)
-    if (start < 0 || start + reach >= size)
+    if (start < 0 || start >= size - reach)
       throw std::invalid_argument("trees: T4 broken: a column outside the buffer");
 }
 
