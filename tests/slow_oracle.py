@@ -19,7 +19,10 @@ class SlowOracle:
         problem = task.problem
         self.specs = specs_of_model(task.model) or None
         self.truth = psi(problem, task.labels, self.specs)
-        energy = Energy(np.zeros(problem.n_nodes), problem.edge_ends(), np.zeros(problem.n_edges))
+        # Edges of void nodes are loops, of no weight, on a grid.
+        loops = np.equal(*problem.edge_ends().T)
+        self.ends = np.where(loops[:, None], [[0, 1]], problem.edge_ends())
+        energy = Energy(np.zeros(problem.n_nodes), self.ends, np.zeros(problem.n_edges))
         self.solver = energy.solver(problem.fixed)
 
     def __call__(self, w):
@@ -48,5 +51,5 @@ class SlowOracle:
         envelopes = envelopes_of(problem, w, self.specs) + [
             Envelope(e.members, ratio * e.slopes, ratio * e.intercepts, e.weights) for e in counts
         ]
-        energy = Energy(unary, problem.edge_ends(), weights_of(problem, w), envelopes)
+        energy = Energy(unary, self.ends, weights_of(problem, w), envelopes)
         return energy.minimize(problem.fixed).labels

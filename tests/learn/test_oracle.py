@@ -175,7 +175,7 @@ def test_void_nodes_are_as_if_never_there(loss, grid, seed):
 def test_weights_by_pixel_follow_their_pixels_when_void_nodes_leave():
     p = Problem(np.ones((3, 1)), [[0, 1], [1, 2]])
     task = bound_task(p, [255, 0, 1], Hamming(pixel_weights=[[9.0, 2.0, 4.0]]))
-    assert task.loss.value([1, 0]) == 6.0
+    assert task.loss.value([1, 1, 0]) == 6.0
     assert task.largest == 3.0
 
 

@@ -167,6 +167,7 @@ class LinearTables:
 
     def __init__(self, features: NDArray[Any], weights: Floats) -> None:
         self.features, self.weights, self.n_labels = features, weights, weights.shape[-1]
+        self.shape = (len(features), *weights.shape[1:])
 
     def between(self, at: slice, a: Labels, b: Labels) -> Floats:
         """Give V_e(a_e, b_e) of some edges."""

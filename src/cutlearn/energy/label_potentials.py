@@ -32,7 +32,10 @@ from cutlearn.energy.potentials import (
     Potential,
     Summands,
     edge_features,
+    features_of,
+    terms_of,
 )
+from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.graph.marginals import ArgminSums
 
@@ -83,11 +86,18 @@ class PerLabel(LabelPotential):
         return self.n_labels * self.one.count(problem)
 
     def psi(self, problem: Problem, y: Labels) -> Vector:  # type: ignore[override]
-        return np.concatenate([self.one.psi(problem, y == k) for k in range(self.n_labels)])
+        return np.concatenate(
+            [features_of(self.one, problem, y == k) for k in range(self.n_labels)]
+        )
 
     def terms(self, problem: Problem, v: Vector) -> Summands:
         total = Summands()
-        parts = [self.one.terms(problem, row) for row in self.shaped(v)]
+        parts = [terms_of(self.one, problem, row, 0) for row in self.shaped(v)]
+        if any(part.edges is not None for part in parts):
+            raise InputError(
+                f"potential {self.name!r} joins nodes, but says nothing of the labels of several "
+                "that may differ there. Write its method for_labels, or use two labels."
+            )
         if parts[0].unary is not None:
             total.unary = np.stack([part.unary for part in parts if part.unary is not None], axis=1)
         total.envelopes = [(k, e) for k, part in enumerate(parts) for e in part.envelopes]

@@ -13,7 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.checks import float_array
 from cutlearn.energy.label_potentials import PerLabel, block_diagonal
-from cutlearn.energy.potentials import Coordinates, FeatureNames, Potential, Unary
+from cutlearn.energy.potentials import (
+    Coordinates,
+    FeatureNames,
+    Potential,
+    Unary,
+    constraints_of,
+    count_of,
+)
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 
@@ -40,7 +47,7 @@ class Layout:
     @classmethod
     def of(cls, potentials: tuple[Potential, ...], problem: Problem, blocks: int = 1) -> "Layout":
         """Give the layout for problems with these features."""
-        ends = [0, *np.cumsum([p.count(problem) for p in potentials]).tolist()]
+        ends = [0, *np.cumsum([count_of(p, problem) for p in potentials]).tolist()]
         return cls(potentials, tuple(slice(i, j) for i, j in pairwise(ends)), blocks)
 
     @property
@@ -81,7 +88,7 @@ class Layout:
         """Give the rows (G, h) with G w >= h that keep every cut exact."""
         rows = []
         for p, s in zip(self.potentials, self.slices):
-            part = p.constraints(problem)
+            part = constraints_of(p, problem)
             rows.append(np.zeros((len(part), self.block)))
             rows[-1][:, s] = part
         stacked = block_diagonal(self.blocks, np.concatenate(rows))

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.checks import as_array, instance, listed
 from cutlearn.energy.forms import Envelopes, specs_of
+from cutlearn.energy.joins import LinearTables
+from cutlearn.energy.label_potentials import LabelPotential
 from cutlearn.energy.labels import LABELS, Labels, Posed, Valued, labels_of
 from cutlearn.energy.layout import Layout, checked_weights
 from cutlearn.energy.potentials import (
@@ -22,6 +24,7 @@ from cutlearn.energy.potentials import (
     Potential,
     Summands,
     Unary,
+    terms_of,
 )
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import Problem
@@ -29,6 +32,8 @@ from cutlearn.features.problem import Problem
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Mask = NDArray[np.uint8]
+
+CORE_ORDER = (Unary, Contrast, Enveloped)
 
 
 class Model:
@@ -110,10 +115,20 @@ class Model:
 
     @property
     def in_core(self) -> bool:
-        """Whether the core's oracle knows all of it, in its own order."""
-        order = [type(p) for p in self.potentials]
-        behind = order[2:] if order[1:2] == [Contrast] else order[1:]
-        return order[0] is Unary and set(behind) <= {Enveloped}
+        """Whether the core's oracle knows all of it."""
+        kinds = [type(p) for p in self.potentials]
+        once = kinds.count(Unary) == 1 and kinds.count(Contrast) <= 1
+        return once and set(kinds) <= set(CORE_ORDER)
+
+    def core_order(self, problem: Problem) -> NDArray[np.intp]:
+        """Return the places in w of the core's weights: node, edge, envelopes.
+
+        requires in_core
+        """
+        layout = self.layout(problem)
+        places = [np.arange(s.start, s.stop) for s in layout.slices]
+        rank = [CORE_ORDER.index(type(p)) for p in self.potentials]
+        return np.concatenate([places[k] for k in np.argsort(rank, kind="stable")])
 
     @property
     def has_edges(self) -> bool:
@@ -135,15 +150,16 @@ class Model:
         return self.layout(problem).names(features)
 
     def terms(self, problem: Problem, w: ArrayLike) -> Summands:
-        """Give the terms of all potentials, added up."""
+        """Return the terms of all potentials, added up; unknown nodes take no part."""
         layout = self.layout(problem)
         checked, total = checked_weights(w, layout.size), Summands()
         for p, s in zip(layout.potentials, layout.slices):
-            part = p.terms(problem, checked[s])
+            several = self.n_labels if isinstance(p, LabelPotential) else 0
+            part = terms_of(p, problem, checked[s], several)
             total.unary = _sum(total.unary, part.unary)
             total.edges = _sum(total.edges, part.edges)
             total.envelopes = total.envelopes + part.envelopes
-        return total
+        return total if problem.known is None else of_known(total, problem, problem.known)
 
     def energy(self, problem: Problem, w: ArrayLike) -> Any:
         """Give the energy E(y; w) of a problem, on its grid when it has one.
@@ -153,13 +169,18 @@ class Model:
         return self.labels.energy(problem, self.terms(problem, w))
 
     def psi(self, problem: Problem, labels: ArrayLike) -> Vector:
-        """Give the joint features of a labelling, in the order of w: E(y; w) = w . psi(y)."""
+        """Return the joint features of a labelling, in the order of w: E(y; w) = w . psi(y).
+
+        The labels of unknown nodes count as 0.
+        """
         y = np.asarray(labels).reshape(-1)
         if y.size != problem.n_nodes:
             raise InputError(
                 f"labels has {y.size} values, but this problem has {problem.n_nodes} nodes. Give "
                 "one label for each node."
             )
+        if problem.known is not None:
+            y = np.where(problem.known, y, 0)
         return self.labels.psi(self.potentials, problem, y)
 
     def constraints(self, problem: Problem) -> tuple[Matrix, Vector]:
@@ -220,6 +241,21 @@ def unary_of(problem: Problem, w: ArrayLike) -> Vector:
     unary = Unary().terms(problem, v).unary
     assert unary is not None
     return unary
+
+
+def of_known(terms: Summands, problem: Problem, known: NDArray[np.bool_]) -> Summands:
+    """Return terms in which unknown nodes cost what label 0 costs, whatever their label."""
+    unary, edges = terms.unary, terms.edges
+    if unary is not None:
+        unary = unary.copy()
+        unary[~known] = unary[~known][:, :1] if unary.ndim == 2 else 0.0
+    ends = problem.edge_ends()
+    alive = ends[:, 0] != ends[:, 1]
+    if isinstance(edges, LinearTables):
+        edges = LinearTables(edges.features * alive[:, None], edges.weights)
+    elif edges is not None:
+        edges = edges * alive.reshape(-1, *(1,) * (edges.ndim - 1))
+    return Summands(unary, edges, terms.envelopes)
 
 
 def _sum(a: Any, b: Any) -> Any:

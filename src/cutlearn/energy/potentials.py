@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.checks import as_array, whole_number
 from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.errors import InputError
+from cutlearn.energy.joins import LinearTables
+from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import Problem
 from cutlearn.graph.marginals import ArgminSums
 
@@ -75,6 +77,9 @@ class Coordinates(NamedTuple):
 
 class Potential(ABC):
     """One kind of summand of the energy.
+
+    Its edges are those of `problem.edge_ends()`, its regions those of `problem.regions`: in
+    training both leave out what is void. What it says of void nodes does not count (`Model.terms`).
 
     Subclasses are values: two that are equal make the same energies, and their repr tells them
     apart (a frozen dataclass does both).
@@ -301,6 +306,70 @@ class Enveloped(Potential):
             weigh = size if self.spec.per == "node" else 1
             total += weigh * (counts @ self.spec.features(np.arange(size + 1) / size))
         return total
+
+
+def features_of(potential: Potential, problem: Problem, y: NDArray[Any]) -> Vector:
+    """Return psi of a labelling; refuse what is not a finite number for each weight."""
+    count, name = count_of(potential, problem), f"potential {potential.name!r}: psi"
+    psi = as_array(name, potential.psi(problem, y))
+    _need(name, psi, psi.shape, [(count,)])
+    return psi
+
+
+def count_of(potential: Potential, problem: Problem) -> int:
+    """Return the number of weights of a potential; refuse what is no whole number."""
+    return whole_number(f"potential {potential.name!r}: count", potential.count(problem), 0, 2**31)
+
+
+def constraints_of(potential: Potential, problem: Problem) -> Matrix:
+    """Return the rows G of a potential; refuse what has not a column for each weight."""
+    count, name = count_of(potential, problem), f"potential {potential.name!r}: constraints"
+    rows = as_array(name, potential.constraints(problem))
+    _need(name, rows, rows.shape, [(len(rows) if rows.ndim else 0, count)])
+    return rows
+
+
+def terms_of(potential: Potential, problem: Problem, v: Vector, n_labels: int) -> Summands:
+    """Return the terms of weights v; refuse other shapes and what is not finite.
+
+    Parameters
+    ----------
+    n_labels : int
+        0 for a potential of two labels, which has no place for the costs of each.
+    """
+    name, part = f"potential {potential.name!r}: terms", potential.terms(problem, v)
+    if not isinstance(part, Summands):
+        raise InputError(
+            f"{name} returns {quoted(part)}, but must return Summands. Correct this method of the "
+            "potential."
+        )
+    n, m, L = problem.n_nodes, problem.n_edges, n_labels
+    if part.unary is not None:
+        part.unary = as_array(f"{name}, unary", part.unary)
+        _need(f"{name}, unary", part.unary, part.unary.shape, [(n, L) if L else (n,)])
+    if isinstance(part.edges, LinearTables):
+        _need(f"{name}, edges", part.edges.weights, part.edges.shape, [(m, L, L)])
+    elif part.edges is not None:
+        part.edges = as_array(f"{name}, edges", part.edges)
+        allowed: list[tuple[int, ...]] = [(m, L, L)] if L else [(m,), (m, 2)]
+        _need(f"{name}, edges", part.edges, part.edges.shape, allowed)
+    return part
+
+
+def _need(
+    name: str, numbers: NDArray[Any], shape: tuple[int, ...], allowed: list[tuple[int, ...]]
+) -> None:
+    """Refuse an array of another shape, or with NaN or infinity in it."""
+    if shape in allowed and numbers.dtype.kind in "fiub":
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = numbers.sum()  # finite for most arrays, and sooner known than of each number
+        if np.isfinite(total) or np.isfinite(numbers).all():
+            return
+    found = f"shape {shape}" if shape not in allowed else "numbers that are not finite"
+    raise InputError(
+        f"{name} has {found}, but must have finite numbers in shape "
+        f"{' or '.join(map(str, allowed))}. Correct this method of the potential."
+    )
 
 
 def edge_features(problem: Problem) -> NDArray[Any]:

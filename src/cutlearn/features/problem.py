@@ -4,7 +4,8 @@ A `Problem` holds node features f_i, edges with features g_e >= 0, and optional 
 weights w give the energy E(y; w) = sum_i y_i (w_node . f_i) + sum_e [y_i != y_j] (w_edge . g_e),
 and an envelope of the fraction of ones in every region beside it.
 On a grid (`shape` and `connectivity`) no edge list is stored: edges go direction by direction,
-row-major by their first end. Void nodes leave the training problem with all their edges.
+row-major by their first end. In max-margin training void nodes take no part (`training`); in
+likelihood training and in prediction they are nodes like any other, without a label to learn from.
 """
 
 from dataclasses import dataclass, replace
@@ -43,6 +44,9 @@ class Problem:
         -1 where a node is free, else its label.
     shape, connectivity : optional
         The grid on which the nodes lie, row-major.
+    known : (n,) bool array, optional
+        False for nodes that take no part, as `training` makes void ones. Whatever a potential
+        says of such a node or of its edges does not count (`Model.terms`).
 
     Examples
     --------
@@ -59,6 +63,7 @@ class Problem:
     fixed: NDArray[np.int8] | None = None
     shape: Shape | None = None
     connectivity: int | None = None
+    known: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -84,6 +89,8 @@ class Problem:
         put(self, "regions", families_of(self.regions, n))
         if self.fixed is not None:
             put(self, "fixed", _frozen(_checked_fixed(self.fixed, n)))
+        if self.known is not None:
+            put(self, "known", _frozen(_checked_known(self.known, n)))
 
     @property
     def _edges(self) -> NDArray[np.int32]:
@@ -121,7 +128,24 @@ class Problem:
         return self.n_node_features + self.n_edge_features
 
     def edge_ends(self) -> NDArray[np.int32]:
-        """Give the edges as (m, 2) node indices; a grid's are made on the way."""
+        """Return the edges as (m, 2) node indices; a grid's are made on the way.
+
+        On a grid the edges of an unknown node are loops at it: they join nothing.
+        """
+        ends = self._all_ends()
+        if self.known is None or not ends.size:
+            return ends
+        first, second = ends.T
+        lost = np.where(self.known[first], second, first)
+        return np.where(self._joins(self.known)[:, None], ends, lost[:, None])
+
+    def _joins(self, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which edges have two known ends."""
+        first, second = self._all_ends().T
+        alive: NDArray[np.bool_] = known[first] & known[second]
+        return alive
+
+    def _all_ends(self) -> NDArray[np.int32]:
         if self.shape is None:
             return self._edges
         if self.n_edges == 0:
@@ -129,11 +153,10 @@ class Problem:
         return np.concatenate(grid_edges(self.shape, int(self.connectivity or 0)), dtype=np.int32)
 
     def training(self, labels: ArrayLike, n_labels: int = 2) -> "tuple[Problem, NDArray[np.uint8]]":
-        """Give the problem of the labelled nodes only, and their labels.
+        """Return the problem of max-margin training: void nodes (255) are unknown.
 
-        Void nodes (255) are removed with their edges and region memberships. A grid stays a grid:
-        its void nodes get zero features, zero edges and the label 0, which is the same problem,
-        since such a node costs nothing.
+        An unknown node keeps its number, loses its features, its edges and its memberships of
+        regions, and has the label 0. The last node that is known cannot leave.
 
         Parameters
         ----------
@@ -142,52 +165,43 @@ class Problem:
         n_labels : int
         """
         given = checked_labels(self, labels, n_labels)
-        void = given == VOID
-        if not void.any():
+        known = self.known_of(given)
+        if known.all():
             return self, given
-        if void.all():
+        nodes = np.where(known[:, None], self.node_features, 0)
+        edges, features = self.edges, self._edge_features
+        if self.shape is None:
+            alive = self._joins(known)
+            edges, features = self._edges[alive], features[alive]
+        elif self.n_edges:
+            alive = self._joins(known)
+            features = np.where(alive[:, None], features, 0)
+        problem = replace(
+            self,
+            node_features=nodes.astype(self.node_features.dtype, copy=False),
+            edges=edges,
+            edge_features=features.astype(self._edge_features.dtype, copy=False),
+            regions=tuple(family.kept(known) for family in self.regions),
+            fixed=None if self.fixed is None else np.where(known, self.fixed, -1),
+            known=known,
+        )
+        return problem, np.where(known, given, 0).astype(np.uint8)
+
+    def known_of(self, labels: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Return which nodes are known and not void (255); refuse labels that leave none."""
+        known = np.not_equal(labels, VOID)
+        if self.known is not None:
+            known = np.logical_and(known, self.known)
+        if not known.any():
             raise InputError(
                 "labels are all void (255), but at least one labelled node is needed. Leave this "
                 "image out."
             )
-        return self._emptied(void, given) if self.shape is not None else self._without(void, given)
-
-    def _emptied(
-        self, void: NDArray[np.bool_], labels: NDArray[np.uint8]
-    ) -> "tuple[Problem, NDArray[np.uint8]]":
-        nodes = np.where(void[:, None], 0, self.node_features).astype(
-            self.node_features.dtype, copy=False
-        )
-        features = self._edge_features
-        if self.n_edges:
-            ends = self.edge_ends()
-            dead = void[ends[:, 0]] | void[ends[:, 1]]
-            features = np.where(dead[:, None], 0, features).astype(features.dtype, copy=False)
-        fixed = None if self.fixed is None else np.where(void, -1, self.fixed).astype(np.int8)
-        regions = tuple(family.kept(~void) for family in self.regions)
-        problem = replace(
-            self, node_features=nodes, edge_features=features, fixed=fixed, regions=regions
-        )
-        return problem, np.where(void, 0, labels).astype(np.uint8)
-
-    def _without(
-        self, void: NDArray[np.bool_], labels: NDArray[np.uint8]
-    ) -> "tuple[Problem, NDArray[np.uint8]]":
-        keep = ~void
-        number = np.cumsum(keep) - 1
-        alive = keep[self._edges].all(axis=1)
-        problem = Problem(
-            self.node_features[keep],
-            number[self._edges[alive]].astype(np.int32),
-            self._edge_features[alive],
-            tuple(family.kept(keep, number) for family in self.regions),
-            None if self.fixed is None else self.fixed[keep],
-        )
-        return problem, labels[keep]
+        return known
 
 
 def checked_labels(problem: Problem, labels: ArrayLike, n_labels: int = 2) -> NDArray[np.uint8]:
-    """Check labels (0 to n_labels - 1, or 255 for void) and give them flat, as uint8."""
+    """Check labels (0 to n_labels - 1, or 255 for void) and return them flat, as uint8."""
     given = np.asarray(labels)
     # A mask on its side has as many labels as the right one.
     turned = given.ndim > 1 and problem.shape is not None and given.shape != problem.shape
@@ -312,6 +326,16 @@ def _checked_grid_features(value: Any, counts: list[int]) -> NDArray[Any]:
         rows = [np.asarray(part) for part in value]
         value = np.concatenate([part.reshape(-1, part.shape[-1]) for part in rows])
     return _checked_edge_features(value, sum(counts))
+
+
+def _checked_known(value: ArrayLike, n: int) -> NDArray[np.bool_]:
+    array = as_array("known", value).reshape(-1)
+    if array.size != n or array.dtype != np.bool_:
+        raise InputError(
+            f"known has {array.size} values of type {array.dtype}, but must have a bool for each "
+            f"of the {n} nodes. Pass False where a node takes no part."
+        )
+    return array
 
 
 def _checked_fixed(value: ArrayLike, n: int) -> NDArray[np.int8]:

@@ -60,13 +60,12 @@ class Family:
         ones = np.concatenate([[0], np.cumsum(labels[self.members])])
         return np.asarray(ones[self.first[1:]] - ones[self.first[:-1]], np.int64)
 
-    def kept(self, keep: NDArray[np.bool_], number: NDArray[Any] | None = None) -> "Family":
-        """Give the family without some nodes, renumbered; regions left empty vanish."""
+    def kept(self, keep: NDArray[np.bool_]) -> "Family":
+        """Return the family without some nodes; regions left empty vanish."""
         alive = keep[self.members]
         owner = np.repeat(np.arange(len(self)), self.sizes)[alive]
         sizes = np.bincount(owner, minlength=len(self))
-        members = self.members[alive]
-        return _family(sizes[sizes > 0], members if number is None else number[members])
+        return _family(sizes[sizes > 0], self.members[alive])
 
 
 def families_of(value: Any, n: int) -> tuple[Family, ...]:

@@ -78,17 +78,6 @@ class BoundLoss:
             least -= float(self.table[np.count_nonzero((y > 0) & self.counted)])
         return 0.0 - least  # never -0
 
-    def take(self, kept: Bits) -> "BoundLoss":
-        """Give the loss on some of the nodes, renumbered; the others must cost nothing."""
-        number = np.cumsum(kept) - 1
-        counts = tuple(
-            Envelope(number[e.members], e.slopes, e.intercepts, e.weights) for e in self.counts
-        )
-        counted = self.counted[kept] if self.table.size else self.counted
-        return BoundLoss(
-            self.constant, self.cost[:, kept], self.largest, counts, self.table, counted
-        )
-
     def plus(self, other: "BoundLoss", factor: float = 1.0) -> "BoundLoss":
         """Give the sum of this and another times a factor: all sums of their pieces."""
         constant = (self.constant[:, None] + factor * other.constant).reshape(-1)

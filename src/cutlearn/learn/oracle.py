@@ -23,7 +23,7 @@ from cutlearn.energy.layout import Layout, checked_weights
 from cutlearn.energy.model import Model
 from cutlearn.energy.potentials import Enveloped
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.problem import VOID, Problem, checked_labels
+from cutlearn.features.problem import Problem, checked_labels
 from cutlearn.learn.loss import BoundLoss, Loss
 from cutlearn.run.travel import Seat
 from cutlearn.run.workers import Workers
@@ -33,6 +33,7 @@ Matrix = NDArray[np.float64]
 
 NORMALIZE = ("pixels", "loss", "none")
 FORMS = get_args(Form)  # in the order of the core's
+SAME = 1e-6  # of its size: how far an energy may be from w . psi
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +50,14 @@ class Plane:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What training needs of one image, void nodes removed.
+    """What training needs of one image.
 
     Attributes
     ----------
     problem : Problem
+        With a loss, that of the known nodes alone; for a likelihood as it was given.
     labels : (n,) uint8
-        The true labels; 0 where a grid keeps the place of a void node.
+        The true labels; 0 where they are void.
     known : (n,) bool
         False there.
     model : Model
@@ -109,22 +111,23 @@ def task_of(
     loss: Loss | None = None,
     normalize: str = "pixels",
 ) -> Task:
-    """Bind a problem, its labels (255: void), a model and, for a margin, a loss."""
-    given = checked_labels(problem, labels, model.n_labels)
-    counted = given != VOID
-    kept, truth = problem.training(given, model.n_labels)
-    known = counted if kept.n_nodes == problem.n_nodes else np.ones(kept.n_nodes, bool)
+    """Bind a problem, its labels (255: void), a model and, for a margin, a loss.
+
+    In a margin void nodes take no part. A likelihood is that of the labels that are known: the
+    min-marginals minimise over all other nodes, the void ones too, as in prediction.
+    """
     if loss is None:
-        return Task(kept, truth, known, model, image)
-    flat = np.where(counted, given, 0).astype(np.uint8)
-    bound = loss.bind(image, flat, counted, model.n_labels)
-    if kept.n_nodes != problem.n_nodes:
-        bound = bound.take(counted)
-    return Task(kept, truth, known, model, image, bound, *shares(counted, normalize))
+        given = checked_labels(problem, labels, model.n_labels)
+        known = problem.known_of(given)
+        return Task(problem, np.where(known, given, 0).astype(np.uint8), known, model, image)
+    kept, truth = problem.training(labels, model.n_labels)
+    known = np.ones(kept.n_nodes, bool) if kept.known is None else kept.known
+    bound = loss.bind(image, truth, known, model.n_labels)
+    return Task(kept, truth, known, model, image, bound, *shares(known, normalize))
 
 
 def shares(counted: NDArray[np.bool_], normalize: str) -> tuple[float, float]:
-    """Give r_n and s_n of an image with these labelled nodes."""
+    """Return r_n and s_n of an image with these labelled nodes."""
     if not is_one_of(normalize, NORMALIZE):
         raise InputError(
             f"The 'normalize' parameter must be one of {NORMALIZE}. "
@@ -249,6 +252,7 @@ class GenericOracle:
             for e in task.bound.counts
         ]
         self.cost = ratio * task.bound.cost
+        self.agrees = False
 
     def __call__(self, w: Vector) -> Plane:
         """Give a high plane of the image at w: the best of one minimisation for each piece."""
@@ -260,6 +264,8 @@ class GenericOracle:
             energy = labels.energy(task.problem, labels.with_costs(terms, cost))
             y = energy.minimize(fixed_in(task.problem, energy.shape)).labels
             found = task.model.psi(task.problem, y)
+            if not self.agrees:
+                self._compare(w, y, found)
             plane = Plane(
                 task.loss_scale * task.bound.value(y), task.energy_scale * (self.truth - found)
             )
@@ -268,6 +274,27 @@ class GenericOracle:
                 best = plane
         assert best is not None
         return best
+
+    def _compare(self, w: Vector, y: NDArray[Any], found: Vector) -> None:
+        """Refuse potentials whose psi is not that of their terms: their planes would be no bounds.
+
+        Two labellings that differ, at weights that say something, are compared once.
+        """
+        task, model = self.task, self.task.model
+        energy = model.energy(task.problem, w)
+        labels = [y, task.labels.reshape(y.shape)]
+        values = [float(energy.value(one)) for one in labels]
+        parts = [w * found, w * self.truth]
+        rise, expected = values[1] - values[0], float(parts[1].sum() - parts[0].sum())
+        size = sum(map(abs, values)) + float(np.abs(parts).sum())
+        if abs(rise - expected) > SAME * size:
+            names = quoted([p.name for p in model.potentials])
+            raise InputError(
+                f"image {task.image}: of the potentials {names} one has other terms than v . psi: "
+                f"between two labellings the energy rises by {rise:g}, w . psi by {expected:g}. "
+                "Correct its methods psi and terms."
+            )
+        self.agrees = bool(rise != 0)
 
     @staticmethod
     def ask(oracles: Sequence["GenericOracle"], w: Vector, threads: int = 1) -> Matrix:
@@ -316,13 +343,17 @@ def _plane(row: Vector) -> Plane:
 
 
 def _ask_core(highest: Any, oracles: Sequence[Any], w: Vector, threads: int) -> Matrix:
-    for oracle in oracles[:1]:
-        checked_weights(w, oracle.task.layout.size)
+    if not oracles:
+        return np.zeros((0, 1 + w.size))
+    task = oracles[0].task
+    checked_weights(w, task.layout.size)
+    order = task.model.core_order(task.problem)
     try:
-        planes: Matrix = highest([oracle.core for oracle in oracles], w, threads)
+        planes = highest([oracle.core for oracle in oracles], w[order], threads)
     except (OverflowError, RuntimeError, MemoryError) as error:
         raise failed(error, [oracle.task.image for oracle in oracles], w) from error
-    return planes
+    back: Matrix = planes[:, np.argsort(np.concatenate([[-1], order]))]
+    return back
 
 
 def _arrays(problem: Problem) -> tuple[Any, Any, list[int], int, NDArray[np.int32]]:

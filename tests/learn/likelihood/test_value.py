@@ -39,7 +39,7 @@ def random_images(rng, chunk, envelope):
             p = tiny_problems.with_regions(p, tiny_problems.random_regions(rng, p.n_nodes))
         y = rng.integers(0, 2, p.n_nodes).astype(np.uint8)
         if p.n_nodes > 1:
-            y[rng.permutation(p.n_nodes)[: rng.integers(0, 2)]] = 255
+            y[rng.permutation(p.n_nodes)[: rng.integers(0, p.n_nodes)]] = 255
         problems.append(p)
         labels.append(y)
     return problems, labels
@@ -50,14 +50,11 @@ def value_at(problems, labels, model, w):
 
 
 def by_enumeration(problems, labels, w, envelope):
-    """The likelihood, void nodes taken out of the problems, and the least margin."""
+    """The likelihood, void nodes free in the problems, and the least margin."""
     values, margins = [], []
     for problem, y in zip(problems, labels):
-        kept, _ = problem.training(y)
-        fixed = kept.fixed
-        phi, margin = slow_likelihood.min_marginals(kept, w, envelope, fixed)
-        truth = y if kept.n_nodes == problem.n_nodes else y[y != 255]
-        values.append(slow_likelihood.log_likelihood(slow_likelihood.softmax(phi), truth))
+        phi, margin = slow_likelihood.min_marginals(problem, w, envelope, problem.fixed)
+        values.append(slow_likelihood.log_likelihood(slow_likelihood.softmax(phi), y))
         margins.append(margin)
     return np.mean(values), min(margins)
 
@@ -96,7 +93,8 @@ def test_surrogate_labels(chunk, enveloped):
         p = tiny_problems.random_problem(rng, grid=chunk % 2 == 0)
         if enveloped:
             p = tiny_problems.with_regions(p, tiny_problems.random_regions(rng, p.n_nodes))
-        y = rng.integers(0, L, p.n_nodes)
+        y = np.where(rng.random(p.n_nodes) < 0.4, 255, rng.integers(0, L, p.n_nodes))
+        y[0] = 0
         w = np.concatenate([random_weights(rng, p, envelope) for _ in range(L)])
         S, margin = slow_likelihood.surrogate(p, w, L, envelope)
         q = slow_likelihood.softmax(S)
@@ -132,12 +130,9 @@ def test_ordered_labels(chunk):
         A, bounded = model.layout(p).coordinates(p, np.eye(p.n_node_features))
         w = w + 0.01 * A[:, bounded].sum(axis=1)
         value, gradient = cl.likelihood([p], [y], w, model)
-        kept, _ = p.training(y, L)
-        known = y != 255 if kept.n_nodes == p.n_nodes else np.ones(kept.n_nodes, bool)
-        phi, margin = slow_likelihood.label_min_marginals(kept, w, L)
+        phi, margin = slow_likelihood.label_min_marginals(p, w, L)
         q = slow_likelihood.softmax(phi)
-        truth = y if kept.n_nodes == p.n_nodes else y[y != 255]
-        expected = np.mean([np.log(q[i, truth[i]]) for i in np.flatnonzero(known)])
+        expected = np.mean([np.log(q[i, y[i]]) for i in np.flatnonzero(y != 255)])
         assert value == pytest.approx(expected, rel=1e-9, abs=1e-12)
         if margin < SMOOTH:
             continue
@@ -145,6 +140,25 @@ def test_ordered_labels(chunk):
         slopes = slow_likelihood.central_differences(partial(value_at, [p], [y], model), w)
         assert np.abs(gradient - slopes).max() < 5e-8
     assert smooth >= 4
+
+
+@pytest.mark.parametrize(
+    ("labels", "w"),
+    [
+        ("binary", [1.0, 0.5]),
+        ("ordered", [0.0, 1.0, 0.0, 0.5, 0.5, 0.0]),
+        ("surrogate", [-1.0, 0.5, 1.0, 0.5]),
+    ],
+)
+def test_a_void_node_between_two_labelled_ones_is_free(labels, w):
+    model = cl.Model(labels=labels, n_labels=2)
+    p = cl.Problem([[1.0], [-0.5], [-1.0]], [[0, 1], [1, 2]])
+    q = cl.probabilities(p, w, model)
+    value, _ = cl.likelihood([p], [[0, 255, 1]], w, model)
+    assert value == pytest.approx(np.log([q[0, 0], q[2, 1]]).mean(), rel=1e-12)
+    apart = cl.Problem(p.node_features, [[0, 1]], [[0.0]])
+    alone = cl.probabilities(apart, w, model)
+    assert value != pytest.approx(np.log([alone[0, 0], alone[2, 1]]).mean(), rel=0.01)
 
 
 def test_images_weigh_the_same_whatever_their_size():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.energy.potentials import Potential, Summands
+from cutlearn.energy.potentials import Potential, Summands, features_of
 from cutlearn.energy.softmax import softened
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import VOID, Problem
@@ -95,7 +95,7 @@ class Labels(ABC):
     def psi(self, potentials: tuple[Potential, ...], problem: Problem, y: NDArray[Any]) -> Vector:
         """Give the joint features of a labelling."""
         labels = y.astype(np.intp)
-        return np.concatenate([p.psi(problem, labels) for p in self.spread(potentials)])  # type: ignore[arg-type]
+        return np.concatenate([features_of(p, problem, labels) for p in self.spread(potentials)])
 
     def mask(self, model: "Model", problem: Problem, w: ArrayLike) -> Mask:
         """Give the best labels."""

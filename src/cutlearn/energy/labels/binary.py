@@ -18,7 +18,7 @@ from cutlearn.energy.labels.base import (
     by_direction,
     fixed_in,
 )
-from cutlearn.energy.potentials import Potential, Summands
+from cutlearn.energy.potentials import Potential, Summands, features_of
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.graph.marginals import ArgminSums
 
@@ -43,7 +43,7 @@ class Binary(Labels):
 
     def psi(self, potentials: tuple[Potential, ...], problem: Problem, y: NDArray[Any]) -> Vector:
         """Give the joint features of a labelling."""
-        return np.concatenate([p.psi(problem, y.astype(bool)) for p in potentials])
+        return np.concatenate([features_of(p, problem, y.astype(bool)) for p in potentials])
 
     def energy(self, problem: Problem, terms: Summands) -> Energy:
         """Give the energy of terms."""

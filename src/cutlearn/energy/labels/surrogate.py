@@ -17,7 +17,7 @@ from cutlearn.energy.labels.base import (
     likelihood_weights,
 )
 from cutlearn.energy.labels.binary import feature_sums, regions_of
-from cutlearn.energy.potentials import Potential, Summands
+from cutlearn.energy.potentials import Potential, Summands, features_of
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
 from cutlearn.run.workers import Workers
@@ -53,7 +53,7 @@ class Surrogate(Labels):
 
     def psi(self, potentials: tuple[Potential, ...], problem: Problem, y: NDArray[Any]) -> Vector:
         """Give the joint features of each field's labelling, end to end."""
-        fields = [[p.psi(problem, y == k) for p in potentials] for k in range(self.count)]
+        fields = [[features_of(p, problem, y == k) for p in potentials] for k in range(self.count)]
         return np.concatenate([part for field in fields for part in field])
 
     def energy(self, problem: Problem, terms: Summands) -> Any:

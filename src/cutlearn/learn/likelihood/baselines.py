@@ -111,7 +111,8 @@ def each_alone(tasks: Sequence[Task], w: Vector) -> Vector:
 def kohli_torr(task: Task, w: Vector) -> Valued:
     """Give L_n, and what stands in for the gradient; two labels, no envelopes."""
     problem, model = task.problem, task.model
-    if model.labels.name != "binary" or [p.name for p in model.potentials] != ["node", "edge"]:
+    names = [p.name for p in model.potentials]
+    if model.labels.name != "binary" or sorted(names) != ["edge", "node"]:
         raise InputError(
             "learner: 'kohli-torr' is for two labels with unaries and contrast only. Choose "
             "learner='likelihood', which has no such limits."
@@ -123,6 +124,9 @@ def kohli_torr(task: Task, w: Vector) -> Valued:
     ends = problem.edge_ends()
     i, j = q[ends[:, 0]], q[ends[:, 1]]
     expected = i + j - 2.0 * i * j - (y[ends[:, 0]] != y[ends[:, 1]])
-    parts = [(q - y) @ problem.node_features, expected @ edge_features(problem)]
+    parts = {
+        "node": (q - y) @ problem.node_features,
+        "edge": expected @ edge_features(problem),
+    }
     total = binary_log_likelihood(phi, task.labels, task.known)
-    return share * total, share * np.concatenate(parts)
+    return share * total, share * np.concatenate([parts[name] for name in names])
