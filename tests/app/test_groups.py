@@ -18,7 +18,7 @@ NAMES = ["fish1_a", "fish1_b", "fish2_a", "fish2_b"]
 
 @pytest.mark.parametrize("text", [
     "fish1_a,one\nfish1_b,one\nfish2_a,two\nfish2_b,two\n",
-    "\ufeffName,Group\nfish2_a.png, two\nfish2_b.png, two\n\nfish1_a.tif,one\nfish1_b,one",
+    "\ufeffName,Group\nfish2_a.png, two\nfish2_b.png, two\n\nfish1_a.ome.tif,one\nfish1_b,one",
 ])  # fmt: skip
 def test_a_table_tells_the_group_of_every_name(tmp_path, text):
     path = tmp_path / "groups.CSV"

@@ -107,7 +107,7 @@ def test_several_pages(tmp_path):
     refused(tiff(pages, photometric="minisblack"), "3 pages, but must have one")
     refused(tiff(pages.astype(np.uint16), photometric="minisblack"), "3 pages, but must have one")
     planes = tiff(pages.astype(np.uint16), photometric="minisblack", planarconfig="separate")
-    refused(planes, "3 pages, but must have one")
+    refused(planes, "3 channels, axes SYX")
 
 
 def test_tiffs_of_other_worlds():

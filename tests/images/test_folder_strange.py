@@ -45,6 +45,7 @@ def folders(root, image_names, mask_names, mask=MASK * 255):
         (["x/a1", "y/b2"], ["x/a1_seg", "y/b2_seg"]),
         (["img_1", "img_10"], ["img_1_mask", "img_10_mask"]),
         (["image1", "image2"], ["mask1", "mask2"]),
+        (["a1.nii", "b2.nii"], ["a1", "b2"]),
     ],
 )
 def test_names_that_differ_are_matched_and_told(images, masks):

@@ -34,7 +34,10 @@ def by_pillow(path, voxels):
 WRITERS = {
     "plain": (tifffile.imwrite, ".tif"),
     "lzw": (by_pillow, ".tif"),
-    "ome": (lambda path, voxels: tifffile.imwrite(path, voxels, ome=True), ".ome.tif"),
+    "ome": (
+        lambda path, voxels: tifffile.imwrite(path, voxels, ome=True, metadata={"axes": "ZYX"}),
+        ".ome.tif",
+    ),
     "numpy": (np.save, ".npy"),
 }
 

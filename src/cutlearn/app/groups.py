@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from cutlearn.errors import InputError, clean, quoted
+from cutlearn.images.listing import name_of
 
 HEADING = ("name", "group")
 
@@ -65,7 +66,8 @@ def _table(path: Path) -> dict[str, str]:
                 "needs the name of an image and its group. Write name,group."
             )
         table[cells[0]] = cells[1]
-        table.setdefault(str(PurePosixPath(cells[0]).with_suffix("")), cells[1])
+        path = PurePosixPath(cells[0])
+        table.setdefault(str(path.parent / name_of(path)), cells[1])
     return table
 
 

@@ -18,6 +18,7 @@ from cutlearn.checks import path_of
 from cutlearn.errors import InputError, clean, shown
 from cutlearn.features.filters import Float32
 from cutlearn.images.folder import Folder
+from cutlearn.images.listing import name_of
 from cutlearn.images.read import MAX_BYTES, read_image
 from cutlearn.images.resize import Shape, resize_channels
 from cutlearn.images.sample import Sample
@@ -48,7 +49,7 @@ def with_logits(folder: Folder, logits: Any) -> GivenFolder:
     known: dict[str, list[Path]] = {}
     for path in sorted(place.iterdir()):
         if path.suffix.lower() in ARRAYS + PICTURES:
-            known.setdefault(path.stem, []).append(path)
+            known.setdefault(name_of(path), []).append(path)
     wrong = []
     for name in folder.names:
         found = known.get(name, [])

@@ -35,6 +35,13 @@ ENDINGS = (
 )  # fmt: skip
 JPEG, NPY, NPZ = b"\xff\xd8\xff", b"\x93NUMPY", b"PK\x03\x04"
 ORIENTATION = 0x0112
+NO_CHANNELS = (
+    "there are several channels, but only files of one channel, or of RGB colours, are supported. "
+    "Save one channel of each as a file of its own (in Fiji: Image > Color > Split Channels); if "
+    "these are slices, save them with the axes ZYX."
+)
+# Kinds of extra samples of a TIFF that are opacity: associated, unassociated.
+OPACITY = (1, 2)
 TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 # What tifffile remarks on damaged files is for those who ask for logs; the user gets one sentence.
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
@@ -130,6 +137,7 @@ def pages_of(data: bytes, name: str, max_pixels: int) -> int:
         return 1 if _is_one(array) else len(array)
     if data[:4] in TIFF:
         with tifffile.TiffFile(io.BytesIO(data)) as file:
+            check_axes(file, name)
             return len(file.pages)
     with _opened(data, name, max_pixels) as picture:
         return int(getattr(picture, "n_frames", 1))
@@ -248,19 +256,17 @@ def _decode_deep_tiff(
     """
     with tifffile.TiffFile(io.BytesIO(data)) as file:
         if number is None:
+            check_axes(file, name)
             check_pages(name, len(file.pages))
         page: Any = file.pages[number or 0]
         check_tiles(name, page, max_pixels)
         if page.bitspersample <= 8 or page.compression not in (1, 8, 32946):
             return None
-        known = page.axes in ("YX", "YXS", "SYX") and page.photometric in (0, 1, 2)
-        if not known or page.samplesperpixel not in (1, 3, 4):
+        if page.axes not in ("YX", "YXS", "SYX") or page.photometric not in (0, 1, 2):
             raise InputError(
-                f"{name}: the TIFF has {page.samplesperpixel} channels (axes {page.axes}), but "
-                "must be one grey or colour image. Save a single slice, as PNG or TIFF."
+                f"{name}: the TIFF has the colour space {page.photometric!s} and the axes "
+                f"{page.axes}, but must be a grey or RGB image. Export it as PNG or TIFF."
             )
-        if page.axes == "SYX" and page.photometric != 2:
-            check_pages(name, page.shape[0])
         if page.compression != 1:
             check_inflated(name, data, page)
         array: Array = page.asarray()
@@ -270,6 +276,44 @@ def _decode_deep_tiff(
             array = np.iinfo(array.dtype).max - array if array.dtype.kind == "u" else 1 - array
         tag = page.tags.get("Orientation")
         return _turn(array, int(tag.value) if tag is not None and turned else 1)
+
+
+class ChannelsError(InputError):
+    """The refusal of a file with several channels.
+
+    Attributes
+    ----------
+    name, channels : str
+        The file, and its number of channels with their axes.
+    """
+
+    name, channels = "", ""
+
+    @classmethod
+    def of(cls, name: str, channels: str) -> "ChannelsError":
+        """Return the refusal of a file."""
+        error = cls(f"{name} ({channels}): {NO_CHANNELS}")
+        error.name, error.channels = name, channels
+        return error
+
+
+def check_axes(file: tifffile.TiffFile, name: str) -> None:
+    """Refuse a TIFF of several channels, which are neither slices nor colours.
+
+    OME-XML and the metadata of ImageJ name the axes of a series of pages; a page alone has its
+    samples, of which some may be opacity.
+    """
+    page: Any = file.pages.first
+    for series in file.series if len(file.pages) > 1 else []:
+        count = dict(zip(series.axes, series.shape)).get("C", 1)
+        if count > 1:
+            raise ChannelsError.of(name, f"{count} channels, axes {series.axes}")
+    samples = page.samplesperpixel - sum(kind in OPACITY for kind in page.extrasamples)
+    grey, deep = page.photometric in (0, 1), page.bitspersample > 8
+    # Three interleaved samples of 16 bits are colours, whatever the file calls them.
+    colors = samples in (3, 4) and page.axes == "YXS" and deep
+    if samples > 4 or (grey and samples > 1 and not colors):
+        raise ChannelsError.of(name, f"{samples} channels, axes {page.axes}")
 
 
 def _turn(array: Array, orientation: int) -> Array:

@@ -256,6 +256,8 @@ def read_folder(
         raise InputError("\n".join([f"{shown(pictures)}: {left[0]}", *left[1:]]))
     survey.refuse(shown(pictures))
     others = look(few, None, stated, reader, shown(pictures), looked(len(found)))
+    if others.problems:
+        others.refuse(shown(pictures))
     told = (*notes.told, *left, *survey.notes, *others.left_out)
     return replace(
         _folder(survey, told, reader), bare=tuple((one.image, one.page) for one in others.seen)

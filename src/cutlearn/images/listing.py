@@ -2,7 +2,7 @@
 
 import fnmatch
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from cutlearn.errors import InputError, counted, shown
@@ -10,6 +10,7 @@ from cutlearn.images.decode import ENDINGS
 
 # Names that a summary shows of many.
 EXAMPLES = 3
+DOUBLE = (".ome.tif", ".ome.tiff")
 
 
 class Listed(NamedTuple):
@@ -46,7 +47,7 @@ def listed(
         If there is none, or two have one name.
     """
     if folder.is_file():
-        return Listed({folder.stem: folder}, [])
+        return Listed({name_of(folder): folder}, [])
     if not folder.is_dir():
         raise InputError(
             f"{shown(folder)}: there is no such folder or file to read images from. Check the name."
@@ -93,11 +94,17 @@ def _images(
     return found, others
 
 
+def name_of(path: PurePath) -> str:
+    """Return the name of a file without its ending; that of OME-TIFF is double."""
+    double = path.name.lower().endswith(DOUBLE)
+    return PurePath(path.stem).stem if double else path.stem
+
+
 def _named(folder: Path, files: Iterable[Path]) -> dict[str, Path]:
     """The files by their path in the folder without ending."""
     named: dict[str, Path] = {}
     for path in files:
-        name = path.relative_to(folder).with_suffix("").as_posix()
+        name = path.relative_to(folder).with_name(name_of(path)).as_posix()
         if name in named:
             raise InputError(
                 f"{shown(folder)}: {shown(named[name].name)} and {shown(path.name)} have one name "
@@ -108,8 +115,8 @@ def _named(folder: Path, files: Iterable[Path]) -> dict[str, Path]:
     return dict(sorted(named.items()))
 
 
-def some(names: Iterable[object]) -> str:
-    """Write the first three of many names.
+def some(names: Iterable[object], most: int = EXAMPLES) -> str:
+    """Write the first of many names, by default three.
 
     Examples
     --------
@@ -117,5 +124,5 @@ def some(names: Iterable[object]) -> str:
     'a, b, c, ... (5 in all)'
     """
     known = [shown(str(name)) for name in names]
-    text = ", ".join(known[:EXAMPLES])
-    return text if len(known) <= EXAMPLES else f"{text}, ... ({len(known)} in all)"
+    text = ", ".join(known[:most])
+    return text if len(known) <= most else f"{text}, ... ({len(known)} in all)"

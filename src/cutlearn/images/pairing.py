@@ -107,8 +107,9 @@ def _without(name: str, prefix: str, suffix: str) -> str:
 
 
 def _bare(name: str) -> str:
-    """A name without folder, capitals, and words of images and masks at its ends."""
-    return _stripped(_leaf(name), (*MASK_WORDS, *IMAGE_WORDS))
+    """Return a name without folder, capitals, and words of images and masks at its ends."""
+    # What is left of .nii.gz is no part of the name either.
+    return _stripped(_leaf(name).removesuffix(".nii"), (*MASK_WORDS, *IMAGE_WORDS))
 
 
 def _stripped(leaf: str, words: Iterable[str]) -> str:

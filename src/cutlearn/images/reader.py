@@ -66,8 +66,13 @@ class Pages:
         numbers: list[int | None] = [None] if pages == 1 else list(range(pages))
         return [(k, open_image(data, name, self.limits.pixels, k, self.turned)) for k in numbers]
 
+    def count(self, path: Path) -> int:
+        """Return the number of images in a file."""
+        data, name = content(path, None, self.limits.bytes)
+        return count_pages(data, name, self.limits.pixels)
+
     def image(self, path: Path, page: int | None) -> Any:
-        """Give an image again."""
+        """Return an image again."""
         large = _mapped_image(path)
         if large is not None:
             return as_image(large, shown(path))

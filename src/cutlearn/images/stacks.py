@@ -16,7 +16,15 @@ import numpy.typing as npt
 import tifffile
 
 from cutlearn.errors import InputError, shown
-from cutlearn.images.decode import TIFF, content, decode, decoding, pages_of, voxels_of_array
+from cutlearn.images.decode import (
+    TIFF,
+    check_axes,
+    content,
+    decode,
+    decoding,
+    pages_of,
+    voxels_of_array,
+)
 from cutlearn.images.limits import too_many
 from cutlearn.images.mapped import mapped
 from cutlearn.images.volume import Spacing
@@ -104,8 +112,8 @@ def write_voxels(path: Path, voxels: Array, source: Path) -> None:
 
 
 def volume_name(name: str, source: Path) -> str:
-    """Give the file name of what is made of a volume: that of its source, or with .tif behind."""
-    # Of name.nii.gz only the last ending was taken off to get the name.
+    """Return the file name of a result for a volume: NIfTI as its source is, else .tif."""
+    # The name of name.nii.gz is name.nii.
     ending = ".gz" if source.name.lower().endswith(".nii.gz") else ".nii"
     return f"{name}{ending if is_nifti(source) else '.tif'}"
 
@@ -115,14 +123,15 @@ def _size(array: Array) -> str:
 
 
 def _tiff_spacing(source: Any, name: str) -> Spacing:
-    """The distances that a TIFF tells; files of several channels or times are refused."""
+    """Return the distances that a TIFF states; refuse files of several channels or times."""
     with tifffile.TiffFile(source) as file:
+        check_axes(file, name)
         axes = file.series[0].axes
         more = [axis for axis in axes if axis not in "YXS"]
         if len(more) > 1:
             raise InputError(
                 f"{name}: the file has the axes {axes}, but a volume has slices, rows and columns. "
-                "Save one channel and one time as a file of its own."
+                "Save each time as a file of its own."
             )
         found: Any = None
         if file.is_ome:

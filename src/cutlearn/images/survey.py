@@ -6,7 +6,7 @@ examples a kind, however many files there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from cutlearn.errors import InputError, counted, shown
 from cutlearn.images.coding import Coding, Stated, decide, gray, packed
+from cutlearn.images.decode import NO_CHANNELS, ChannelsError
 from cutlearn.images.facts import Facts
 from cutlearn.images.listing import EXAMPLES, some
 from cutlearn.images.read import Opened
@@ -23,6 +24,8 @@ from cutlearn.images.reader import Pages
 
 # Values of one mask that are kept: more are no labels anyway.
 MOST_VALUES = 4096
+# Files with several channels that a refusal names.
+MOST_NAMED = 100
 SIDEWAYS = (5, 6, 7, 8)
 
 
@@ -113,11 +116,16 @@ def look(
     """
     survey, values = Survey(), _Values()
     unread: list[str] = []
+    channels: dict[str, list[str]] = {}
     clear: list[str] = []
     turns: list[str] = []
     for done, (name, path) in enumerate(images.items(), 1):
         try:
-            for page, opened in reader.images(path):
+            pages = reader.images(path)
+            if masks is not None and (told := _other_pages(path, masks[name], pages, reader)):
+                survey.problem("pages", told)
+                pages = []
+            for page, opened in pages:
                 part = name if page is None else f"{name}_{page + 1:03d}"
                 mask = None if masks is None else masks[name]
                 if mask is not None:
@@ -125,10 +133,15 @@ def look(
                 survey.seen.append(Seen(part, path, mask, page, reader.facts(opened.image)))
                 clear += [path.name] if opened.transparent else []
                 turns += [path.name] if opened.orientation != 1 and mask is not None else []
+        except ChannelsError as error:
+            channels.setdefault(error.channels, []).append(Path(error.name).name)
         except InputError as error:
             unread.append(str(error))
         if progress is not None:
             progress(done, len(images))
+    if channels:
+        parts = [f"{some(names, MOST_NAMED)} ({kind})" for kind, names in channels.items()]
+        survey.problem("channels", f"{'; '.join(parts)}: {NO_CHANNELS}")
     if unread:
         survey.left_out.append(
             f"{counted(len(unread), 'file')} of {len(images)} that cannot be read left out: "
@@ -142,6 +155,19 @@ def look(
         except InputError as error:
             survey.problem("values", str(error))
     return survey
+
+
+def _other_pages(
+    image: Path, mask: Path, pages: Sequence[tuple[int | None, Opened]], reader: Pages
+) -> str:
+    """Return what is wrong with the pages of a mask of a stack; nothing if they fit."""
+    count = len(pages) if len(pages) == 1 else reader.count(mask)
+    if count == len(pages):
+        return ""
+    return (
+        f"{shown(mask)}: the mask has {counted(count, 'page')}, but {shown(image.name)} has "
+        f"{len(pages)} slices. Give every slice its mask, as a file of as many pages."
+    )
 
 
 def _look_at_mask(

@@ -22,7 +22,7 @@ from cutlearn.errors import InputError, shown
 from cutlearn.images.coding import Coding
 from cutlearn.images.decode import ENDINGS, content
 from cutlearn.images.folder import read_folder
-from cutlearn.images.listing import listed
+from cutlearn.images.listing import listed, name_of
 from cutlearn.images.pairing import pair
 from cutlearn.images.read import open_image, read_values
 from cutlearn.images.write import write_labels
@@ -173,7 +173,7 @@ class Workspace:
             raise InputError(f"images: there are {self.limits.images} already, which is all.")
         image = open_image(data, "the dropped file", self.limits.pixels).image
         leaf = Path(name.replace("\\", "/")).name
-        stem, ending = Path(leaf).stem, Path(leaf).suffix.lower()
+        stem, ending = name_of(Path(leaf)), Path(leaf).suffix.lower()
         if ending not in ENDINGS:
             raise InputError(f"the dropped file: images end in {', '.join(ENDINGS)}.")
         stem = NAME.sub("_", stem).strip(" .")[:80] or "image"
