@@ -15,6 +15,8 @@ import numpy.typing as npt
 BRIGHT = 0.99
 # Pixels along a side that are enough to see the brightness and whether there is colour.
 ENOUGH = 256
+# Rows that are hashed at once.
+BAND = 512
 
 
 class Facts(NamedTuple):
@@ -28,7 +30,7 @@ class Facts(NamedTuple):
     bright : float
         The brightness below which 99 % of its pixels lie, in [0, 1].
     digest : str
-        A fingerprint of its pixels at 8 bits, the same for every lossless file of them.
+        A fingerprint of its pixels in [0, 1], the same for every lossless file of them.
     depth : int
         Slices of a volume; 1 for an image.
     """
@@ -42,7 +44,7 @@ class Facts(NamedTuple):
 
 
 def facts_of(image: npt.NDArray[np.float32], digest: bool = True) -> Facts:
-    """Give the facts of an image, (h, w) or (h, w, 3) in [0, 1]; without a digest it is empty.
+    """Return the facts of an image, (h, w) or (h, w, 3) in [0, 1]; `digest`: compute it.
 
     Examples
     --------
@@ -56,12 +58,15 @@ def facts_of(image: npt.NDArray[np.float32], digest: bool = True) -> Facts:
     color = few.ndim == 3 and bool((few != few[..., :1]).any())
     grey = few if few.ndim == 2 else few.max(axis=-1)
     bright = round(float(np.quantile(grey, BRIGHT)), 4)
-    return Facts(height, width, color, bright, _digest(image, color) if digest else "")
+    return Facts(height, width, color, bright, _digest(image) if digest else "")
 
 
-def _digest(image: npt.NDArray[np.float32], color: bool) -> str:
-    """The fingerprint of the pixels at 8 bits; grey in three channels is grey."""
-    plane = image if color or image.ndim == 2 else image[..., 0]
-    whole = hashlib.blake2b(repr(plane.shape).encode(), digest_size=8)
-    whole.update(np.rint(plane * 255).astype(np.uint8).tobytes())
+def _digest(image: npt.NDArray[np.float32]) -> str:
+    """Return the fingerprint of all pixels; grey in three channels is grey."""
+    grey = image.ndim == 3 and bool((image == image[..., :1]).all())
+    plane = image[..., 0] if grey else image
+    whole = hashlib.blake2b(repr(plane.shape).encode(), digest_size=16)
+    for top in range(0, len(plane), BAND):
+        # A float has two zeros; in bands, a large image needs no second copy.
+        whole.update(np.abs(plane[top : top + BAND]).tobytes())
     return whole.hexdigest()
