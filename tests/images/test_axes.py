@@ -132,3 +132,48 @@ def test_the_double_ending_of_ome_is_no_part_of_a_name(tmp_path, image, mask):
     assert found.masks == (tmp_path / "masks" / mask,)
     assert (found.labels(0) == MASK).all()
     assert read_folder(tmp_path / "images" / image).names == ("a0",)
+
+
+INVERTED = {
+    "ImageJ": {"imagej": True}, "plain": {}, "deflated": {"compression": "zlib"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", INVERTED)
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_masks_with_an_inverting_lookup_table_keep_their_stored_values(tmp_path, dtype, program):
+    masks = tmp_path / "masks"
+    values = MASK.astype(dtype) * 255
+    write(masks / "a.tif", values, "YX", photometric="miniswhite", **INVERTED[program])
+    write(tmp_path / "images" / "a.tif", GREY, "YX")
+    assert (read_values(masks / "a.tif") == values).all()
+    found = read_folder(tmp_path / "images", masks)
+    assert (found.labels(0) == MASK).all()
+    (note,) = (note for note in found.notes if "WhiteIsZero" in note)
+    assert "a.tif" in note
+    assert "stored" in note
+    # An image is what is displayed.
+    top = np.float32(np.iinfo(dtype).max)
+    assert np.allclose(read_image(masks / "a.tif"), (top - values) / top)
+
+
+@pytest.mark.parametrize("photometric", ["miniswhite", "minisblack"])
+def test_masks_of_one_bit_are_what_is_displayed(tmp_path, photometric):
+    white = photometric == "miniswhite"
+    write(tmp_path / "masks" / "a.tif", (MASK == 0) == white, "YX", photometric=photometric)
+    write(tmp_path / "images" / "a.tif", GREY, "YX")
+    found = read_folder(tmp_path / "images", tmp_path / "masks")
+    assert (found.labels(0) == MASK).all()
+    assert any("displayed white" in note for note in found.notes) == white
+
+
+def test_volumes_of_inverted_masks_keep_their_stored_values(tmp_path):
+    voxels = np.stack([MASK, MASK[::-1], MASK]) * np.uint8(255)
+    write(tmp_path / "masks" / "a.tif", voxels, "ZYX", photometric="miniswhite", imagej=True)
+    write(tmp_path / "images" / "a.tif", np.stack([GREY] * 3), "ZYX")
+    found = read_folder(tmp_path / "images", tmp_path / "masks", volume=True)
+    assert (found.labels(0) == (voxels > 0)).all()
+    assert any("WhiteIsZero" in note for note in found.notes)
+    pages = read_folder(tmp_path / "images", tmp_path / "masks")
+    assert all((pages.labels(k) == (voxels[k] > 0)).all() for k in range(3))
+    assert sum("WhiteIsZero" in note for note in pages.notes) == 1

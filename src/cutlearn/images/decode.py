@@ -11,6 +11,7 @@ import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ ENDINGS = (
     ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".npy", ".npz",
 )  # fmt: skip
 JPEG, NPY, NPZ = b"\xff\xd8\xff", b"\x93NUMPY", b"PK\x03\x04"
-ORIENTATION = 0x0112
+ORIENTATION, PHOTOMETRIC = 0x0112, 0x0106
 NO_CHANNELS = (
     "there are several channels, but only files of one channel, or of RGB colours, are supported. "
     "Save one channel of each as a file of its own (in Fiji: Image > Color > Split Channels); if "
@@ -102,16 +103,18 @@ def decode(
     page: int | None = None,
     turned: bool = True,
 ) -> Array:
-    """Give the pixels of a file, (h, w) or (h, w, channels), turned as its tag says.
+    """Return the pixels of a file, (h, w) or (h, w, channels), turned as its tag says.
 
     `page` chooses one of several images of a file; None: there must be one only. Without `turned`
-    the rows and columns are as they are stored.
+    the rows and columns are as they are stored. With `colors` pixels are what a viewer displays;
+    without, they are stored numbers: indices of a palette, and the values below an inverting lookup
+    table (`white_is_zero`).
     """
     whole_number("max_pixels", max_pixels, 0, 2**63)
     if data[: len(NPY)] == NPY or data[: len(NPZ)] == NPZ:
         return _page_of_array(_array(data, name, max_pixels), name, page)
     if data[:4] in TIFF:
-        found = _decode_deep_tiff(data, name, max_pixels, page, turned)
+        found = _decode_deep_tiff(data, name, max_pixels, colors, page, turned)
         if found is not None:
             return found
     if data[: len(JPEG)] == JPEG:
@@ -125,6 +128,8 @@ def decode(
             check_size(name, picture.height, picture.width, max_pixels)
         upright = ImageOps.exif_transpose(picture) if turned else picture
         array = np.asarray(plain(upright) if colors else upright)
+        if _is_inverted(picture) and colors != (picture.mode == "L"):
+            array = np.iinfo(array.dtype).max - array  # Pillow inverts up to 8 bits only
     if picture.format == "PNG" and array.dtype == np.int32:
         return array.astype(np.uint16)  # older Pillows widen the 16 bits of a grey PNG
     return array
@@ -247,7 +252,7 @@ def plain(picture: Image.Image) -> Image.Image:
 
 
 def _decode_deep_tiff(
-    data: bytes, name: str, max_pixels: int, number: int | None, turned: bool
+    data: bytes, name: str, max_pixels: int, colors: bool, number: int | None, turned: bool
 ) -> Array | None:
     """Pixels of a TIFF with more than 8 bits a value, or None if the other decoder is to read it.
 
@@ -272,7 +277,7 @@ def _decode_deep_tiff(
         array: Array = page.asarray()
         if page.axes == "SYX":
             array = np.moveaxis(array, 0, 2)
-        if page.photometric == 0:  # white is zero
+        if page.photometric == 0 and colors:  # white is zero
             array = np.iinfo(array.dtype).max - array if array.dtype.kind == "u" else 1 - array
         tag = page.tags.get("Orientation")
         return _turn(array, int(tag.value) if tag is not None and turned else 1)
@@ -314,6 +319,27 @@ def check_axes(file: tifffile.TiffFile, name: str) -> None:
     colors = samples in (3, 4) and page.axes == "YXS" and deep
     if samples > 4 or (grey and samples > 1 and not colors):
         raise ChannelsError.of(name, f"{samples} channels, axes {page.axes}")
+
+
+def white_is_zero(path: Path) -> int:
+    """Return the bits of a pixel in a TIFF whose zero is displayed white; 0 for all other files.
+
+    ImageJ and Fiji write such files for images with an inverting lookup table, which their binary
+    masks have by default: 255 is the object there, and displayed black. With one bit a pixel there
+    is no lookup table, and programs store what is displayed.
+    """
+    with path.open("rb") as file:
+        if file.read(4) not in TIFF:
+            return 0
+    with decoding(shown(path)), tifffile.TiffFile(path) as tiff:
+        page: Any = tiff.pages.first
+        return int(page.bitspersample) if page.photometric == 0 else 0
+
+
+def _is_inverted(picture: Image.Image) -> bool:
+    """Whether a picture is a TIFF of several bits a pixel whose zero is displayed white."""
+    tags: Any = getattr(picture, "tag_v2", {})
+    return picture.mode in ("L", "I;16") and tags.get(PHOTOMETRIC) == 0
 
 
 def _turn(array: Array, orientation: int) -> Array:

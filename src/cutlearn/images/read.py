@@ -205,7 +205,9 @@ def read_values(
 ) -> Array:
     """Read the integers of a mask file as they are stored: no scaling, palette indices kept.
 
-    A grey mask that was saved in colour (three equal channels, opaque) is taken as grey.
+    A grey mask that was saved in colour (three equal channels, opaque) is taken as grey. TIFF masks
+    with an inverting lookup table (WhiteIsZero) keep their stored values too: the object of Fiji's
+    binary masks is 255, displayed black. With one bit per pixel, 1 is what is displayed white.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from cutlearn.errors import InputError, counted, shown
 from cutlearn.images.coding import Coding, Stated, decide, gray, packed
-from cutlearn.images.decode import NO_CHANNELS, ChannelsError
+from cutlearn.images.decode import NO_CHANNELS, ChannelsError, white_is_zero
 from cutlearn.images.facts import Facts
 from cutlearn.images.listing import EXAMPLES, some
 from cutlearn.images.read import Opened
@@ -148,6 +148,8 @@ def look(
             + " | ".join(unread[:EXAMPLES]) + (" | ..." if len(unread) > EXAMPLES else "")
         )  # fmt: skip
     _notes(survey, clear, turns, reader.turned)
+    if masks is not None:
+        _note_inverted(survey)
     if masks is not None and values.arrays:
         try:
             survey.coding = values.decide(stated, where)
@@ -207,6 +209,24 @@ def _look_at_mask(
     wanted = wanted.removesuffix(" pixels (width x height)")
     told = f"{name}: the mask has {size}, but its image has {wanted}. {advice}"
     survey.problem("size", told)
+
+
+def _note_inverted(survey: Survey) -> None:
+    """Note how masks were read whose zero is displayed white."""
+    bits = {one.mask: white_is_zero(one.mask) for one in survey.seen if one.mask is not None}
+    wide = [path.name for path, depth in bits.items() if depth > 1]
+    flat = [path.name for path, depth in bits.items() if depth == 1]
+    if wide:
+        survey.notes.append(
+            f"{counted(len(wide), 'mask')} with an inverting lookup table (WhiteIsZero, as Fiji "
+            f"writes): {some(wide)}. Labels are the stored values, which Fiji shows below the "
+            "cursor; 255 is displayed black"
+        )
+    if flat:
+        survey.notes.append(
+            f"{counted(len(flat), 'mask')} of one bit, WhiteIsZero: {some(flat)}. Pixels that are "
+            "displayed white are label 1"
+        )
 
 
 def _notes(survey: Survey, clear: list[str], turns: list[str], turned: bool) -> None:
