@@ -15,7 +15,13 @@ from typing import Any
 import click
 
 from cutlearn.app.exits import UNFINISHED, say
-from cutlearn.app.fit_words import expected, figures_of, line_of, names_of_labels
+from cutlearn.app.fit_words import (
+    expected,
+    figures_of,
+    line_of,
+    names_of_labels,
+    tell_shares,
+)
 from cutlearn.app.groups import groups_of
 from cutlearn.app.inputs import (
     fit_memory,
@@ -40,7 +46,7 @@ from cutlearn.app.options import (
 )
 from cutlearn.app.registry import register
 from cutlearn.app.unfinished import farewell, found_unfinished, remove_unfinished, target_of
-from cutlearn.errors import ConvergenceWarning, InputError
+from cutlearn.errors import ConvergenceWarning, InputError, InputWarning
 from cutlearn.features.modes import SUMMARIES
 from cutlearn.learn.learners import LEARNERS
 from cutlearn.run.progress import Progress
@@ -207,11 +213,13 @@ def fit(
     two = labels == "binary" or command != "cut"
     folder = open_folder(
         images, masks, logits, strict=strict, **reading, n_labels=2 if two else None,
+        instances=labels in ("auto", "binary") and (names or "").count(",") < 2,
         unannotated=not strict and logits is None and command == "cut" and restores(features),
     )  # fmt: skip
     coding = folder.coding
     assert coding is not None
     words = names_of_labels(names, coding.n_labels)
+    tell_shares(folder, bool(words))
     labels = kind_of(labels, coding.n_labels, is_margin(learner)).name
     if logits is not None and features == "auto":
         features = "given"
@@ -333,6 +341,9 @@ def _train(
     images, labels = given
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
+        # Doubtful labels are refused before, or the user has named them.
+        warnings.filterwarnings("ignore", "masks: value .* is read as a label", InputWarning)
+        warnings.filterwarnings("ignore", "masks: value .* thin strokes", InputWarning)
         try:
             estimator.fit(images, labels, groups, unannotated=unannotated, checkpoint=part,
                           progress=estimator.shown_by(shown), callback=shown.step)  # fmt: skip

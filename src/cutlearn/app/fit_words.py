@@ -5,7 +5,7 @@ from typing import Any
 
 from cutlearn.app.inputs import remark
 from cutlearn.app.tables import percent
-from cutlearn.errors import InputError, counted
+from cutlearn.errors import InputError, counted, shown
 from cutlearn.run.progress import clock
 
 # Below so many seconds nobody asks how long it takes.
@@ -48,6 +48,29 @@ def names_of_labels(names: str | None, n_labels: int) -> tuple[str, ...]:
             "name for each label, that of label 0 (the background) first."
         )
     return words
+
+
+def tell_shares(folder: Any, named: bool) -> None:
+    """Print the share of every label; refuse masks that may not mean what was read.
+
+    Not where labels are `named`: the user knows them.
+    """
+    from cutlearn.images.tally import doubts, shares_of, told_shares
+
+    coding = folder.coding
+    remark(told_shares(shares_of(folder.tallies, coding)))
+    lines = []
+    for text, value in [] if named else doubts(folder.tallies, coding):
+        # A second void value would make a label of the first.
+        free = value.isdecimal() and not any(coding.void_value in t.values for t in folder.tallies)
+        void = (
+            f"Use --void-value {value} if these pixels are not annotated"
+            if free
+            else ("Correct the masks")
+        )
+        lines.append(f"{text}. {void}; if it is a label, name all labels with --names.")
+    if lines:
+        raise InputError(f"{shown(folder.masks[0].parent)}: " + "\n".join(lines))
 
 
 def line_of(said: dict[str, Any], estimator: Any) -> str:

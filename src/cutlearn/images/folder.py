@@ -24,6 +24,7 @@ from cutlearn.images.pairing import Pairs, is_mask_name, pair
 from cutlearn.images.read import MAX_BYTES, MAX_PIXELS, FloatImage
 from cutlearn.images.reader import Limits, Pages, Volumes, image_again, label_digest, labels_again
 from cutlearn.images.survey import Survey, look
+from cutlearn.images.tally import Tally
 from cutlearn.images.volume import checked_spacing
 from cutlearn.loaded import Loaded, Origin, spread, taken
 
@@ -55,6 +56,8 @@ class Folder:
         How files are read: as images, or as volumes.
     bare : tuple of (path, page)
         Images without a mask, if they were asked for.
+    tallies : tuple of Tally
+        Pixels of the values of each mask.
     """
 
     names: tuple[str, ...]
@@ -66,6 +69,7 @@ class Folder:
     notes: tuple[str, ...] = ()
     reader: Pages = IMAGES
     bare: tuple[tuple[Path, int | None], ...] = ()
+    tallies: tuple[Tally, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -137,6 +141,7 @@ def read_folder(
     threshold: float | None = None,
     colors: Sequence[int] | None = None,
     values: Sequence[int] | None = None,
+    instances: bool = True,
     mask_suffix: str | None = None,
     pattern: str | None = None,
     turned: bool = True,
@@ -174,6 +179,10 @@ def read_folder(
         colour that is found is a label, in their order.
     values : sequence of int, optional
         The values of the labels, as an earlier folder had them.
+    instances : bool, default True
+        Read masks that number their objects as background and object: many ids, each of one
+        connected part, others in other masks. False: numbers are classes. `n_labels` above two,
+        `object_value`, `threshold` and `colors` also settle it.
     mask_suffix : str, optional
         What the names of masks have behind those of their images, such as "_mask". By default it
         is found from the names.
@@ -250,7 +259,8 @@ def read_folder(
     def looked(before: int) -> Callable[[int, int], None] | None:
         return None if progress is None else lambda done, _: progress(before + done, every)
 
-    survey = look(found, pairs, stated, reader, shown(truths or pictures), looked(0))
+    where = shown(truths or pictures)
+    survey = look(found, pairs, stated, reader, where, looked(0), instances)
     left = [*notes.refused, *survey.left_out]
     if strict and left:
         raise InputError("\n".join([f"{shown(pictures)}: {left[0]}", *left[1:]]))
@@ -328,7 +338,7 @@ def _folder(survey: Survey, notes: tuple[str, ...], reader: Pages) -> Folder:
         tuple(one.name for one in seen), tuple(one.image for one in seen),
         tuple(one.mask for one in seen if one.mask is not None),
         tuple(one.page for one in seen), tuple(one.facts for one in seen),
-        survey.coding, notes, reader,
+        survey.coding, notes, reader, tallies=survey.tallies,
     )  # fmt: skip
 
 

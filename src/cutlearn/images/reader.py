@@ -97,8 +97,12 @@ class Pages:
         """Give the rows and columns that a mask's values must have."""
         return image.shape[0], image.shape[1]
 
+    def annotated(self, values: Array, image: Any) -> tuple[Array, bool]:
+        """Return what is annotated of a mask's values, and whether they are colours."""
+        return values, values.ndim == 3
+
     def told(self, rows: int, columns: int, image: Any) -> str:
-        """Say a size in words."""
+        """Return a size in words."""
         return f"{columns} x {rows} pixels (width x height)"
 
 
@@ -189,8 +193,15 @@ class Volumes(Pages):
         d, h, w = image.shape
         return d * h, w
 
+    def annotated(self, values: Array, image: Any) -> tuple[Array, bool]:
+        """Return the slices of a mask, without the empty ones if these are not annotated."""
+        slices = values.reshape(image.shape)
+        if self.empty_void and slices.any():
+            slices = slices[slices.any(axis=(1, 2))]
+        return slices, False
+
     def told(self, rows: int, columns: int, image: Any) -> str:
-        """Say a size in words; a mask of the same rows and columns has so many slices."""
+        """Return a size in words; a mask of the same rows and columns has so many slices."""
         high = image.shape[1]
         if rows % high == 0:
             return f"{rows // high} slices of {columns} x {high} pixels (width x height)"

@@ -21,9 +21,8 @@ from cutlearn.images.facts import Facts
 from cutlearn.images.listing import EXAMPLES, some
 from cutlearn.images.read import Opened
 from cutlearn.images.reader import Pages
+from cutlearn.images.tally import Tally, as_numbered, tally
 
-# Values of one mask that are kept: more are no labels anyway.
-MOST_VALUES = 4096
 # Files with several channels that a refusal names.
 MOST_NAMED = 100
 SIDEWAYS = (5, 6, 7, 8)
@@ -45,6 +44,7 @@ class Survey:
 
     seen: list[Seen] = field(default_factory=list)
     coding: Coding | None = None
+    tallies: tuple[Tally, ...] = ()
     notes: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     problems: dict[str, list[str]] = field(default_factory=dict)
@@ -71,25 +71,23 @@ class Survey:
 
 
 class _Values:
-    """The values of all masks, and which mask has them first."""
+    """The tallies of all masks, and which mask has a value first."""
 
     def __init__(self) -> None:
-        self.arrays: list[tuple[str, npt.NDArray[Any], bool]] = []
+        self.tallies: list[Tally] = []
 
-    def add(self, name: str, values: npt.NDArray[Any]) -> None:
-        color = values.ndim == 3
-        unique = np.unique(packed(values) if color else values)
-        self.arrays.append((name, unique[:MOST_VALUES], color))
+    def add(self, name: str, values: npt.NDArray[Any], color: bool) -> None:
+        self.tallies.append(tally(name, packed(values) if color else values, color))
 
     def decide(self, stated: Stated, where: str) -> Coding:
-        color = any(found for *_, found in self.arrays) or stated.in_colors
+        color = any(one.color for one in self.tallies) or stated.in_colors
         seen: dict[int, str] = {}
         sets = []
-        for name, unique, packed_already in self.arrays:
-            whole = unique * 0x010101 if color and not packed_already else unique
-            sets.append(frozenset(int(value) for value in whole.tolist()))
+        for one in self.tallies:
+            grey = color and not one.color
+            sets.append(frozenset(v * 0x010101 if grey else v for v in one.values))
             for value in sorted(sets[-1]):
-                seen.setdefault(value, name)
+                seen.setdefault(value, one.name)
         return decide(seen, sets, stated, where, color=color)
 
 
@@ -100,6 +98,7 @@ def look(
     reader: Pages,
     where: str,
     progress: Callable[[int, int], None] | None = None,
+    instances: bool = True,
 ) -> Survey:
     """Look at every image, and at its mask if there are masks.
 
@@ -113,6 +112,8 @@ def look(
         How to call the masks.
     progress : callable (done, total), optional
         Called after every file.
+    instances : bool
+        Whether objects of masks that number them are one label.
     """
     survey, values = Survey(), _Values()
     unread: list[str] = []
@@ -150,10 +151,12 @@ def look(
     _notes(survey, clear, turns, reader.turned)
     if masks is not None:
         _note_inverted(survey)
-    if masks is not None and values.arrays:
+    if masks is not None and values.tallies:
+        stated, numbered = as_numbered(values.tallies, stated) if instances else (stated, "")
         try:
             survey.coding = values.decide(stated, where)
-            survey.notes += [told] if (told := survey.coding.told()) else []
+            survey.notes += [told] if (told := numbered or survey.coding.told()) else []
+            survey.tallies = tuple(values.tallies)
         except InputError as error:
             survey.problem("values", str(error))
     return survey
@@ -197,7 +200,7 @@ def _look_at_mask(
         return
     height, width = reader.size(image.image)
     if found.shape[:2] == (height, width):
-        values.add(shown(path.name), found)
+        values.add(shown(path.name), *reader.annotated(found, image.image))
         return
     sideways = image.orientation in SIDEWAYS and found.shape[:2] == (width, height)
     advice = (

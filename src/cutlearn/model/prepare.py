@@ -23,6 +23,7 @@ from cutlearn.features.problem import VOID
 from cutlearn.features.volumes import are_volumes
 from cutlearn.images.coding import Coding, Stated, decide
 from cutlearn.images.sample import FREE, Sample, as_sample
+from cutlearn.images.tally import Tally, as_numbered, doubts, tally
 from cutlearn.images.volume import Volume
 from cutlearn.loaded import Loaded, mapped
 
@@ -87,16 +88,22 @@ def read_training(
         )
     wrong: list[str] = []
     sets: list[frozenset[int]] = []
+    tallies: list[Tally] = []
     for i, (sample, mask) in enumerate(zip(samples, given)):
         try:
             sets.append(_values(_read_mask(mask, sample.shape, f"masks[{i}]")))
+            tallies.append(tally(f"masks[{i}]", np.asarray(mask)))
         except InputError as error:
             wrong.append(str(error))
     if wrong:
         raise InputError("\n".join(wrong))
-    coding = coding_of(sets, most_labels, values)
-    if told := coding.told():
+    numbered, line = _numbered(tallies, most_labels)
+    coding = numbered or coding_of(sets, most_labels, values)
+    if told := line or coding.told():
         warnings.warn(f"masks: {told}.", InputWarning, stacklevel=4)
+    for doubt, _ in doubts(tallies, coding) if values is None else []:
+        advice = "If such pixels are not annotated, set them to 255"
+        warnings.warn(f"masks: {doubt}. {advice}.", InputWarning, stacklevel=4)
     truth = mapped(partial(_labelled, coding), given)
     for i, labels in enumerate(truth):
         if (labels == VOID).all():
@@ -139,10 +146,21 @@ def coding_of(
     return coding
 
 
+def _numbered(tallies: Sequence[Tally], most_labels: int) -> tuple[Coding | None, str]:
+    """Return the coding of masks that number their objects, and a warning; None for others.
+
+    Models of several labels take numbers for classes.
+    """
+    stated, line = as_numbered(tallies, Stated(n_labels=2)) if most_labels == 2 else (Stated(), "")
+    void = VOID if any(FREE in one.values for one in tallies) else stated.void_value
+    return (Coding("nonzero", None, void) if line else None), line
+
+
 def values_of(masks: Any, most_labels: int, images: Any = None) -> tuple[int, ...]:
     """Give the value of every label in masks that `read_training` has accepted."""
     given = _listed("masks", masks, images)
-    found = coding_of([_values(_integers(mask)) for mask in given], most_labels)
+    numbered, _ = _numbered([tally("", np.asarray(mask)) for mask in given], most_labels)
+    found = numbered or coding_of([_values(_integers(mask)) for mask in given], most_labels)
     return found.values or (0, 1)
 
 
