@@ -177,3 +177,15 @@ def test_volumes_of_inverted_masks_keep_their_stored_values(tmp_path):
     pages = read_folder(tmp_path / "images", tmp_path / "masks")
     assert all((pages.labels(k) == (voxels[k] > 0)).all() for k in range(3))
     assert sum("WhiteIsZero" in note for note in pages.notes) == 1
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.int16, np.int32, np.uint32, np.float32])
+def test_label_images_of_every_type_are_whole_numbers(tmp_path, dtype):
+    numbers = (MASK * np.arange(MASK.size).reshape(MASK.shape) % 300).astype(dtype)
+    write(tmp_path / "a.tif", numbers, "YX")
+    assert (read_values(tmp_path / "a.tif") == numbers).all()
+    assert read_values(tmp_path / "a.tif").dtype == np.uint16
+    if dtype == np.float32:
+        write(tmp_path / "b.tif", numbers + dtype(0.5), "YX")
+        with pytest.raises(InputError, match="float32"):
+            read_values(tmp_path / "b.tif")

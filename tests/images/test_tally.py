@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import tifffile
 from click.testing import CliRunner
 from PIL import Image, ImageDraw
 from scipy import ndimage
@@ -220,7 +221,7 @@ def test_fit_stops_at_doubtful_labels_and_names_the_way_out(tmp_path, masks, adv
     assert done.exit_code == 2, done.stderr
     assert advice in done.stderr
     assert "--names" in done.stderr
-    assert "share of the annotated pixels" in done.stderr
+    assert "shares of the annotated pixels" in done.stderr
     assert not (tmp_path / "m").exists()
     done = run(*words, *advice.split())
     assert done.exit_code == 0, done.stderr
@@ -246,5 +247,45 @@ def test_fit_prints_shares_where_nothing_is_doubtful(tmp_path):
     images, truths = folders(tmp_path, [255 * world.labels for world in WORLDS])
     done = run("fit", images, truths, "-o", tmp_path / "m", *FAST)
     share = 100 * np.mean([world.labels for world in WORLDS])
-    assert f"value 0 has {100 - share:.3g} %, 255 has {share:.3g} %" in done.stderr
-    assert done.stderr.count("share of the annotated pixels") == 1
+    assert f"0: {100 - share:.3g} %, 255: {share:.3g} %" in done.stderr
+    assert done.stderr.count("shares of the annotated pixels") == 1
+
+
+def test_objects_of_volumes_are_numbered_across_slices(tmp_path):
+    solid = np.repeat(np.stack([dots(30), dots(30)]), 2, axis=0)
+    for kind, voxels in (("images", (solid > 0) * np.uint8(200)), ("masks", solid)):
+        (tmp_path / kind).mkdir()
+        tifffile.imwrite(tmp_path / kind / "v.tif", voxels, photometric="minisblack")
+    folder = read_folder(tmp_path / "images", tmp_path / "masks", volume=True)
+    assert (folder.labels(0) == (solid > 0)).all()
+    assert any("number their objects" in note for note in folder.notes)
+
+
+def test_empty_slices_that_are_not_annotated_have_no_share(tmp_path):
+    voxels = np.stack([WORLDS[0].labels, 0 * WORLDS[0].labels])
+    for kind in ("images", "masks"):
+        (tmp_path / kind).mkdir()
+        tifffile.imwrite(tmp_path / kind / "v.tif", voxels * np.uint8(255))
+    for empty_void, pixels in ((True, SHAPE[0] * SHAPE[1]), (False, 2 * SHAPE[0] * SHAPE[1])):
+        folder = read_folder(tmp_path / "images", tmp_path / "masks", volume=True,
+                             empty_void=empty_void)  # fmt: skip
+        shares = shares_of(folder.tallies, folder.coding)
+        assert [one.of_all for one in shares] == [pixels, pixels]
+        assert sum(one.pixels for one in shares) == pixels
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [({"threshold": 100}, ["background", "object"]), ({}, ["#000000", "#0000ff", "#ff0000"])],
+)
+def test_shares_of_thresholds_and_colours(tmp_path, options, wanted):
+    colors = np.zeros((*SHAPE, 3), np.uint8)
+    colors[:24] = 255, 0, 0
+    colors[24:36] = 0, 0, 255
+    mask = colors if not options else colors.max(axis=2)
+    images, masks = folders(tmp_path, [mask, mask])
+    folder = read_folder(images, masks, **options)
+    shares = shares_of(folder.tallies, folder.coding)
+    assert [one.value for one in shares] == wanted
+    truth = np.bincount(folder.labels(0).ravel(), minlength=len(wanted))
+    assert [one.pixels for one in shares] == (2 * truth).tolist()

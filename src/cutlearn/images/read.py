@@ -243,7 +243,8 @@ def open_values(
 ) -> Array:
     """Decode a mask: integers or floats (h, w), or colours (h, w, 3), as they are stored.
 
-    Colours that are grey, and opaque, are one channel.
+    Colours that are grey, and opaque, are one channel. Whole numbers below 65,536 are 16 bits in
+    whatever type they are stored.
     """
     with decoding(name):
         array = decode(data, name, max_pixels, False, page, turned)
@@ -258,10 +259,9 @@ def open_values(
         array = array[:, :, 0]
     if array.dtype == np.bool_:
         array = array.astype(np.uint8)
-    if array.dtype.kind == "i" and array.size and array.min() >= 0 and array.max() < 2**16:
-        array = array.astype(np.uint16)
-    if array.dtype.kind == "f" and np.isin(array, (0, 1)).all():
-        array = array.astype(np.uint8)
+    small = array.dtype != np.uint8 and array.size and array.min() >= 0 and array.max() < 2**16
+    if small and (array.dtype.kind != "f" or (array == np.rint(array)).all()):
+        array = array.astype(np.uint16)  # also floats, in which some programs save labels
     if not array.size:
         raise InputError(
             f"{name}: the mask has no pixels, but needs at least one. Export it again."

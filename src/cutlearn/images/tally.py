@@ -241,11 +241,12 @@ def told_shares(shares: Sequence[Share]) -> str:
     Examples
     --------
     >>> told_shares([Share("0", 96, 100, ("a",), False), Share("255", 4, 100, ("a",), False)])
-    'share of the annotated pixels: value 0 has 96 %, 255 has 4 %'
+    'labels by their values, as shares of the annotated pixels: 0: 96 %, 255: 4 %'
     """
-    parts = [f"{one.value} has {100 * one.pixels / max(one.of_all, 1):.3g} %" for one in shares]
+    parts = [f"{one.value}: {100 * one.pixels / max(one.of_all, 1):.3g} %" for one in shares]
     more = f", and {len(parts) - MOST_SHARES} more" if len(parts) > MOST_SHARES else ""
-    return f"share of the annotated pixels: value {', '.join(parts[:MOST_SHARES])}{more}"
+    listed = ", ".join(parts[:MOST_SHARES]) + more
+    return f"labels by their values, as shares of the annotated pixels: {listed}"
 
 
 def doubts(tallies: Sequence[Tally], coding: Coding) -> list[tuple[str, str]]:
