@@ -1,5 +1,6 @@
 """What masks mean beyond their values: numbered objects, slips of the brush, strokes."""
 
+import doctest
 import warnings
 
 import numpy as np
@@ -10,6 +11,7 @@ from PIL import Image, ImageDraw
 from scipy import ndimage
 
 import cutlearn as cl
+from cutlearn import images
 from cutlearn.app.cli import main
 from cutlearn.errors import InputWarning
 from cutlearn.images import cells, read_folder
@@ -117,8 +119,8 @@ def test_255_is_a_number_among_numbers_and_void_alone():
 
 def test_files_and_arrays_read_numbered_objects_alike(tmp_path):
     masks = [dots(n, seed=n) for n in (20, 35, 12)]
-    images, truths = folders(tmp_path, masks)
-    folder = read_folder(images, truths)
+    pictures, truths = folders(tmp_path, masks)
+    folder = read_folder(pictures, truths)
     (note,) = (note for note in folder.notes if "number their objects" in note)
     assert "up to 35" in note
     with pytest.warns(InputWarning, match="number their objects"):
@@ -127,8 +129,8 @@ def test_files_and_arrays_read_numbered_objects_alike(tmp_path):
         assert (folder.labels(i) == (mask > 0)).all()
         assert (read[i] == (mask > 0)).all()
     assert values_of(masks, 2) == (0, 1)
-    assert read_folder(images, truths, instances=False).coding.n_labels == 36
-    assert read_folder(images, truths, n_labels=36).coding.n_labels == 36
+    assert read_folder(pictures, truths, instances=False).coding.n_labels == 36
+    assert read_folder(pictures, truths, n_labels=36).coding.n_labels == 36
     with pytest.warns(InputWarning, match="value 21 is read as a label.*; so do 22"):
         _, several = read_training([folder.image(i) for i in range(3)], masks, 64)
     assert (several[0] == masks[0]).all()
@@ -136,14 +138,14 @@ def test_files_and_arrays_read_numbered_objects_alike(tmp_path):
 
 def test_fit_evaluate_and_python_agree_on_numbered_objects(tmp_path):
     masks = [dots(n, seed=n) for n in (20, 35, 12, 28)]
-    images, truths = folders(tmp_path, masks)
-    done = run("fit", images, truths, "-o", tmp_path / "m", *FAST)
+    pictures, truths = folders(tmp_path, masks)
+    done = run("fit", pictures, truths, "-o", tmp_path / "m", *FAST)
     assert done.exit_code == 0, done.stderr
     assert done.stderr.count("number their objects") == 1
     assert "--labels unordered" in done.stderr
     model = cl.load(tmp_path / "m")
     assert len(model.classes_) == 2
-    done = run("evaluate", tmp_path / "m", images, truths, "--json")
+    done = run("evaluate", tmp_path / "m", pictures, truths, "--json")
     assert done.exit_code == 0, done.stderr
     assert "number their objects" in done.stderr
     pixels = [world.image for world in WORLDS]
@@ -215,8 +217,8 @@ def test_strokes_are_in_doubt():
     ids=["slip", "strokes"],
 )
 def test_fit_stops_at_doubtful_labels_and_names_the_way_out(tmp_path, masks, advice):
-    images, truths = folders(tmp_path, masks)
-    words = ["fit", images, truths, "-o", tmp_path / "m", *FAST]
+    pictures, truths = folders(tmp_path, masks)
+    words = ["fit", pictures, truths, "-o", tmp_path / "m", *FAST]
     done = run(*words)
     assert done.exit_code == 2, done.stderr
     assert advice in done.stderr
@@ -229,23 +231,23 @@ def test_fit_stops_at_doubtful_labels_and_names_the_way_out(tmp_path, masks, adv
 
 
 def test_names_of_all_labels_settle_the_doubt(tmp_path):
-    images, truths = folders(tmp_path, slipped())
-    words = ["fit", images, truths, "-o", tmp_path / "m", *FAST, "--names", "sky,cell,nucleus"]
+    pictures, truths = folders(tmp_path, slipped())
+    words = ["fit", pictures, truths, "-o", tmp_path / "m", *FAST, "--names", "sky,cell,nucleus"]
     done = run(*words)
     assert done.exit_code == 0, done.stderr
 
 
 def test_python_warns_of_doubtful_labels():
-    images = [WORLDS[i % 4].image for i in range(6)]
+    pictures = [WORLDS[i % 4].image for i in range(6)]
     with pytest.warns(InputWarning, match=r"16 of 69120 .*set them to 255"):
-        read_training(images, slipped(), 3)
+        read_training(pictures, slipped(), 3)
     with pytest.warns(InputWarning, match="thin strokes"):
-        read_training(images[:3], [scribbles(s) for s in range(3)], 3)
+        read_training(pictures[:3], [scribbles(s) for s in range(3)], 3)
 
 
 def test_fit_prints_shares_where_nothing_is_doubtful(tmp_path):
-    images, truths = folders(tmp_path, [255 * world.labels for world in WORLDS])
-    done = run("fit", images, truths, "-o", tmp_path / "m", *FAST)
+    pictures, truths = folders(tmp_path, [255 * world.labels for world in WORLDS])
+    done = run("fit", pictures, truths, "-o", tmp_path / "m", *FAST)
     share = 100 * np.mean([world.labels for world in WORLDS])
     assert f"0: {100 - share:.3g} %, 255: {share:.3g} %" in done.stderr
     assert done.stderr.count("shares of the annotated pixels") == 1
@@ -283,9 +285,13 @@ def test_shares_of_thresholds_and_colours(tmp_path, options, wanted):
     colors[:24] = 255, 0, 0
     colors[24:36] = 0, 0, 255
     mask = colors if not options else colors.max(axis=2)
-    images, masks = folders(tmp_path, [mask, mask])
-    folder = read_folder(images, masks, **options)
+    pictures, masks = folders(tmp_path, [mask, mask])
+    folder = read_folder(pictures, masks, **options)
     shares = shares_of(folder.tallies, folder.coding)
     assert [one.value for one in shares] == wanted
     truth = np.bincount(folder.labels(0).ravel(), minlength=len(wanted))
     assert [one.pixels for one in shares] == (2 * truth).tolist()
+
+
+def test_examples_of_the_docstrings():
+    assert doctest.testmod(images.tally).failed == 0

@@ -66,8 +66,8 @@ def _table(path: Path) -> dict[str, str]:
                 "needs the name of an image and its group. Write name,group."
             )
         table[cells[0]] = cells[1]
-        path = PurePosixPath(cells[0])
-        table.setdefault(str(path.parent / name_of(path)), cells[1])
+        file = PurePosixPath(cells[0])
+        table.setdefault(str(file.parent / name_of(file)), cells[1])
     return table
 
 

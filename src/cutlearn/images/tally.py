@@ -214,6 +214,7 @@ def shares_of(tallies: Sequence[Tally], coding: Coding) -> list[Share]:
 def _label_counts(one: Tally, coding: Coding) -> list[int]:
     """Return the pixels of every label of one mask."""
     values = np.array(one.values, np.int64)
+    labels: Array
     if coding.kind == "threshold":
         labels = values  # cut already
     elif coding.kind == "colors":
