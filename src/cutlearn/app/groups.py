@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from cutlearn.errors import InputError, clean, quoted
-from cutlearn.images.listing import name_of
 
 HEADING = ("name", "group")
 
@@ -47,7 +46,9 @@ def groups_of(names: Sequence[str], given: str) -> list[str]:
 
 
 def _table(path: Path) -> dict[str, str]:
-    """The rows of a table; names may have the endings of files."""
+    """Return the rows of a table; names may have the endings of files."""
+    from cutlearn.images.listing import name_of
+
     try:
         rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
