@@ -67,6 +67,14 @@ def tallies(*masks):
     return [tally(f"m{i}", mask) for i, mask in enumerate(masks)]
 
 
+def test_parts_of_large_masks_are_looked_for_in_their_first_rows(monkeypatch):
+    broken = dots(40).astype(np.int64)
+    broken[-2:] = np.arange(SHAPE[1]) % 40
+    assert not are_numbered(tallies(broken), None)
+    monkeypatch.setattr(images.tally, "LARGE", SHAPE[1] * (SHAPE[0] - 2))
+    assert are_numbered(tallies(broken), None)
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int64, np.float32])
 def test_numbered_objects_are_recognised(dtype):
     assert are_numbered(tallies(*(dots(n).astype(dtype) for n in (12, 30, 1))), None)

@@ -32,6 +32,8 @@ SLIP, SLIP_PIXELS, SLIP_OF_ALL = 0.0005, 25, 0.001
 # Strokes: unpainted pixels, and how much longer than wide. Drawn ones have 22 and more, objects of
 # masks 2 to 7.
 UNPAINTED, LONG = 0.9, 6.0
+# Pixels in which parts are looked for.
+LARGE = 1 << 26
 # Labels of which the shares are printed.
 MOST_SHARES = 24
 
@@ -51,8 +53,9 @@ class Tally:
         The pixels of each.
     color : bool
         Whether values are packed colours.
-    whole : int
-        Values other than 0 and void that are one connected part; 0 where there is one value only.
+    whole : float
+        The share of the values other than 0 and void that are one connected part; 0 where there is
+        one value only. In a large mask the first rows or slices decide.
     long : float
         The mean length of its parts over their width, if most of it is 0 and several values are the
         rest; else 0.
@@ -62,7 +65,7 @@ class Tally:
     values: tuple[int, ...]
     counts: tuple[int, ...]
     color: bool = False
-    whole: int = 0
+    whole: float = 0.0
     long: float = 0.0
 
     @property
@@ -85,21 +88,24 @@ def tally(name: str, mask: Array, color: bool = False) -> Tally:
         counts = found[values]
     else:
         values, counts = np.unique(mask, return_counts=True)
-    whole, length, area = 0, 0.0, mask.size
+    whole, length = 0.0, 0.0
     named = [k for k, value in enumerate(values) if value not in (0, VOID, -1)]
     if not color and len(named) > 1:
-        places = np.searchsorted(values, mask)
-        whole = _whole(places, counts, named)
-        zero = int(counts[values == 0].sum())
-        if zero >= UNPAINTED * area and len(named) < MANY:
-            length = _length(places, counts, named)
+        part = mask[: max(1, LARGE * len(mask) // mask.size)]
+        places = np.searchsorted(values, part).astype(np.int32)
+        held = np.bincount(places.ravel(), minlength=len(values))
+        named = [k for k in named if held[k]]
+        whole = _whole(places, held, named)
+        unpainted = counts[values == 0].sum() >= UNPAINTED * mask.size
+        if unpainted and 1 < len(named) < MANY:
+            length = _length(places, held, named)
     few = slice(None, MOST_VALUES)
     return Tally(name, tuple(values[few].tolist()), tuple(counts[few].tolist()), color, whole,
                  length)  # fmt: skip
 
 
-def _whole(places: Array, counts: Array, named: Sequence[int]) -> int:
-    """Return how many values are one connected part, but for crumbs; 0 once too many are not."""
+def _whole(places: Array, counts: Array, named: Sequence[int]) -> float:
+    """Return how many values of all are one connected part, but for crumbs; 0 if too few are."""
     boxes = ndimage.find_objects(places + 1)
     found, failed = 0, 0
     for k in named:
@@ -107,8 +113,8 @@ def _whole(places: Array, counts: Array, named: Sequence[int]) -> int:
         one = np.bincount(parts.ravel())[1:].max() >= IN_ONE * counts[k]
         found, failed = found + one, failed + (not one)
         if failed > 3 + (1 - OF_ALL) * len(named):
-            return 0
-    return found
+            return 0.0
+    return found / max(len(named), 1)
 
 
 def _length(places: Array, counts: Array, named: Sequence[int]) -> float:
@@ -139,7 +145,7 @@ def are_numbered(tallies: Sequence[Tally], void: int | None) -> bool:
         return False
     n_objects = sum(len(ids) for _, ids in several)
     sizes = [n for one, ids in held for v, n in zip(one.values, one.counts) if v in ids]
-    whole = sum(min(one.whole, len(ids)) for one, ids in several)
+    whole = sum(one.whole * len(ids) for one, ids in several)
     if whole < OF_ALL * n_objects or np.median(sizes) < SUBSTANCE:
         return False
     most, kinds = max(len(ids) for _, ids in held), {ids for _, ids in held}
