@@ -238,6 +238,19 @@ def test_fit_stops_at_doubtful_labels_and_names_the_way_out(tmp_path, masks, adv
     assert len(cl.load(tmp_path / "m").classes_) == 2
 
 
+def test_a_slip_of_1_among_255_is_not_taken_for_the_object(tmp_path):
+    masks = [255 * (mask > 0).astype(np.uint8) for mask in slipped()]
+    masks[2][10:14, 20:24] = 1
+    pictures, truths = folders(tmp_path, masks)
+    done = run("fit", pictures, truths, "-o", tmp_path / "m", *FAST)
+    assert done.exit_code == 2, done.stderr
+    assert "value 1 is read as a label, but covers 16 of" in done.stderr
+    assert "of all pixels are not annotated" in done.stderr
+    assert "--object-value 255" in done.stderr
+    words = ["fit", pictures, truths, "-o", tmp_path / "m", *FAST, "--object-value", "255"]
+    assert run(*words).exit_code == 0
+
+
 def test_names_of_all_labels_settle_the_doubt(tmp_path):
     pictures, truths = folders(tmp_path, slipped())
     words = ["fit", pictures, truths, "-o", tmp_path / "m", *FAST, "--names", "sky,cell,nucleus"]

@@ -55,20 +55,20 @@ def tell_shares(folder: Any, named: bool) -> None:
 
     Not where labels are `named`: the user knows them.
     """
-    from cutlearn.images.tally import doubts, shares_of, told_shares
+    from cutlearn.images.tally import doubts, told_shares
 
     coding = folder.coding
-    remark(told_shares(shares_of(folder.tallies, coding)))
+    remark(told_shares(folder.tallies, coding))
     lines = []
     for text, value in [] if named else doubts(folder.tallies, coding):
-        # A second void value would make a label of the first.
-        free = value.isdecimal() and not any(coding.void_value in t.values for t in folder.tallies)
-        void = (
-            f"Use --void-value {value} if these pixels are not annotated"
-            if free
-            else ("Correct the masks")
-        )
-        lines.append(f"{text}. {void}; if it is a label, name all labels with --names.")
+        advice = "Correct the masks"
+        if any(coding.void_value in one.values for one in folder.tallies):
+            # A second void value would make a label of the first.
+            void = coding.void_value
+            advice += f", use --object-value {void} if {void} is the object, not void"
+        elif value.isdecimal():
+            advice += f", or use --void-value {value} if these pixels are not annotated"
+        lines.append(f"{text}. {advice}; if it is a label, name all labels with --names.")
     if lines:
         raise InputError(f"{shown(folder.masks[0].parent)}: " + "\n".join(lines))
 

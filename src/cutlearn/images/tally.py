@@ -242,18 +242,23 @@ def _word(coding: Coding, label: int) -> str:
     return ("background", "object")[label]
 
 
-def told_shares(shares: Sequence[Share]) -> str:
-    """Return one line with the share of every label.
+def told_shares(tallies: Sequence[Tally], coding: Coding) -> str:
+    """Return one line with the share of every label, and of the pixels that are not annotated.
 
     Examples
     --------
-    >>> told_shares([Share("0", 96, 100, ("a",), False), Share("255", 4, 100, ("a",), False)])
-    'labels by their values, as shares of the annotated pixels: 0: 96 %, 255: 4 %'
+    >>> mask = np.array([[0, 0, 0, 1, 255]], np.uint8)
+    >>> line = told_shares([tally("a", mask)], Coding("ids", void_value=255, values=(0, 1)))
+    >>> line.removeprefix("labels by their values, as shares of the ")
+    'annotated pixels: 0: 75 %, 1: 25 %; 20 % of all pixels are not annotated'
     """
+    shares, pixels = shares_of(tallies, coding), sum(one.pixels for one in tallies)
     parts = [f"{one.value}: {100 * one.pixels / max(one.of_all, 1):.3g} %" for one in shares]
     more = f", and {len(parts) - MOST_SHARES} more" if len(parts) > MOST_SHARES else ""
     listed = ", ".join(parts[:MOST_SHARES]) + more
-    return f"labels by their values, as shares of the annotated pixels: {listed}"
+    known = sum(one.pixels for one in shares) / pixels
+    void = f"; {100 * (1 - known):.3g} % of all pixels are not annotated" if known < 1 else ""
+    return f"labels by their values, as shares of the annotated pixels: {listed}{void}"
 
 
 def doubts(tallies: Sequence[Tally], coding: Coding) -> list[tuple[str, str]]:
