@@ -192,8 +192,9 @@ def test_objects_outlines_and_overlays(world, tmp_path):
     assert read_image(tmp_path / "overlay" / "cell0.png").shape == (40, 48, 3)
     coco = run("predict", root / "m", images, "-o", tmp_path / "c", "--outlines", "coco", "--json")
     said = json.loads(coco.stdout)
-    notes = json.loads((tmp_path / "c" / "outlines" / "coco.json").read_text())["annotations"]
-    assert sum(image["objects"] for image in said["images"]) == len(notes)
+    made = json.loads((tmp_path / "c" / "outlines" / "coco.json").read_text())
+    assert sum(image["objects"] for image in said["images"]) == len(made["annotations"])
+    assert all(Path(images, image["file_name"]).is_file() for image in made["images"])
 
 
 def test_imagej_outlines_need_their_package(world, tmp_path, monkeypatch):

@@ -1,9 +1,12 @@
 """Single objects: discs that touch are parted, ragged ones are not; their figures."""
 
+import json
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
-from cutlearn.report.objects import Coco, find_objects, geojson, outlines
+from cutlearn.report.objects import Coco, find_objects, geojson, imagej, polygons
 
 ROWS, COLUMNS = np.indices((60, 90))
 
@@ -58,31 +61,139 @@ def test_figures_of_an_object():
 
 
 def shoelace(line):
-    x, y = np.array(line).T
-    return abs(np.dot(x[:-1], y[1:]) - np.dot(y[:-1], x[1:])) / 2
+    """Return the signed area that a closed line encloses: a ring around pixels is positive."""
+    x, y = np.array(line, float).T
+    return (np.dot(x[:-1], y[1:]) - np.dot(y[:-1], x[1:])) / 2
 
 
-def test_outlines_go_around_the_object():
-    numbers, objects = find_objects(TOUCHING)
-    for one in objects:
-        (line,) = outlines(numbers, one)
-        assert line[0] == line[-1]
-        # Between the middles and the outer corners of the border's pixels.
-        assert abs(shoelace(line) - one.area) < 0.05 * one.area
-        x, y = np.array(line).mean(axis=0)
-        assert abs(x - one.x - 0.0) < 1
-        assert abs(y - one.y - 0.0) < 1
-    made = geojson(numbers, objects, ["background", "nucleus"])
-    assert [part["properties"]["label"] for part in made["features"]] == ["nucleus"] * 2
-    coco = Coco(["background", "nucleus"])
-    coco.add("a", numbers, objects)
-    coco.add("b", numbers, objects[:1])
-    said = coco.to_plain()
-    assert [a["image_id"] for a in said["annotations"]] == [1, 1, 2]
-    assert [a["id"] for a in said["annotations"]] == [1, 2, 3]
-    left, top, right, bottom = objects[0].box
-    assert said["annotations"][0]["bbox"] == [left, top, right - left, bottom - top]
-    assert said["categories"] == [{"id": 1, "name": "nucleus"}]
+def painted(rings, shape):
+    """Return the pixels whose centres an odd number of rings surround."""
+    y, x = np.mgrid[: shape[0], : shape[1]] + 0.5
+    inside = np.zeros(shape, bool)
+    for ring in rings:
+        for (x0, y0), (x1, y1) in pairwise(np.asarray(ring, float).tolist()):
+            if x0 == x1:  # a line along a column: a ray to the left crosses it or does not
+                inside ^= (x > x0) & (min(y0, y1) < y) & (y < max(y0, y1))
+    return inside
+
+
+def unpacked(counts, shape):
+    """Return the mask of uncompressed COCO run lengths, column by column from a run of zeros."""
+    values = np.arange(len(counts)) % 2 == 1
+    return np.repeat(values, counts).reshape(shape[::-1]).T
+
+
+def drawing(*rows):
+    return np.array([[c == "#" for c in row] for row in rows], np.uint8)
+
+
+RING = drawing("#####", "#...#", "#...#", "#####")
+SHAPES = {
+    "pixel": drawing("...", ".#.", "..."),
+    "all": drawing("##", "##"),
+    "ring": RING,
+    "nested rings": drawing("#######", "#.....#", "#.###.#", "#.#.#.#", "#.###.#", "#.....#",
+                            "#######"),
+    "diagonal": drawing("##..", "##..", "..##", "..##"),
+    "open corner": drawing(".####", "#...#", "#...#", "#####"),
+    "holes in touch": drawing("#####", "#.###", "##.##", "#####"),
+    "hole at a corner": drawing("####", "#.##", "##.#", "###."),
+    "border": drawing("#..#", "....", "#..#"),
+    "touching discs": TOUCHING,
+    "large ring": (disc(30, 40, 20) & ~disc(30, 40, 15)).astype(np.uint8),
+    "noise": (np.random.default_rng(0).random((23, 31)) < 0.6).astype(np.uint8),
+    "labels": np.random.default_rng(1).integers(0, 3, (17, 19)).astype(np.uint8),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("split", [True, False])
+def test_polygons_hold_exactly_the_pixels_of_their_object(name, split):
+    mask = SHAPES[name]
+    numbers, objects = find_objects(mask, split=split)
+    assert ((numbers > 0) == (mask > 0)).all()
+    made = geojson(numbers, objects, ["a", "b", "c"])["features"]
+    assert len(made) == len(objects) > 0
+    for one, feature in zip(objects, made):
+        whole = numbers == one.number
+        parts, geometry = polygons(numbers, one), feature["geometry"]
+        rings = [ring for part in parts for ring in part]
+        assert (painted(rings, mask.shape) == whole).all()
+        assert sum(map(shoelace, rings)) == one.area == whole.sum()
+        for first, *holes in parts:
+            assert shoelace(first) > 0 > max(map(shoelace, holes), default=-1)
+            # Simple rings, closed, of corners alone: valid in every geographic tool.
+            for ring in (first, *holes):
+                assert ring[0] == ring[-1]
+                assert len(set(ring)) == len(ring) - 1 >= 4
+                assert not (np.diff(np.array(ring + ring[1:2])[:, 0], n=2) == 0).any()
+        if geometry["type"] == "Polygon":
+            assert geometry["coordinates"] == parts[0]
+            assert len(parts) == 1
+        else:
+            assert (geometry["type"], geometry["coordinates"]) == ("MultiPolygon", parts)
+
+
+def test_a_ring_has_a_hole_in_every_format():
+    numbers, objects = find_objects(SHAPES["large ring"])
+    (one,) = objects
+    (part,) = polygons(numbers, one)
+    assert len(part) == 2
+    (note,) = coco_of({"a.png": (numbers, objects)})["annotations"]
+    size = list(numbers.shape)
+    assert note["segmentation"]["size"] == size
+    assert (unpacked(note["segmentation"]["counts"], size) == (numbers > 0)).all()
+    assert note["area"] == one.area == (numbers > 0).sum()
+
+
+def coco_of(images):
+    coco = Coco(["background", "nucleus", "cell"])
+    for name, (numbers, objects) in images.items():
+        coco.add(name, numbers, objects)
+    return json.loads(json.dumps(coco.to_plain()))
+
+
+def test_a_coco_file_is_complete():
+    images = {f"{k}.tif": find_objects(SHAPES[k]) for k in SHAPES}
+    said = coco_of(images)
+    assert said["categories"] == [{"id": 1, "name": "nucleus"}, {"id": 2, "name": "cell"}]
+    assert [part["file_name"] for part in said["images"]] == list(images)
+    assert [part["id"] for part in said["images"]] == list(range(1, 1 + len(images)))
+    ids = [note["id"] for note in said["annotations"]]
+    assert ids == list(range(1, 1 + sum(len(found) for _, found in images.values())))
+    notes = iter(said["annotations"])
+    for part, (numbers, objects) in zip(said["images"], images.values()):
+        assert (part["height"], part["width"]) == numbers.shape
+        for one in objects:
+            note, whole = next(notes), numbers == one.number
+            assert (note["image_id"], note["category_id"]) == (part["id"], one.label)
+            assert (note["iscrowd"], note["area"]) == (0, whole.sum())
+            rows, columns = np.nonzero(whole)
+            assert note["bbox"] == [columns.min(), rows.min(), np.ptp(columns) + 1,
+                                    np.ptp(rows) + 1]  # fmt: skip
+            lines = note["segmentation"]
+            if isinstance(lines, dict):
+                assert any(len(rings) > 1 for rings in polygons(numbers, one))
+                found = unpacked(lines["counts"], numbers.shape)
+            else:
+                rings = [np.reshape(line, (-1, 2)) for line in lines]
+                found = painted([np.concatenate([r, r[:1]]) for r in rings], numbers.shape)
+            assert (found == whole).all()
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_imagej_reads_the_pixels_back(name, tmp_path):
+    roifile = pytest.importorskip("roifile")
+    numbers, objects = find_objects(SHAPES[name])
+    roifile.roiwrite(tmp_path / "a.zip", [imagej(numbers, one) for one in objects])
+    read = roifile.roiread(tmp_path / "a.zip")
+    assert len(read) == len(objects)
+    for one, roi in zip(objects, read):
+        rings = [np.concatenate([r, r[:1]]) for r in roi.coordinates(multi=True)]
+        assert (painted(rings, numbers.shape) == (numbers == one.number)).all()
+        assert (roi.left, roi.top, roi.right, roi.bottom) == one.box
+        assert roi.name == str(one.number)
+        assert roi.subpixel_coordinates is None
 
 
 def test_no_object():

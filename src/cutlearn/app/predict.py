@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import click
@@ -83,8 +83,8 @@ AREA_LEVEL = 0.95
 @click.option(
     "--outlines",
     type=click.Choice(["geojson", "coco", "imagej"]),
-    help="Also write the outlines of the objects: DIR/outlines/ (imagej: ROI files, with the "
-    "package roifile).",
+    help="Also write the outlines of the objects, with holes: DIR/outlines/ (imagej: ROI files, "
+    "with the package roifile).",
 )
 @click.option(
     "--overlay", is_flag=True, help="Also draw the borders over the images: DIR/overlay/."
@@ -152,7 +152,8 @@ def predict(
     products += [Areas(areas)] if areas is not None else []
     numbered = None
     if objects or outlines:
-        numbered = Objects(out, label_names(estimator), not no_split, min_area, outlines)
+        names, files = label_names(estimator), _files(folder)
+        numbered = Objects(out, names, not no_split, min_area, outlines, files)
         products.append(numbered)
     products += [Overlays(out)] if overlay else []
     tell_differences(estimator, folder)
@@ -190,6 +191,17 @@ def _pictures(
     sources = dict(zip(folder.names, folder.images))
     masks = VolumeMasks(out, object_value, values, sources)
     return [masks, *([VolumeProbabilities(out, sources)] if probability else [])]
+
+
+def _files(folder: Any) -> dict[str, str]:
+    """Return the file of every image, as a path in the folder; a slice has its number in it."""
+    each = zip(folder.names, folder.images, folder.pages)
+    return {
+        name: PurePosixPath(name).with_name(path.name).as_posix()
+        if page is None
+        else f"{name}{path.suffix}"
+        for name, path, page in each
+    }
 
 
 def _check_output(out: Path, images: str) -> None:

@@ -6,7 +6,7 @@ Each takes the answers as they come, and at the end says in a few words what it 
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,13 +96,18 @@ class Areas(Product):
 
 
 class Objects(Product):
-    """Numbered objects: DIR/objects/name.png (16 bit), DIR/objects.csv, DIR/outlines/."""
+    """Numbered objects: DIR/objects/name.png (16 bit), DIR/objects.csv, DIR/outlines/.
+
+    `files` has the file of each image by its name: what a COCO file refers to.
+    """
 
     def __init__(
-        self, out: Path, names: Sequence[str], split: bool, least_area: int, outlines: str | None
-    ) -> None:
+        self, out: Path, names: Sequence[str], split: bool, least_area: int, outlines: str | None,
+        files: Mapping[str, str],
+    ) -> None:  # fmt: skip
         from cutlearn.report.objects import Coco
 
+        self.files = files
         self.out, self.names, self.split, self.least_area = out, names, split, least_area
         self.kind, self.coco = outlines, Coco(names)
         self.rows: list[tuple[Any, ...]] = []
@@ -122,7 +127,7 @@ class Objects(Product):
         write_numbers(_made(self.out / "objects" / f"{name}.png"), numbers)
         self.rows += [self._row(name, part) for part in objects]
         if self.kind == "coco":
-            self.coco.add(name, numbers, objects)
+            self.coco.add(self.files[name], numbers, objects)
         elif self.kind is not None:
             self._outline(name, np.asarray(numbers), objects)
 
@@ -132,7 +137,7 @@ class Objects(Product):
                 f"{part.y:.1f}", *part.box, sure, int(part.at_border))  # fmt: skip
 
     def _outline(self, name: str, numbers: Any, objects: "Sequence[Object]") -> None:
-        from cutlearn.report.objects import geojson, outlines
+        from cutlearn.report.objects import geojson, imagej
         from cutlearn.store import atomic_write
 
         if self.kind == "geojson":
@@ -141,13 +146,8 @@ class Objects(Product):
             return
         path = _made(self.out / "outlines" / f"{name}.zip")
         path.unlink(missing_ok=True)
-        rois = _roifile()
-        made = [
-            rois.ImagejRoi.frompoints(outlines(numbers, part)[0], name=str(part.number))
-            for part in objects
-        ]
-        if made:
-            rois.roiwrite(path, made)
+        if objects:
+            _roifile().roiwrite(path, [imagej(numbers, part) for part in objects])
 
     def finish(self) -> str:
         """Write the table; say how many objects there are."""

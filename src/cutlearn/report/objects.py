@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Labels = NDArray[np.int32]
+# The corners of a closed line, (x, y); the last is the first.
+Ring = list[tuple[int, int]]
 
 # Of two touching summits the lower one counts if the pass between them is below this part of it.
 SADDLE = 0.75
@@ -143,33 +145,126 @@ def _watershed(inside: NDArray[np.bool_], p: NDArray[np.float64] | None) -> Labe
     seeds = connected(cores & inside, connectivity=2)
     if seeds.max() < 2:
         return inside.astype(np.int32)
-    return np.asarray(watershed(-relief, seeds, mask=inside), np.int32)
+    # Pixels connected by a corner belong to the region, so the flood must reach them.
+    return np.asarray(watershed(-relief, seeds, connectivity=2, mask=inside), np.int32)
 
 
-def outlines(numbers: Labels, one: Object) -> list[list[tuple[float, float]]]:
-    """Give the closed outer borders of an object as lists of (x, y), in pixels."""
-    from skimage.measure import find_contours
+def polygons(numbers: Labels, one: Object) -> list[list[Ring]]:
+    """Return the borders of an object along the corners of its pixels.
+
+    Pixels connected by their sides are one polygon, which encloses exactly these pixels. An object
+    whose parts meet only at corners has several polygons.
+
+    Parameters
+    ----------
+    numbers : (h, w) int32
+        The map of objects.
+    one : Object
+
+    Returns
+    -------
+    list of polygons, each a list of rings, each a list of (x, y)
+        The first ring is the outer border, with a positive signed area. The others are holes, with
+        a negative one. A ring ends where it begins, and visits no other point twice. A pixel in
+        column x extends from x to x + 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutlearn.report.objects import find_objects, polygons
+    >>> numbers, (one,) = find_objects(np.array([[0, 1, 1]], np.uint8))
+    >>> polygons(numbers, one)
+    [[[(1, 0), (3, 0), (3, 1), (1, 1), (1, 0)]]]
+    """
+    from skimage.measure import label as connected
+    from skimage.measure import regionprops
 
     left, top, right, bottom = one.box
-    inside = np.pad(numbers[top:bottom, left:right] == one.number, 1).astype(np.float64)
-    lines = sorted(find_contours(inside, 0.5), key=len, reverse=True)
-    return [[(float(x) + left - 0.5, float(y) + top - 0.5) for y, x in line] for line in lines[:1]]
+    parts = connected(numbers[top:bottom, left:right] == one.number, connectivity=1)
+    return [
+        _rings(part.image, left + part.bbox[1], top + part.bbox[0]) for part in regionprops(parts)
+    ]
+
+
+def _rings(inside: NDArray[np.bool_], left: int, top: int) -> list[Ring]:
+    """Trace the borders of pixels that are connected by their sides, the outer one first."""
+    padded = np.pad(inside, 1)
+    # The sides of pixels next to the background, by where they begin: clockwise on the screen.
+    sides: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for (dx, dy), (x, y), way in (
+        ((0, -1), (0, 0), (1, 0)),
+        ((1, 0), (1, 0), (0, 1)),
+        ((0, 1), (1, 1), (-1, 0)),
+        ((-1, 0), (0, 1), (0, -1)),
+    ):
+        found = np.argwhere(padded & ~np.roll(padded, (-dy, -dx), (0, 1)))
+        for i, j in (found + [top - 1 + y, left - 1 + x]).tolist():
+            sides.setdefault((j, i), []).append(way)
+    rings: list[Ring] = []
+    for first in sorted(sides):
+        place, came, ring = first, (0, 0), Ring()
+        while place in sides:
+            # Where two pixels meet at a corner, stay at the background: its other side may be a
+            # hole, and a ring must not touch itself.
+            turn, ways = (came[1], -came[0]), sides[place]
+            way = turn if turn in ways else ways[0]
+            if way != came:
+                ring.append(place)
+            ways.remove(way)
+            if not ways:
+                del sides[place]
+            place, came = (place[0] + way[0], place[1] + way[1]), way
+            if place == first:
+                break
+        if ring:
+            rings.append([*ring, first])
+    return rings
 
 
 def geojson(numbers: Labels, objects: Sequence[Object], names: Sequence[str]) -> dict[str, Any]:
-    """Give the outlines of objects as GeoJSON, in pixels with y downwards."""
-    features = [
-        {
+    """Return the polygons of objects as GeoJSON, in pixels with y downwards.
+
+    Holes are interior rings. An object whose parts meet only at corners is a MultiPolygon.
+    """
+    features = []
+    for one in objects:
+        parts = polygons(numbers, one)
+        single = len(parts) == 1
+        features.append({
             "type": "Feature",
             "id": one.number,
-            "geometry": {"type": "Polygon", "coordinates": outlines(numbers, one)},
+            "geometry": {
+                "type": "Polygon" if single else "MultiPolygon",
+                "coordinates": parts[0] if single else parts,
+            },
             "properties": {
                 "label": names[one.label], "area": one.area, "probability": one.probability,
             },
-        }
-        for one in objects
-    ]  # fmt: skip
+        })  # fmt: skip
     return {"type": "FeatureCollection", "features": features}
+
+
+def imagej(numbers: Labels, one: Object) -> Any:
+    """Return an object as an ImageJ ROI of the package roifile.
+
+    An object with holes or of several parts is a composite ROI.
+    """
+    import roifile
+
+    rings = [ring[:-1] for part in polygons(numbers, one) for ring in part]
+    made = roifile.ImagejRoi.frompoints(rings[0], name=str(one.number))
+    made.left, made.top, made.right, made.bottom = one.box
+    if len(rings) == 1:
+        return made
+    path: list[float] = []
+    for ring in rings:
+        for move, point in enumerate(ring):
+            path += [min(move, 1), *point]  # 0: begin a line here, 1: draw it to here
+        path.append(4)  # close it
+    made.roitype = roifile.ROI_TYPE.RECT
+    made.integer_coordinates, made.n_coordinates = None, 0
+    made.multi_coordinates, made.shape_roi_size = np.array(path, np.float32), len(path)
+    return made
 
 
 class Coco:
@@ -181,16 +276,23 @@ class Coco:
         self.annotations: list[dict[str, Any]] = []
 
     def add(self, file: str, numbers: Labels, objects: Sequence[Object]) -> None:
-        """Add the objects of an image."""
+        """Add the objects of an image, whose file is named with its extension.
+
+        Objects without holes are polygons. The format knows no holes in polygons, so objects with
+        holes are uncompressed run lengths.
+        """
         number = len(self.images) + 1
         height, width = numbers.shape
         self.images.append({"id": number, "file_name": file, "width": width, "height": height})
         for one in objects:
             left, top, right, bottom = one.box
-            lines = [[v for point in line for v in point] for line in outlines(numbers, one)]
+            parts = polygons(numbers, one)
             self.annotations.append({
                 "id": len(self.annotations) + 1, "image_id": number, "category_id": one.label,
-                "segmentation": lines, "area": one.area, "iscrowd": 0,
+                "segmentation": [[v for point in ring[:-1] for v in point] for (ring,) in parts]
+                if all(len(rings) == 1 for rings in parts)
+                else _run_lengths(numbers == one.number),
+                "area": one.area, "iscrowd": 0,
                 "bbox": [left, top, right - left, bottom - top],
             })  # fmt: skip
 
@@ -199,3 +301,10 @@ class Coco:
         return {
             "images": self.images, "categories": self.categories, "annotations": self.annotations,
         }  # fmt: skip
+
+
+def _run_lengths(inside: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return a mask as COCO's lengths of runs of zeros and ones in turn, column by column."""
+    flat = inside.ravel(order="F")
+    ends = np.flatnonzero(np.diff(flat, prepend=False, append=not flat[-1])).tolist()
+    return {"size": list(inside.shape), "counts": [b - a for a, b in zip([0, *ends], ends)]}
