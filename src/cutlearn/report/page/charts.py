@@ -131,7 +131,7 @@ def _shapes(subject: Subject) -> Any:
 register_chart(
     Chart(
         "reliability",
-        "On the diagonal a probability is the true share.",
+        "On the diagonal, predicted probabilities equal observed frequencies.",
         lambda subject: _plotted(ReliabilityDisplay({"model": subject.pooled})),
         lambda subject: bool(subject.believed),
     )
@@ -139,12 +139,12 @@ register_chart(
 register_chart(
     Chart(
         "ROC",
-        "True pixels found for false ones taken, at every threshold.",
+        "True-positive against false-positive rate, at every threshold.",
         lambda subject: _plotted(RocDisplay({"model": subject.pooled})),
         lambda subject: bool(subject.believed),
     )
 )
-register_chart(Chart("areas", "A dot is an image; on the diagonal it is right.", _areas))
+register_chart(Chart("areas", "Each dot is an image; on the diagonal, predicted and true area are equal.", _areas))
 register_chart(
     Chart(
         "training",

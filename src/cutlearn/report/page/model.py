@@ -109,8 +109,8 @@ def headlines(subject: Subject) -> list[tuple[str, str, str]]:
     figures = subject.figures
     found = [
         ("pooled IoU", *_percent(figures.iou)),
-        ("wrong pixels", *_percent(figures.pixel_error)),
-        ("areas off by", *_percent(figures.relative_count_error)),
+        ("pixel error", *_percent(figures.pixel_error)),
+        ("area error", *_percent(figures.relative_count_error)),
     ]
     if figures.calibration_error is not None:
         found.append(("calibration error", *_percent(figures.calibration_error)))
