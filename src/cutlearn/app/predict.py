@@ -87,7 +87,10 @@ AREA_LEVEL = 0.95
     "with the package roifile).",
 )
 @click.option(
-    "--overlay", is_flag=True, help="Also draw the borders over the images: DIR/overlay/."
+    "--overlay",
+    is_flag=True,
+    help="Also draw the borders over the images: DIR/overlay/. With "
+    "--objects, those of each object.",
 )
 @click.option(
     "--object-value",
@@ -155,7 +158,7 @@ def predict(
         names, files = label_names(estimator), _files(folder)
         numbered = Objects(out, names, not no_split, min_area, outlines, files)
         products.append(numbered)
-    products += [Overlays(out)] if overlay else []
+    products += [Overlays(out, numbered)] if overlay else []
     tell_differences(estimator, folder)
     place = fit_memory(estimator, folder)
     out.mkdir(parents=True, exist_ok=True)

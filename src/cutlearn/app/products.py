@@ -15,6 +15,9 @@ from cutlearn.app.tables import text_cell
 from cutlearn.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from cutlearn.report.objects import Object
 
 AREAS = ("name", "label", "mask_pixels", "expected_pixels", "low", "high")
@@ -112,24 +115,23 @@ class Objects(Product):
         self.kind, self.coco = outlines, Coco(names)
         self.rows: list[tuple[Any, ...]] = []
         self.counts: dict[str, int] = {}
+        self.numbers: NDArray[np.int32] | None = None  # of the last image
         if outlines == "imagej":
             _roifile()
 
     def add(self, name: str, one: Answer) -> None:
         """Number the objects of an image."""
-        import numpy as np
-
         from cutlearn.images.write import write_numbers
         from cutlearn.report.objects import find_objects
 
         numbers, objects = find_objects(one.mask, one.belief, self.split, self.least_area)
-        self.counts[name] = len(objects)
+        self.counts[name], self.numbers = len(objects), numbers
         write_numbers(_made(self.out / "objects" / f"{name}.png"), numbers)
         self.rows += [self._row(name, part) for part in objects]
         if self.kind == "coco":
             self.coco.add(self.files[name], numbers, objects)
         elif self.kind is not None:
-            self._outline(name, np.asarray(numbers), objects)
+            self._outline(name, numbers, objects)
 
     def _row(self, name: str, part: "Object") -> tuple[Any, ...]:
         sure = "" if part.probability is None else f"{part.probability:.4f}"
@@ -162,10 +164,13 @@ class Objects(Product):
 
 
 class Overlays(Product):
-    """Images with the borders of what was found: DIR/overlay/name.png."""
+    """Images with the borders of what was found: DIR/overlay/name.png.
 
-    def __init__(self, out: Path) -> None:
-        self.out = out / "overlay"
+    With `objects`, which must be added to first, the borders are those of single objects.
+    """
+
+    def __init__(self, out: Path, objects: Objects | None = None) -> None:
+        self.out, self.objects = out / "overlay", objects
 
     def add(self, name: str, one: Answer) -> None:
         """Draw an image with its mask."""
@@ -175,7 +180,8 @@ class Overlays(Product):
         from cutlearn.store import atomic_write
 
         file = io.BytesIO()
-        picture = (255 * borders_over(one.image, one.mask) + 0.5).astype("uint8")
+        numbers = None if self.objects is None else self.objects.numbers
+        picture = (255 * borders_over(one.image, one.mask, numbers) + 0.5).astype("uint8")
         Image.fromarray(picture).save(file, "PNG")
         atomic_write(_made(self.out / f"{name}.png"), file.getvalue())
 

@@ -40,23 +40,29 @@ def rgb(image: npt.NDArray[Any]) -> Picture:
     return np.repeat(values[..., None], 3, axis=2) if values.ndim == 2 else values[..., :3]
 
 
-def borders_over(image: npt.NDArray[Any], mask: npt.NDArray[Any]) -> Picture:
-    """Draw the borders of what a mask holds over an image, each label in its own colour.
+def borders_over(
+    image: npt.NDArray[Any], mask: npt.NDArray[Any], numbers: npt.NDArray[Any] | None = None
+) -> Picture:
+    """Draw the borders of the labels of a mask over an image, each label in its own colour.
 
     Parameters
     ----------
     image : (h, w) or (h, w, 3) array
     mask : (h, w) labels, 0 for the background
+    numbers : (h, w) integers, optional
+        The map of objects: borders are those of objects, also where two objects touch. Pixels of
+        no object are tinted, without a border.
 
     Returns
     -------
     (h, w, 3) float64 array in [0, 1]
     """
     painted = rgb(image)
-    inner = np.ones(mask.shape, bool)
-    for axis in (0, 1):
-        for shift in (-1, 1):
-            inner &= np.roll(mask, shift, axis) == mask
+    parts = mask if numbers is None else numbers
+    padded, inner = np.pad(parts, 1, mode="edge"), np.ones(mask.shape, bool)
+    for rows, columns in ((0, 1), (2, 1), (1, 0), (1, 2)):
+        inner &= padded[rows:, columns:][: mask.shape[0], : mask.shape[1]] == parts
+    inner |= parts == 0
     for label in np.unique(mask[mask > 0]):
         where, color = mask == label, np.array(PALETTE[1 + (int(label) - 1) % 7]) / 255
         painted[where & inner] = 0.75 * painted[where & inner] + 0.25 * color

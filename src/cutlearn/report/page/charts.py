@@ -144,7 +144,9 @@ register_chart(
         lambda subject: bool(subject.believed),
     )
 )
-register_chart(Chart("areas", "Each dot is an image; on the diagonal, predicted and true area are equal.", _areas))
+register_chart(
+    Chart("areas", "Each dot is an image; on the diagonal, both areas are equal.", _areas)
+)
 register_chart(
     Chart(
         "training",
