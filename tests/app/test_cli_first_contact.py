@@ -194,6 +194,7 @@ def test_objects_outlines_and_overlays(world, tmp_path):
     said = json.loads(coco.stdout)
     made = json.loads((tmp_path / "c" / "outlines" / "coco.json").read_text())
     assert sum(image["objects"] for image in said["images"]) == len(made["annotations"])
+    assert all(image["left_out"] >= 0 for image in said["images"])
     assert all(Path(images, image["file_name"]).is_file() for image in made["images"])
 
 

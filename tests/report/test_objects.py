@@ -19,7 +19,7 @@ TOUCHING = (disc(30, 25, 14) | disc(30, 51, 14)).astype(np.uint8)
 
 
 def test_touching_discs_are_two_objects_unless_they_are_to_stay_together():
-    numbers, objects = find_objects(TOUCHING)
+    numbers, objects, _ = find_objects(TOUCHING)
     assert [one.number for one in objects] == [1, 2]
     assert sorted(round(one.x) for one in objects) == [25, 51]
     assert all(abs(one.y - 30) < 0.5 for one in objects)
@@ -32,7 +32,7 @@ def test_a_ragged_object_stays_one():
     ragged = disc(30, 40, 20)
     border = disc(30, 40, 21) & ~disc(30, 40, 19)
     ragged = (ragged | (border & (rng.random(ragged.shape) < 0.5))).astype(np.uint8)
-    numbers, objects = find_objects(ragged)
+    numbers, objects, _ = find_objects(ragged)
     assert max(one.area for one in objects) > 0.99 * disc(30, 40, 19).sum()
     assert numbers[30, 40] > 0
 
@@ -52,12 +52,41 @@ def test_figures_of_an_object():
     mask[0:4, 5:11], mask[12, 12] = 2, 1
     p = np.full((20, 30, 3), 0.25)
     p[0:2, 5:11, 2] = 0.75
-    _, (small, large) = find_objects(mask, p)
+    _, (small, large), _ = find_objects(mask, p)
     assert (small.label, small.area, small.at_border) == (1, 1, False)
     assert (large.label, large.area, large.at_border) == (2, 24, True)
     assert (large.x, large.y, large.box) == (7.5, 1.5, (5, 0, 11, 4))
     assert large.probability == pytest.approx(0.5)
     assert len(find_objects(mask, p, least_area=2)[1]) == 1
+
+
+def test_fragments_are_not_counted():
+    rng = np.random.default_rng(0)
+    mask = (disc(15, 15, 8) | disc(15, 45, 8) | disc(42, 30, 9) | disc(45, 70, 8)).astype(np.uint8)
+    whole = mask.copy()
+    for y, x in rng.integers(0, (58, 88), (4, 2)):
+        if not whole[max(y - 2, 0) : y + 4, max(x - 2, 0) : x + 4].any():
+            mask[y : y + 2, x : x + 1 + y % 2] = 1
+    numbers, objects, left_out = find_objects(mask)
+    assert len(objects) == 4
+    assert ((numbers > 0) == (whole > 0)).all()
+    everything = find_objects(mask, least_area=0)
+    assert everything.left_out == 0
+    assert len(everything.objects) == 4 + left_out > 5
+    # Each label has its own median.
+    mask[mask > 0] = 2
+    mask[50:53, 2:5] = 1
+    assert sorted(one.area for one in find_objects(mask).objects)[0] == 9
+
+
+def test_a_small_part_of_an_object_stays_in_it():
+    bridge = (ROWS == 30) & (COLUMNS > 40) & (COLUMNS < 50)
+    mask = (disc(30, 30, 14) | bridge | disc(30, 52, 4) | disc(30, 74, 14)).astype(np.uint8)
+    assert len(find_objects(mask, least_area=0).objects) == 3
+    numbers, objects, left_out = find_objects(mask)
+    assert (len(objects), left_out) == (2, 0)
+    assert ((numbers > 0) == (mask > 0)).all()
+    assert numbers[30, 52] == numbers[30, 30]
 
 
 def shoelace(line):
@@ -110,7 +139,7 @@ SHAPES = {
 @pytest.mark.parametrize("split", [True, False])
 def test_polygons_hold_exactly_the_pixels_of_their_object(name, split):
     mask = SHAPES[name]
-    numbers, objects = find_objects(mask, split=split)
+    numbers, objects, _ = find_objects(mask, split=split, least_area=0)
     assert ((numbers > 0) == (mask > 0)).all()
     made = geojson(numbers, objects, ["a", "b", "c"])["features"]
     assert len(made) == len(objects) > 0
@@ -135,7 +164,7 @@ def test_polygons_hold_exactly_the_pixels_of_their_object(name, split):
 
 
 def test_a_ring_has_a_hole_in_every_format():
-    numbers, objects = find_objects(SHAPES["large ring"])
+    numbers, objects, _ = find_objects(SHAPES["large ring"])
     (one,) = objects
     (part,) = polygons(numbers, one)
     assert len(part) == 2
@@ -154,7 +183,7 @@ def coco_of(images):
 
 
 def test_a_coco_file_is_complete():
-    images = {f"{k}.tif": find_objects(SHAPES[k]) for k in SHAPES}
+    images = {f"{k}.tif": find_objects(SHAPES[k], least_area=0)[:2] for k in SHAPES}
     said = coco_of(images)
     assert said["categories"] == [{"id": 1, "name": "nucleus"}, {"id": 2, "name": "cell"}]
     assert [part["file_name"] for part in said["images"]] == list(images)
@@ -184,7 +213,7 @@ def test_a_coco_file_is_complete():
 @pytest.mark.parametrize("name", SHAPES)
 def test_imagej_reads_the_pixels_back(name, tmp_path):
     roifile = pytest.importorskip("roifile")
-    numbers, objects = find_objects(SHAPES[name])
+    numbers, objects, _ = find_objects(SHAPES[name], least_area=0)
     roifile.roiwrite(tmp_path / "a.zip", [imagej(numbers, one) for one in objects])
     read = roifile.roiread(tmp_path / "a.zip")
     assert len(read) == len(objects)
@@ -197,6 +226,6 @@ def test_imagej_reads_the_pixels_back(name, tmp_path):
 
 
 def test_no_object():
-    numbers, objects = find_objects(np.zeros((5, 6), np.uint8))
-    assert objects == []
+    numbers, objects, left_out = find_objects(np.zeros((5, 6), np.uint8))
+    assert (objects, left_out) == ([], 0)
     assert not numbers.any()

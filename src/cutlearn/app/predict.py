@@ -64,7 +64,8 @@ AREA_LEVEL = 0.95
     "--areas",
     type=FILE,
     metavar="AREAS.csv",
-    help="Also write a table of areas in pixels: in the masks, expected, with 95 % intervals.",
+    help="Also write a table of areas in pixels: in the masks, expected, and 95 % prediction "
+    "intervals, which need held-out images of at least four groups.",
 )
 @click.option(
     "--objects",
@@ -76,9 +77,9 @@ AREA_LEVEL = 0.95
 @click.option(
     "--min-area",
     type=click.IntRange(min=0),
-    default=0,
     metavar="PIXELS",
-    help="Leave out objects that are smaller.",
+    help="Leave out objects that are smaller; 0 keeps all. [default: an eighth of the median area "
+    "in the image, so that fragments are not counted]",
 )
 @click.option(
     "--outlines",
@@ -124,7 +125,7 @@ def predict(
     areas: str | None,
     objects: bool,
     no_split: bool,
-    min_area: int,
+    min_area: int | None,
     outlines: str | None,
     overlay: bool,
     object_value: int,
@@ -175,9 +176,11 @@ def predict(
     said = {"output": str(out), "object_value": object_value if len(values) == 2 else None,
             "seconds": round(time.monotonic() - begin, 2)}  # fmt: skip
     if as_json:
-        counts = {} if numbered is None else numbered.counts
-        parts = [{"name": n, "share": round(s, 6), **({"objects": counts[n]} if counts else {})}
-                 for n, s in zip(folder.names, shares)]  # fmt: skip
+        parts: list[dict[str, Any]] = [
+            {"name": name, "share": round(share, 6)} for name, share in zip(folder.names, shares)
+        ]
+        if numbered is not None:
+            parts = [part | numbered.to_json(part["name"]) for part in parts]
         say(json.dumps({**said, "images": parts}))
     else:
         say(_summary(said, shares, values, made))
@@ -219,7 +222,7 @@ def _check_areas(areas: str | None, estimator: Any, model: str) -> None:
     if areas is not None and not (estimator.believes and estimator.calibration_.n_images):
         raise InputError(
             f"{model}: this model has no held-out areas, but the intervals of --areas come from "
-            "them. Fit it with a calibration, or leave out --areas."
+            "them. Fit it again with cutlearn fit, call calibrate in Python, or leave out --areas."
         )
 
 

@@ -6,13 +6,14 @@ Each takes the answers as they come, and at the end says in a few words what it 
 import csv
 import io
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cutlearn.app.answers import Answer
 from cutlearn.app.tables import text_cell
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,7 +89,7 @@ class Areas(Product):
         """Take a row for each label above 0."""
         assert one.areas is not None
         self.rows += [
-            (name, label, int((one.mask == label).sum()), *(f"{v:.1f}" for v in one.areas[label]))
+            (name, label, int((one.mask == label).sum()), *map(area_cell, one.areas[label]))
             for label in range(1, len(one.areas))
         ]
 
@@ -105,8 +106,8 @@ class Objects(Product):
     """
 
     def __init__(
-        self, out: Path, names: Sequence[str], split: bool, least_area: int, outlines: str | None,
-        files: Mapping[str, str],
+        self, out: Path, names: Sequence[str], split: bool, least_area: int | None,
+        outlines: str | None, files: Mapping[str, str],
     ) -> None:  # fmt: skip
         from cutlearn.report.objects import Coco
 
@@ -115,6 +116,7 @@ class Objects(Product):
         self.kind, self.coco = outlines, Coco(names)
         self.rows: list[tuple[Any, ...]] = []
         self.counts: dict[str, int] = {}
+        self.left_out: dict[str, int] = {}
         self.numbers: NDArray[np.int32] | None = None  # of the last image
         if outlines == "imagej":
             _roifile()
@@ -124,7 +126,8 @@ class Objects(Product):
         from cutlearn.images.write import write_numbers
         from cutlearn.report.objects import find_objects
 
-        numbers, objects = find_objects(one.mask, one.belief, self.split, self.least_area)
+        found = find_objects(one.mask, one.belief, self.split, self.least_area)
+        numbers, objects, self.left_out[name] = found
         self.counts[name], self.numbers = len(objects), numbers
         write_numbers(_made(self.out / "objects" / f"{name}.png"), numbers)
         self.rows += [self._row(name, part) for part in objects]
@@ -151,6 +154,10 @@ class Objects(Product):
         if objects:
             _roifile().roiwrite(path, [imagej(numbers, part) for part in objects])
 
+    def to_json(self, name: str) -> dict[str, int]:
+        """Return the counts of an image, as JSON can hold them."""
+        return {"objects": self.counts[name], "left_out": self.left_out[name]}
+
     def finish(self) -> str:
         """Write the table; say how many objects there are."""
         from cutlearn.store import atomic_write
@@ -160,7 +167,14 @@ class Objects(Product):
             said = json.dumps(self.coco.to_plain())
             atomic_write(_made(self.out / "outlines" / "coco.json"), said.encode())
         lines = "" if self.kind is None else " and outlines/"
-        return f", {sum(self.counts.values())} objects in objects.csv, objects/{lines}"
+        count, left_out = (sum(part.values()) for part in (self.counts, self.left_out))
+        said = f", {count} objects in objects.csv, objects/{lines}"
+        if left_out:
+            below = "smaller than --min-area"
+            if self.least_area is None:
+                below = "smaller than an eighth of the median object of their image"
+            said += f" ({counted(left_out, 'fragment')} left out, {below})"
+        return said
 
 
 class Overlays(Product):
@@ -188,6 +202,11 @@ class Overlays(Product):
     def finish(self) -> str:
         """Say where they are."""
         return ", overlays in overlay/"
+
+
+def area_cell(pixels: float) -> str:
+    """Return an area as a table has it; empty where there is no interval."""
+    return "" if math.isnan(pixels) else f"{pixels:.1f}"
 
 
 def write_table(path: Path, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
