@@ -8,7 +8,7 @@ exceeds the image's risk and touches it at w. r_n and s_n are 1/pixels ("pixels"
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, get_args
 
 import numpy as np
@@ -92,6 +92,23 @@ class Task:
     def largest(self) -> float:
         """The largest possible loss of the image, normalised."""
         return self.loss_scale * self.bound.largest
+
+    @property
+    def rounding(self) -> Vector:
+        """The largest errors by rounding of b and a of the image's planes, (1 + d,).
+
+        Sums of m terms are right to m eps times the sum of sizes. Sizes are those of psi with the
+        sizes of the features, of labellings that have every label and every pair of labels.
+        """
+        problem, n_labels = self.problem, self.model.n_labels
+        features = np.abs(problem.node_features)
+        sizes = replace(problem, node_features=features.reshape(*(problem.shape or (-1,)), features.shape[-1]))
+        draws = np.random.default_rng(0).integers(0, n_labels, problem.n_nodes)
+        every = [self.labels, draws, *(np.full(draws.size, k) for k in range(n_labels))]
+        mass = np.sum([np.abs(self.model.psi(sizes, y.astype(np.uint8))) for y in every], axis=0)
+        scales = np.concatenate([[self.largest], self.energy_scale * mass])
+        count = problem.n_nodes + problem.n_edges + len(mass)
+        return np.asarray(count * np.finfo(float).eps * scales)
 
     def arrays(self) -> list[NDArray[Any] | None]:
         """What a fingerprint of the task must see."""

@@ -94,20 +94,22 @@ class PlaneSet:
 
 @dataclass
 class Facts:
-    """What is remembered of a task: its largest loss, and its fingerprint once it is known."""
+    """What is remembered of a task: its largest loss, how its planes are rounded, and its
+    fingerprint once it is known."""
 
     largest: float
+    rounding: Vector
     digest: str = ""
 
 
 def _facts_of(tasks: Sequence[Task], place: Place) -> list[Facts]:
     """The facts of all tasks; of those that are loaded the fingerprints too, while one is here."""
     if not isinstance(tasks, Loaded):
-        return [Facts(task.largest) for task in tasks]
+        return [Facts(task.largest, task.rounding) for task in tasks]
 
     def look(image: int) -> Facts:
         task = tasks[image]
-        return Facts(task.largest, digest_of(task))
+        return Facts(task.largest, task.rounding, digest_of(task))
 
     with Workers(own_threads(place)) as workers:
         return workers.map(look, range(len(tasks)))
@@ -183,6 +185,11 @@ class Pool:
     def largest(self) -> float:
         """The mean over the images of the largest possible loss."""
         return sum(facts.largest for facts in self.facts) / len(self)
+
+    @property
+    def rounding(self) -> Vector:
+        """The errors by rounding of b and a of a plane, the mean over the images."""
+        return np.mean([facts.rounding for facts in self.facts], axis=0)
 
     def take(self, images: Sequence[int]) -> "Pool":
         """Give the pool of some of the images; oracles and planes are shared."""

@@ -100,6 +100,11 @@ class Run(ABC):
         """No weights have a lower objective."""
         return 0.0
 
+    @property
+    def gap(self) -> float:
+        """By how much the best weights may be worse than others."""
+        return max(self.best - self.lower_bound, 0.0)
+
     def done(self) -> bool:
         """Whether the run came to rest or the steps are used up."""
         return bool(self.steps) and (
@@ -130,7 +135,7 @@ class Run(ABC):
             objective=objective,
             best=self.best,
             lower_bound=self.lower_bound,
-            gap=max(self.best - self.lower_bound, 0.0),
+            gap=self.gap,
             relative_gap=self.rest(),
             tol=self.setting.tol,
             oracle_seconds=spent[0],
@@ -152,7 +157,7 @@ class Run(ABC):
             w=self.best_w,
             objective=self.best,
             lower_bound=self.lower_bound,
-            gap=max(self.best - self.lower_bound, 0.0),
+            gap=self.gap,
             relative_gap=self.rest(),
             steps=tuple(self.steps),
             certified=self.certified,

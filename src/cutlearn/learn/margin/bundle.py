@@ -11,7 +11,7 @@ Vector = NDArray[np.float64]
 class Bundle(Master):
     """The quadratic master: the minimum of the model over all planes."""
 
-    def solve(self, best: float, fine: float, confirmed: bool = False) -> Vector:
+    def solve(self, best: float, fine: float, confirmed: bool = False) -> Vector | None:
         return self.minimum(best)
 
     def settled(self, known: float, best: float, fine: float) -> bool:

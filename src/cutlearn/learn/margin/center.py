@@ -6,8 +6,9 @@ a deeper one when t falls. At lambda = 0 a box |w_j| <= B closes it. With the sl
 rows but the one of t, and s_0 = t - objective, the centre minimises -nu log s_0 - sum_i log s_i:
     s_i z_i = mu,   s_0 = nu mu,   lambda w = A' z,   sum_{p in g} z_p + z_g = 1,
 A the rows in w. It is the point of the model's central path whose mu fits t, and its z are
-multipliers of the model: they prove the bound objective - m mu at no cost. The exact minimum of
-the model is found only when the centre shows that it could end the run.
+multipliers of the model: they prove the bound objective - m mu at no cost; at lambda = 0 only
+within the box, and for every w if the multipliers of the box can be corrected away. The exact
+minimum of the model is found only when the centre shows that it could end the run.
 
 Slacks differ by ten and more powers of ten when the gap is small, so nothing here is measured on
 one scale for all rows: w is counted from where Newton starts, and an equation holds when it does
@@ -23,7 +24,7 @@ from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import ThreadpoolController
 
 from cutlearn.learn.margin.master import Master
-from cutlearn.learn.margin.programs import Program, sizes_of, units_of
+from cutlearn.learn.margin.programs import EPS, Program, sizes_of, units_of
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -62,6 +63,9 @@ class Center(Master):
     ) -> None:
         super().__init__(n_weights, n_groups, lam, rows, least)
         self.kept = np.zeros(0, bool)
+        # At lambda = 0 the box ends where planes have fallen by `reach`. No weights in it have a
+        # lower objective than `within`: this steers, and proves nothing about weights outside.
+        self.reach, self.within = 0.0, 0.0
 
     def add(self, b: Vector, a: Matrix, new: NDArray[np.bool_]) -> None:
         """Add a plane for every group where `new` is true."""
@@ -69,72 +73,84 @@ class Center(Master):
         self.kept = np.append(self.kept, np.ones(int(new.sum()), bool))
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Give what a checkpoint must hold beside the planes."""
-        return {**super().state(), "kept": self.kept, "at": self.at}
+        """Return what a checkpoint must hold besides the planes."""
+        inside = np.array([self.reach, self.within])
+        return {**super().state(), "kept": self.kept, "at": self.at, "inside": inside}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Take back a state; the planes must have been added before."""
         super().restore(state)
         self.kept, self.at = state["kept"].astype(bool), state["at"]
+        self.reach, self.within = state["inside"].tolist()
+
+    def box(self) -> Vector:
+        """Return the box |w_j| <= box_j of lambda = 0."""
+        return units_of(self.program(), self.reach)
 
     def settled(self, known: float, best: float, fine: float) -> bool:
         """Whether known planes promise enough at a centre; all of it before the first step."""
+        steered = max(self.lower_bound, self.within)
         if best == np.inf:
-            return known - self.lower_bound <= fine
-        return known <= best - HOPE * (best - self.lower_bound)
+            return known - steered <= fine
+        return known <= best - HOPE * (best - steered)
 
     def solve(self, best: float, fine: float, confirmed: bool = False) -> Vector | None:
-        """Give the centre of the localisation set, and raise the lower bound.
+        """Return the centre of the localisation set, and raise the lower bound.
 
-        When the oracle confirmed the model, give the model's minimum: if it is confirmed too, that
-        ends the run. None when rounding leaves no weights at which the model is below the best.
+        When the oracle confirmed the model, return the model's minimum: if it is confirmed too,
+        that ends the run. None when rounding leaves no weights at which the model is below the
+        best, or hides whether there are any.
         """
         self.reach = max(self.reach, BOX * best)
         if confirmed:
             w = self.minimum(best)
-            if self.lam > 0 or (np.abs(w) <= self.box()).all():
+            if w is not None and (self.lam > 0 or (np.abs(w) <= self.box()).all()):
                 return w
         while True:
             at = np.flatnonzero(self.kept)
-            gap = best - max(self.lower_bound, 0.0)
+            gap = best - max(self.lower_bound, self.within, 0.0)
             # Matrices this small cost several times more on threads of the linear algebra.
             with _libraries().limit(limits=1):
                 centre = find_centre(self.program().take(at), best, gap, self.at, self.box())
             if centre is None:
                 # The set has hardly any inside left: its least point serves as well, if it is in.
                 w = self.minimum(best)
-                return w if self.value(w) < best else None
+                return w if w is not None and self.value(w) < best else None
             # Planes that were left out come back where they cut the centre off.
             over = self.b + self.a @ centre.w > centre.xi[self.group]
             if not (over & ~self.kept).any():
                 break
             self.kept |= over
         self.at = centre.w
-        self._bound(centre, at, best, fine)
+        open_end = self._bound(centre, at, best, fine)
         most = KEPT * (self.a.shape[1] + self.n_groups)
         if len(at) > most:
             self.kept[at[np.argsort(-centre.alpha, kind="stable")[most:]]] = False
-        return centre.w
+        return centre.w if open_end else None
 
-    def _bound(self, centre: "Centre", at: NDArray[np.intp], best: float, fine: float) -> None:
+    def _bound(self, centre: "Centre", at: NDArray[np.intp], best: float, fine: float) -> bool:
         """Raise the lower bound by the centre's multipliers, and exactly when that could end it.
 
         The model's minimum is at most its value at the centre, so an exact bound is of no use while
-        that value is further than `fine` below the best.
+        that value is further than `fine` below the best. Returns whether it is worth to ask on.
         """
         alpha = np.zeros(len(self.b))
         alpha[at] = centre.alpha
-        within = max(self.lower_bound, self.program().dual_value(alpha, centre.mu, self.box()))
-        if best - self.value(centre.w) > fine:
-            self.lower_bound = within
-            return
-        self.lower_bound = 0.0
+        if self.lam > 0:
+            self.prove(alpha, centre.mu)
+        else:
+            boxed = self.program().dual_value(alpha, centre.mu, self.box())
+            self.within = max(self.within, boxed)
+            if best - self.within <= HOPE * (best - self.lower_bound):
+                self.prove(alpha, centre.mu)
+        if best - self.value(centre.w) > fine or best - self.lower_bound <= fine:
+            return True
         self.minimum(best)
-        if self.lam > 0 or best - within > fine:
-            self.lower_bound = max(within, self.lower_bound)
-        elif best - self.lower_bound > fine:
-            # Only the box keeps better weights away, and bounds found within it are void outside.
-            self.reach *= GROW
+        if self.lam > 0 or best - self.within > fine or best - self.lower_bound <= fine:
+            return True
+        # Only the box keeps better weights away, or rounding the proof that there are none.
+        self.reach, self.within = GROW * self.reach, 0.0
+        return bool(self.rounding[1:] @ self.box() + EPS * self.reach <= fine)
 
 
 @cache

@@ -2,18 +2,19 @@
 
 The model of the objective is lambda/2 |w|^2 + sum_g max(0, max_{p in g} b_p + a_p . w) over
 G w >= h. Planes come in groups of images: one group is one-slack, a group for each image is
-n-slack. A master says where to ask next (`solve`); its lower bound is the dual value of
-multipliers, which holds whatever the solvers did.
+n-slack. A master computes where to ask next (`solve`); its lower bound is the dual value of
+multipliers, which holds for every w, whatever the solvers did and however sums are rounded.
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.errors import InputError
-from cutlearn.learn.margin.programs import Program, room_of, solve_linear, solve_quadratic, units_of
+from cutlearn.learn.margin.programs import Program, room_of, solve_linear, solve_quadratic
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -22,6 +23,8 @@ Matrix = NDArray[np.float64]
 VIOLATION = 1e-9
 # Where to ask between the best weights (0) and those of the master (1).
 HALF = 0.5
+# How regularisers follow each other in the search for short weights, and how many.
+SOFTER, MOST_SOFTER = 4.0, 60
 # Planes for each variable of the program, above which idle ones are left out.
 CROWDED = 5
 
@@ -58,8 +61,8 @@ class Master(ABC):
         self.mu = np.zeros(len(least))
         self.working = np.zeros(0, bool)
         self.lower_bound = -np.inf
-        # At lambda = 0 the bound holds within a box, up to where planes have fallen by `reach`.
-        self.reach = 0.0
+        # The rounding errors of the planes, of b and of every slope; whoever makes them sets it.
+        self.rounding = np.zeros(1 + n_weights)
         # Weights that are thought near the optimum: the LP counts from there.
         self.at = np.zeros(n_weights)
 
@@ -121,6 +124,11 @@ class Master(ABC):
             self.lam or 1.0, self.b, self.a, self.group, self.n_groups, self.rows, self.least
         )
         found = solve_quadratic(shortest, unit or 1.0, self.alpha, self.mu)
+        if found is None:
+            raise InputError(
+                "constraints: no solver finds the shortest weights with G w >= h. Scale the rows "
+                "of the pair (G, h) to alike sizes."
+            )
         self.lower_bound = 0.5 * self.lam * float(found.w @ found.w) * (1 - 1e-9)
         return found.w
 
@@ -131,7 +139,6 @@ class Master(ABC):
             "mu": self.mu,
             "working": self.working,
             "lower_bound": np.array([self.lower_bound]),
-            "reach": np.array([self.reach]),
         }
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
@@ -144,18 +151,41 @@ class Master(ABC):
         self.alpha, self.mu = state["alpha"], state["mu"]
         self.working = state["working"].astype(bool)
         self.lower_bound = float(state["lower_bound"][0])
-        self.reach = float(state["reach"][0])
-
-    def box(self) -> Vector:
-        """Give the box |w_j| <= box_j of lambda = 0."""
-        return units_of(self.program(), self.reach)
 
     def value(self, w: Vector) -> float:
         """Give the model of the objective at w."""
         return self.program().value(w)
 
-    def minimum(self, upper: float) -> Vector:
-        """Give the minimiser of the model over all planes, and raise the lower bound to its value.
+    def prove(self, alpha: Vector, mu: Vector) -> None:
+        """Raise the lower bound to what these multipliers of all planes and constraints prove."""
+        bound = self.program().bound(alpha, mu, self.rounding)
+        self.lower_bound = max(self.lower_bound, bound)
+
+    def shorter(self, level: float, lam: float) -> tuple[Vector, float] | None:
+        """Return nearly the shortest w at which the model is at most `level`.
+
+        It is the minimiser with a regulariser, the largest of lam, lam / SOFTER, .. that reaches
+        the level; this one is returned, too. No minimiser of the model is shorter. None if the
+        regulariser is lost in rounding before.
+        """
+        whole = self.program()
+        alpha, mu = np.zeros(len(self.b)), np.zeros(len(self.least))
+        # From there on the weights have hardly moved from the shortest with G w >= h.
+        lam = min(lam, float((self.a**2).sum(axis=1).max(initial=0.0)) / level)
+        for _ in range(MOST_SOFTER):
+            found = solve_quadratic(replace(whole, lam=lam), level, alpha, mu)
+            if found is None:
+                return None
+            if whole.value(found.w) <= level:
+                return found.w, lam
+            alpha, mu = found.alpha, found.mu
+            lam /= SOFTER
+        return None
+
+    def minimum(self, upper: float) -> Vector | None:
+        """Return the minimiser of the model over all planes, and raise the lower bound to its value.
+
+        None if no solver finds it.
 
         Parameters
         ----------
@@ -171,6 +201,8 @@ class Master(ABC):
                 found = solve_quadratic(part, upper, self.alpha[at], self.mu)
             else:
                 found = solve_linear(part, upper, self.at)
+            if found is None:
+                return None
             self.alpha = np.zeros(len(self.b))
             self.alpha[at], self.mu = found.alpha, found.mu
             over = self.b + self.a @ found.w - part.slacks(found.w)[self.group]
@@ -178,8 +210,7 @@ class Master(ABC):
             if not missing.any():
                 break
             self.working |= missing
-        bound = whole.dual_value(self.alpha, self.mu, self.box())
-        self.lower_bound = max(self.lower_bound, bound)
+        self.prove(self.alpha, self.mu)
         # When there are many, planes that carry no weight leave the program; the check above
         # brings them back when needed.
         if self.working.sum() > CROWDED * (self.a.shape[1] + self.n_groups):

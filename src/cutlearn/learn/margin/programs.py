@@ -23,6 +23,10 @@ INEXACT = 1e-7
 SOLVED = 1
 # Slopes below this share of the steepest are taken for rounding.
 FLAT = 1e-12
+# The relative error of one operation.
+EPS = float(np.finfo(float).eps)
+# Multipliers are corrected by at most so much, and may be wrong by so much afterwards.
+SMALLEST_FACTOR, MOST_SHIFT = 0.5, 0.1
 # Rows of constraints whose common room is below this, in units of w, count as equalities.
 NO_ROOM = 1e-9
 
@@ -70,10 +74,10 @@ class Program:
         return 0.5 * self.lam * float(w @ w) + float(self.slacks(w).sum())
 
     def dual_value(self, alpha: Vector, mu: Vector, box: Vector) -> float:
-        """Give the bound that clean multipliers prove: nowhere is the model below it.
+        """Return the model's lower bound by clean multipliers, computed without rounding errors.
 
         It is alpha . b + mu . h - |v|^2 / (2 lambda) with v = sum_p alpha_p a_p - G' mu; at
-        lambda = 0, where v is small, - sum_j box_j |v_j|, and holds for every |w_j| <= box_j.
+        lambda = 0, where v is small, - sum_j box_j |v_j|, and holds for every |w_j| <= box_j only.
         """
         pull = alpha @ self.a - mu @ self.rows
         if self.lam > 0:
@@ -82,10 +86,77 @@ class Program:
             loss = float(np.abs(pull) @ box)
         return float(alpha @ self.b + mu @ self.least) - loss
 
+    def bound(self, alpha: Vector, mu: Vector, rounding: Vector) -> float:
+        """Return a lower bound of the objective for every w, in spite of rounding.
+
+        -inf if these multipliers prove none.
+
+        Parameters
+        ----------
+        alpha, mu : (P,) and (r,) float64
+            Clean multipliers.
+        rounding : (1 + d,) float64
+            The errors of b and a of a plane: the sum of one plane of every group is right to these.
+        """
+        planes, walls = np.flatnonzero(alpha), np.flatnonzero(mu)
+        heights = np.concatenate([alpha[planes] * self.b[planes], mu[walls] * self.least[walls]])
+        slopes = np.concatenate(
+            [alpha[planes, None] * self.a[planes], -mu[walls, None] * self.rows[walls]]
+        )
+        shift = 0.0
+        if self.lam == 0:
+            moved = _cancelled(slopes, rounding[1:])
+            if moved is None:
+                return -np.inf
+            factors, shift = moved
+            heights, slopes = heights * factors, slopes * factors[:, None]
+            alpha = alpha.copy()
+            alpha[planes] *= factors[: len(planes)]
+        # Errors of the sums here, and of the planes.
+        share = EPS * (len(heights) + 4)
+        size = float(np.abs(heights).sum())
+        value = float(heights.sum()) - rounding[0] - (share + shift) * size
+        if self.lam > 0:
+            off = np.abs(slopes.sum(axis=0)) + share * np.abs(slopes).sum(axis=0) + rounding[1:]
+            value -= (1 + share) * float(off @ off) / (2 * self.lam)
+        most = np.bincount(self.group, alpha, self.n_groups).max(initial=0.0) * (1 + shift + share)
+        return float(value / max(most, 1.0) if value > 0 else value)
+
     def clean(self, alpha: Vector) -> Vector:
         """Give alpha >= 0 with at most 1 in each group (the zero plane takes the rest)."""
         alpha = np.maximum(alpha, 0.0)
         return alpha / np.maximum(np.bincount(self.group, alpha, self.n_groups), 1.0)[self.group]
+
+
+def _cancelled(slopes: Matrix, rounding: Vector) -> tuple[Vector, float] | None:
+    """Return factors of the rows so that their sum is zero, and how far off these can be.
+
+    With lambda = 0 multipliers prove a bound for every w only if what they weigh sums to zero
+    exactly. Computed sums cannot show that. But where the rows can be corrected in any direction,
+    there are exact multipliers near the computed ones, and this returns how near. A direction that
+    the rows do not have but for rounding is taken for one that they do not have, as for features
+    that depend linearly on others. None if no such multipliers are near.
+    """
+    terms = np.abs(slopes).sum(axis=0)
+    live = terms > 0
+    shares = (slopes[:, live] / terms[live]).T
+    error = rounding[live] / terms[live] + EPS * (len(slopes) + 4)
+    noise = float(np.linalg.norm(error))
+    if not len(slopes) or not live.any():
+        return np.ones(len(slopes)), 0.0
+    left, sizes, right = np.linalg.svd(shares, full_matrices=False)
+    left, sizes, right = left[:, sizes > noise], sizes[sizes > noise], right[sizes > noise]
+    factors = 1.0 - right.T @ ((left.T @ shares.sum(axis=1)) / sizes)
+    if factors.min() < SMALLEST_FACTOR:
+        return None
+    rest = shares @ factors
+    outside = rest - left @ (left.T @ rest)
+    if np.linalg.norm(outside) > noise:
+        return None
+    # Of the rows times the factors, whose singular values are at least these times the least factor.
+    shift = float(np.linalg.norm((np.abs(left.T) @ (np.abs(left @ (left.T @ rest)) + error)) / sizes))
+    shift *= 2.0 / SMALLEST_FACTOR
+    return (factors, shift) if shift <= MOST_SHIFT else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +168,9 @@ class Solution:
     mu: Vector
 
 
-def solve_quadratic(program: Program, upper: float, alpha: Vector, mu: Vector) -> Solution:
+def solve_quadratic(
+    program: Program, upper: float, alpha: Vector, mu: Vector
+) -> Solution | None:
     """Solve the QP from the last multipliers, in units of its size `upper`.
 
     Nearly linear programs (a very large C) make daqp cycle or lose digits: then looser
@@ -130,8 +203,6 @@ def solve_quadratic(program: Program, upper: float, alpha: Vector, mu: Vector) -
             least, found = error, solution
         if error <= INEXACT * upper:
             break
-    if found is None:
-        raise RuntimeError(f"the QP with {len(program.b)} planes was not solved ({flag})")
     return found
 
 
@@ -167,7 +238,7 @@ def _attempt(
     return solution, int(flag)
 
 
-def solve_linear(program: Program, upper: float, origin: Vector) -> Solution:
+def solve_linear(program: Program, upper: float, origin: Vector) -> Solution | None:
     """Solve the LP of lambda = 0, slacks in `upper` and w counted from `origin`.
 
     The nearer the origin is to the solution, the less is lost where planes cancel. Planes from
@@ -192,7 +263,7 @@ def solve_linear(program: Program, upper: float, origin: Vector) -> Solution:
         if found.status == 0:
             break
     else:
-        raise RuntimeError(f"the LP with {p} planes was not solved ({found.message})")
+        return None
     dual = np.maximum(-found.ineqlin.marginals / steep, 0.0)
     w = origin + found.x[:d] * units
     return Solution(w, program.clean(dual[:p]), dual[p + k :] * (upper / sizes))

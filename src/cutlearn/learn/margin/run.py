@@ -2,8 +2,12 @@
 
 A step asks every image's oracle at w and gives the planes to the master, which gives the next w and
 a lower bound. Whatever the master, planes, steps, stopping and resuming are the same.
+
+Without a regulariser the optimum is a set, and a run may come to it anywhere. Once the gap is
+reached, the run looks for the shortest weights that keep it: the limit of C to infinity.
 """
 
+import math
 import time
 from dataclasses import replace
 from itertools import pairwise
@@ -35,6 +39,9 @@ MANY = 8
 # Training that begins on a quarter of the images goes on there up to this gap: early rounds only
 # have to move w, and images are alike.
 ROUGH = 0.1
+# Short weights are looked for where the model leaves this share of what the gap allows, in at most
+# so many steps.
+HALFWAY, MOST_SHORTENING = 0.5, 20
 # A step that leaves more than this share of the gap counts as stalled.
 STALLED = 0.99
 
@@ -72,7 +79,11 @@ class MarginRun(Run):
         # With a group for each image and no planes from before, the master knows all planes.
         self.complete = setting.groups == len(pool) and not any(map(len, pool.planes))
         self.w = self.layout.inside(self.master.start(self.largest))
+        self.master.rounding = pool.rounding
         self.begun = False
+        # The search for short weights: whether it is over, its steps, its regulariser and limit.
+        self.short, self.shortening = setting.C < math.inf, 0
+        self.ridge = self.limit = math.inf
         self.confirmed = False  # whether the last planes were all known
         self.exhausted = False  # whether rounding leaves nothing more to ask or to prove
         self.resume(
@@ -96,29 +107,50 @@ class MarginRun(Run):
         first = MarginRun(
             part, setting, self.master.rows, self.master.least, self.start_file("first")
         )
+        first.short = True
         first.go(place, tell, sought=True)
         self.w, self.begun, self.complete = first.best_w, True, False
         self.spent = first.cost()
 
     def done(self) -> bool:
         """Whether the gap is reached, the steps are used up, or nothing is left to ask."""
-        return super().done() or (bool(self.steps) and self.exhausted)
+        if len(self.steps) >= self.setting.max_steps:
+            return True
+        return bool(self.steps) and self.short and (self.exhausted or super().done())
 
     @property
     def lower_bound(self) -> float:
         """The minimum of the model over all planes ever seen."""
         return self.master.lower_bound
 
+    @property
+    def gap(self) -> float:
+        """The certified gap: the rounding of the objective is part of it."""
+        if self.best == math.inf:
+            return math.inf
+        return max(self.best + self._rounding(self.best_w) - self.lower_bound, 0.0)
+
+    def _rounding(self, w: Vector) -> float:
+        """Return the largest error of the objective as it is computed at w."""
+        return float(self.pool.rounding[0] + self.pool.rounding[1:] @ np.abs(w))
+
     def rest(self) -> float:
         """The certified gap over max(objective, a floor), 0 for an objective of 0."""
-        distance = max(self.best - self.master.lower_bound, 0.0)
-        return distance / (max(self.best, FLOOR * self.largest) or 1.0)
+        return self.gap / self._size if self._size else 0.0
+
+    @property
+    def _size(self) -> float:
+        return max(self.best, FLOOR * self.largest)
 
     def advice(self) -> str:
         """Say which gap was reached."""
         advice = "Raise max_steps, or lower C."
         if self.exhausted:
-            advice = "What could still improve is lost in rounding; raise tol to this gap."
+            advice = (
+                "What could still improve is lost in rounding: features whose sizes or products "
+                "differ by many powers of ten need weights that double precision cannot add up. "
+                "Scale the features, lower C, or raise tol to this gap."
+            )
         return (
             f"at a gap of {100 * self.rest():.2g}%, but tol asks for "
             f"{100 * self.setting.tol:.2g}%. {advice}"
@@ -137,7 +169,7 @@ class MarginRun(Run):
     def step(self, place: Place) -> Step:
         """Ask the oracles at w, give their planes to the master, take the next w."""
         begin = time.perf_counter()
-        if not (self.complete or (self.begun and not self.steps)):
+        if not (self.complete or self.shortening or (self.begun and not self.steps)):
             self._settle()
         between = time.perf_counter()
         w = self._point()
@@ -146,15 +178,19 @@ class MarginRun(Run):
         )
         index = self.pool.add(rows)
         objective = self._objective(rows, w)
-        if objective < self.best:
+        if self.shortening:
+            self._shortened(objective, w)
+        elif objective < self.best:
             self.best, self.best_w = objective, w
         asked = time.perf_counter()
         self.confirmed = not self._give(index, rows)
-        if self.best > 0 and self.rest() > self.setting.tol:
+        if not self.shortening and self.best > 0 and self.rest() > self.setting.tol:
             # Planes that were all known, and weights that were just asked: it would go on so.
             moved = self._next(self.best, confirmed=self.confirmed)
             same = self.confirmed and np.array_equal(self.w, w)
             self.exhausted = (not moved or same) and self.rest() > self.setting.tol
+        if not self.short and (self.exhausted or self.rest() <= self.setting.tol):
+            self._shorten()
         end = time.perf_counter()
         seconds = asked - between, end - asked + between - begin
         return self.made_step(objective, seconds, len(rows), len(self.master.b))
@@ -165,9 +201,31 @@ class MarginRun(Run):
         if not self.steps:
             return self.w
         stalled = len(self.steps) > 1 and self.steps[-1].gap > STALLED * self.steps[-2].gap
-        if stalled or self.confirmed:
+        if stalled or self.confirmed or self.shortening:
             return self.w
         return self.layout.inside(self.master.point(self.w, self.best_w))
+
+    def _shorten(self) -> None:
+        """Take nearly the shortest weights that can keep the gap as the next ones, or end."""
+        if not self.shortening:
+            reached = self.rest() <= self.setting.tol
+            allowed = self.setting.tol * self._size - (self.gap if reached else 0.0)
+            self.limit = self.best + self._rounding(self.best_w) + allowed
+        self.shortening += 1
+        found = None
+        if self.shortening <= MOST_SHORTENING and self.best_w.any():
+            level = self.best + HALFWAY * (self.limit - self.best)
+            found = self.master.shorter(level, self.ridge)
+        if found is None:
+            self.short = True
+        else:
+            self.w, self.ridge = self.layout.inside(found[0]), found[1]
+
+    def _shortened(self, objective: float, w: Vector) -> None:
+        """Take weights of the search if they are shorter and keep the gap; then it is over."""
+        shorter = float(w @ w) < float(self.best_w @ self.best_w)
+        if shorter and objective + self._rounding(w) <= self.limit:
+            self.best, self.best_w, self.short = objective, w, True
 
     def _settle(self) -> None:
         """Let master and known planes agree, without a cut, before the oracle is asked."""
@@ -213,6 +271,8 @@ class MarginRun(Run):
         }
         values = {
             "complete": self.complete, "confirmed": self.confirmed, "exhausted": self.exhausted,
+            "short": self.short, "shortening": self.shortening, "ridge": self.ridge,
+            "limit": self.limit,
         }  # fmt: skip
         return values, arrays
 
@@ -226,3 +286,7 @@ class MarginRun(Run):
         self.master.restore(arrays)
         self.complete, self.confirmed = bool(values["complete"]), bool(values["confirmed"])
         self.exhausted = bool(values.get("exhausted", False))
+        self.short = bool(values.get("short", self.short))
+        self.shortening = int(values.get("shortening", 0))
+        self.ridge = float(values.get("ridge", math.inf))
+        self.limit = float(values.get("limit", math.inf))
