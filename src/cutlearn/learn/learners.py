@@ -30,15 +30,15 @@ class Learner:
     name : str
     summary : str
         One sentence for help and docs.
-    endless : bool
-        Whether it can do without a regulariser, C = infinity.
+    allows_infinite_C : bool, default: False
+        Whether it can do without a regulariser.
     for_masks : bool
         Whether `Segmenter` offers it; else it is for `train` alone.
     """
 
     name: str
     summary: str
-    endless: bool = True
+    allows_infinite_C: bool = False
     for_masks: bool = True
 
     @property
@@ -118,28 +118,27 @@ LEARNERS: dict[str, Learner] = {
     learner.name: learner
     for learner in (
         MarginLearner(
-            "bundle", "max-margin, near the minimum of the planes known so far", endless=False,
-            master=_bundle,
+            "bundle", "max-margin, near the minimum of the planes known so far", master=_bundle
         ),
         MarginLearner(
-            "nslack", "the same with a slack for every image", endless=False, master=_bundle,
-            one_each=True,
+            "nslack", "the same with a slack for every image", master=_bundle, one_each=True
         ),
         MarginLearner(
-            "accpm", "max-margin by analytic centres; needs no regulariser", master=_center
+            "accpm", "max-margin by analytic centres; needs no regulariser",
+            allows_infinite_C=True, master=_center,
         ),
         LikelihoodLearner(
             "likelihood", "the likelihood of the masks, for calibrated probabilities",
-            value=_likelihood, starts="race",
+            allows_infinite_C=True, value=_likelihood, starts="race",
         ),
         LikelihoodLearner(
             "logistic", "logistic regression: the likelihood without edges and envelopes",
-            value=_logistic, starts="zero",
+            allows_infinite_C=True, value=_logistic, starts="zero",
         ),
         # The fixed step is the best of 0.01, 0.1 and 1 on single images of standardised features.
         LikelihoodLearner(
             "kohli-torr", "the pseudo-gradient of Kohli and Torr 2008", for_masks=False,
-            value=_kohli_torr, step=1.0,
+            allows_infinite_C=True, value=_kohli_torr, step=1.0,
         ),
     )
 }  # fmt: skip

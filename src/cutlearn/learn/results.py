@@ -136,8 +136,8 @@ def settings_of(
             )
     if not C > 0:
         raise InputError(f"The 'C' parameter must be a number > 0. Got {C!r} instead.")
-    if math.isinf(C) and not learner.endless:
-        able = next(name for name, one in LEARNERS.items() if one.endless and one.margin)
+    if math.isinf(C) and not learner.allows_infinite_C:
+        able = next(name for name, one in LEARNERS.items() if one.allows_infinite_C and one.margin)
         raise InputError(
             f"C is infinite (no regulariser), but learner={learner.name!r} needs a finite number. "
             f"Choose learner={able!r}, which needs no regulariser."

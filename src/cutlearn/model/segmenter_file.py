@@ -118,7 +118,7 @@ def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, problem: Pro
     fitted = header["fitted"]
     C, gap = float(_strength(fitted["C"])), fitted["gap"]
     learner = learner_of(model.learner)
-    most = math.inf if learner.endless else float_info.max
+    most = math.inf if learner.allows_infinite_C else float_info.max
     # A likelihood has no gap, which JSON says as null.
     told = math.isfinite(gap) if learner.margin else gap is None
     if not 0 < C <= most or not told:

@@ -101,7 +101,7 @@ def _strength(model: Any) -> bool:
     return (
         _is(model.C, ("auto",))
         or _positive(model.C)
-        or (endless and LEARNERS[model.learner].endless)
+        or (endless and LEARNERS[model.learner].allows_infinite_C)
     )
 
 
@@ -183,7 +183,7 @@ SEGMENTER = (
         _strength,
         lambda m: (
             "'auto', a finite number > 0, or infinity with a learner of "
-            f"{tuple(name for name in _for_masks() if LEARNERS[name].endless)}"
+            f"{tuple(name for name in _for_masks() if LEARNERS[name].allows_infinite_C)}"
         ),
     ),
     rule("tol", _positive, "a finite number > 0"),
