@@ -7,8 +7,11 @@ import warnings
 import numpy as np
 import pytest
 
+import cutlearn as cl
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features.problem import Problem
+from cutlearn.learn.learners import LEARNERS, MarginLearner
+from cutlearn.learn.margin.bundle import Bundle
 from cutlearn.learn.margin.programs import INEXACT
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.train import train
@@ -32,7 +35,8 @@ def test_a_result_tells_all(tiny):
     assert [s.number for s in r.steps] == list(range(1, len(seen) + 1))
     assert r.converged
     assert r.relative_gap <= 1e-3
-    assert r.gap == r.objective - r.lower_bound
+    assert r.gap == pytest.approx(r.objective - r.lower_bound, abs=1e-12)
+    assert r.gap > r.objective - r.lower_bound, "rounding is part of it"
     assert all(s.oracle_seconds > 0 and s.master_seconds >= 0 for s in r.steps)
     assert r.layout.split(r.w)["edge"].min() >= 0
 
@@ -121,6 +125,46 @@ def test_a_pool_of_something_else_is_refused():
         train(problems[:2], truth[:2], "count", pool=pool)
 
 
+# Losses of one repr that differ: far from the true count, or in where a region ends.
+OTHERS = {
+    "far counts": (
+        cl.CountFunction(lambda off: np.abs(off) + 9.0 * np.maximum(np.abs(off) - 100, 0)),
+        cl.CountFunction(lambda off: np.abs(off).astype(float)),
+    ),
+    "lengths of regions": (
+        cl.Count(regions=[[np.arange(300), np.arange(300, 401)]]),
+        cl.Count(regions=[[np.arange(101), np.arange(101, 401)]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("which", OTHERS)
+def test_a_pool_of_another_loss_of_the_same_name_is_refused(which):
+    one, other = OTHERS[which]
+    rng = np.random.default_rng(0)
+    problems, truth = [Problem(rng.normal(size=(401, 2)))], [np.arange(401) % 2]
+    pool = Pool(problems, truth, one)
+    train(problems, truth, one, pool=pool)
+    with pytest.raises(InputError, match=r"pool holds 1 images with .*another loss"):
+        train(problems, truth, other, pool=pool)
+    with pytest.raises(InputError, match=r"pool holds 1 images with .*other labels"):
+        train(problems, [1 - truth[0]], one, pool=pool)
+
+
+def test_a_pool_serves_an_equal_loss():
+    """Another object with the same arrays is the same loss."""
+    problems, truth = [Problem(np.arange(6.0).reshape(3, 2))], [np.array([0, 1, 1])]
+    pool = Pool(problems, truth, cl.Hamming((1.0, 2.0)))
+    assert train(problems, truth, cl.Hamming([1, 2]), pool=pool).converged
+
+
+def test_a_learner_from_outside_needs_a_finite_c_unless_it_says_otherwise(tiny, monkeypatch):
+    mine = MarginLearner("mine", "a bundle", master=lambda: Bundle)
+    monkeypatch.setitem(LEARNERS, "mine", mine)
+    with pytest.raises(InputError, match=r"C is infinite .*'mine' needs a finite number.*'accpm'"):
+        train(*tiny, learner="mine", C=math.inf)
+
+
 @pytest.mark.parametrize("learner", ["bundle", "accpm"])
 def test_threads_give_the_same_bits(tiny, learner):
     one, two = (train(*tiny, learner=learner, C=10.0, tol=1e-6, n_jobs=n) for n in (1, 2))
@@ -160,7 +204,9 @@ def test_refusals(case):
 def test_no_regulariser_is_refused_with_the_learner_that_can():
     with pytest.raises(InputError, match=r"learner='bundle'.*Choose learner='accpm'"):
         train([P], [Y], C=math.inf)
-    assert train([P], [Y], learner="accpm", C=math.inf).objective == 0.0
+    r = train([P], [Y], learner="accpm", C=math.inf)
+    assert r.objective <= 1e-5
+    assert r.w == pytest.approx([1.0, 0.0], abs=1e-2), "the shortest of all weights without a cost"
 
 
 @pytest.mark.parametrize(("learner", "C"), [("bundle", 1.0), ("accpm", 1.0), ("accpm", math.inf)])

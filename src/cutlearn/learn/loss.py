@@ -13,7 +13,6 @@ with cost_k[i, 0] = 0:
 - f, of two labels: any convex function of the image's plain count, by a scan of nested cuts.
 """
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.energy.envelope import Envelope
 from cutlearn.errors import InputError
+from cutlearn.run.checkpoint import fingerprint
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -95,8 +95,8 @@ class BoundLoss:
         return BoundLoss(constant, cost, largest, self.counts + more, table, counted)
 
     def arrays(self) -> list[NDArray[np.generic]]:
-        """What a fingerprint must see."""
-        out: list[NDArray[np.generic]] = [self.cost, self.constant, self.table]
+        """Return all that makes the loss, for comparisons and fingerprints."""
+        out: list[NDArray[np.generic]] = [self.cost, self.constant, self.table, self.counted]
         for e in self.counts:
             out += [e.members, e.weights, e.slopes, e.intercepts]
         return out
@@ -176,13 +176,11 @@ def _parts(loss: Loss) -> tuple[tuple[float, Loss], ...]:
 
 
 def digest_of(weights: Sequence[ArrayLike] | None) -> str:
-    """Name the arrays in a repr that differs whenever they differ (checkpoints compare it)."""
+    """Return a name of the arrays for a repr."""
     if weights is None:
         return "None"
-    digest = hashlib.blake2b(digest_size=8)
-    for part in weights:
-        digest.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
-    return f"<{len(weights)} arrays {digest.hexdigest()}>"
+    arrays = [np.asarray(part, dtype=np.float64) for part in weights]
+    return f"<{len(arrays)} arrays {fingerprint('', arrays)}>"
 
 
 def image_weights(

@@ -142,7 +142,7 @@ class Pool:
         chosen, place = loss_of(loss), place_of(n_jobs)
         self.model = model_of_all(problems, labels, model)
         check_margin(self.model, chosen)
-        self.settings = _settings(loss, normalize, self.model)
+        self.loss, self.settings = chosen, _settings(normalize, self.model)
         self.tasks = bind_all(problems, labels, self.model, chosen, normalize, place)
         self.facts = _facts_of(self.tasks, place)
         # The oracles are here; or beside the images, on a cluster or when an image is loaded.
@@ -163,18 +163,36 @@ class Pool:
     def check(
         self,
         problems: Sequence[Problem],
+        labels: Sequence[ArrayLike],
         loss: str | Loss,
         normalize: str,
         model: ModelLike = None,
     ) -> None:
-        """Refuse to serve other problems, another loss, normalisation or model."""
+        """Refuse to serve other problems, labels, another loss, normalisation or model.
+
+        Losses are compared by what they are on every image. Images that are loaded when they are
+        needed are loaded for this only if the loss is another object.
+        """
         asked = model_of(problems[0], model).for_labels(self.model.n_labels)
-        settings = _settings(loss, normalize, asked)
+        settings, chosen = _settings(normalize, asked), loss_of(loss)
         if len(problems) != len(self) or settings != self.settings:
             raise InputError(
-                f"pool holds {len(self)} images with {self.settings}, but training asks for "
-                f"{len(problems)} with {settings}. Make a pool for these, or take a part of this."
+                f"pool holds {len(self)} images with {self.loss!r} {self.settings}, but training "
+                f"asks for {len(problems)} with {chosen!r} {settings}. Make a pool for these, or "
+                "take a part of this."
             )
+        if isinstance(self.tasks, Loaded) and chosen is self.loss:
+            return
+        for image, task in enumerate(self.tasks):
+            given = task_of(
+                problems[image], labels[image], self.model, task.image, chosen, normalize
+            )
+            if not all(map(np.array_equal, given.bound.arrays(), task.bound.arrays())):
+                raise InputError(
+                    f"pool holds {len(self)} images with {self.loss!r}, but training asks for "
+                    f"{chosen!r}, and image {image} has another loss or other labels there. Make a "
+                    "pool for these."
+                )
 
     @property
     def n_weights(self) -> int:
@@ -189,12 +207,13 @@ class Pool:
     @property
     def rounding(self) -> Vector:
         """The errors by rounding of b and a of a plane, the mean over the images."""
-        return np.mean([facts.rounding for facts in self.facts], axis=0)
+        return np.asarray(np.mean([facts.rounding for facts in self.facts], axis=0))
 
     def take(self, images: Sequence[int]) -> "Pool":
         """Give the pool of some of the images; oracles and planes are shared."""
         part = object.__new__(Pool)
-        part.model, part.settings, part.layout = self.model, self.settings, self.layout
+        part.model, part.layout = self.model, self.layout
+        part.loss, part.settings = self.loss, self.settings
         part.tasks, part.facts = taken(self.tasks, images), [self.facts[i] for i in images]
         part.oracles = [self.oracles[i] for i in images if self.oracles]
         part.away = None
@@ -256,8 +275,8 @@ def residents_of(
     return Residents(place, together(problems, given))
 
 
-def _settings(loss: str | Loss, normalize: str, model: Model) -> str:
-    return f"{loss_of(loss)!r} normalize={normalize!r} model={model!r}"
+def _settings(normalize: str, model: Model) -> str:
+    return f"normalize={normalize!r} model={model!r}"
 
 
 def bind_all(

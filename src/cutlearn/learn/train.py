@@ -136,7 +136,7 @@ def train(
     else:
         if pool is None:
             pool = Pool(problems, labels, loss, normalize, place, given)
-        pool.check(problems, loss, normalize, given)
+        pool.check(problems, labels, loss, normalize, given)
         setting = settings_of(len(pool), chosen, C, tol, groups, max_steps)
         run = MarginRun(pool, setting, *_constraints(pool, constraints), checkpoint)
     try:
