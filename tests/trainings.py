@@ -62,7 +62,8 @@ def draw(rng, learner=None):
             extra = {"edges": np.zeros((0, 2), int), "edge_features": np.zeros((0, 2))}
             problems.append(cl.Problem(f, **(extra if edges else {})))
         labels.append(y)
-    C = math.inf if LEARNERS[learner].endless and rng.random() < 0.7 else 10 ** rng.uniform(-3, 7)
+    free = LEARNERS[learner].allows_infinite_C and rng.random() < 0.7
+    C = math.inf if free else 10.0 ** rng.uniform(-3, 7)
     options = {
         "learner": learner, "C": C, "tol": 10.0 ** rng.uniform(-5, -1.5),
         "loss": "count" if edges and rng.random() < 0.3 else "hamming",
@@ -121,21 +122,23 @@ class Exact:
         self.member = np.array([k for k, _ in flat])
         self.b = np.array([float(row[0]) for _, row in flat])
         self.a = np.array([[float(v) for v in row[1:]] for _, row in flat])
+        # Whole numbers over one denominator are added faster than fractions.
+        self.unit = math.lcm(*(v.denominator for _, row in flat for v in row))
+        self.rows = np.array([[int(v * self.unit) for v in row] for _, row in flat], object)
 
     def heights(self, w):
-        """Return the heights of all planes at w, in order."""
+        """Return the heights of all planes at w, in order, and what they must be divided by."""
         w = [Fraction(float(v)) for v in w]
-        return [
-            row[0] + sum(v * x for v, x in zip(row[1:], w)) for group in self.groups for row in group
-        ]
+        unit = math.lcm(*(v.denominator for v in w))
+        return self.rows @ np.array([unit, *(int(v * unit) for v in w)], object), self.unit * unit
 
     def value(self, w):
         """Return the objective at w."""
-        most = [Fraction(0)] * len(self.groups)
-        for k, height in zip(self.member, self.heights(w)):
-            most[k] = max(most[k], height)
+        heights, unit = self.heights(w)
+        most = np.zeros(len(self.groups), object)
+        np.maximum.at(most, self.member, heights)
         square = sum(Fraction(float(v)) ** 2 for v in w)
-        return self.lam * square / 2 + sum(most) / self.count
+        return self.lam * square / 2 + Fraction(sum(most.tolist()), unit * self.count)
 
     def feasible(self, w):
         """Return w moved to where edge weights are at least zero."""
@@ -145,7 +148,7 @@ class Exact:
         """Return the least objective that is found from these weights, and where."""
         known = [(self.value(w), w) for w in starts]
         value, w = min(known, key=lambda one: one[0])
-        for k in range(rounds):
+        for _ in range(rounds):
             for scale in self.scales():
                 for found in self.steps(w, scale, float(value)):
                     found = self.feasible(found)
@@ -167,7 +170,8 @@ class Exact:
     def steps(self, w, scale, upper):
         """Return minimisers by float solvers, counted from w, where planes are exact."""
         unit = max(upper, 1e-300)
-        b = np.array([float(h) for h in self.heights(w)]) / unit
+        heights, over = self.heights(w)
+        b = np.array([h / over for h in heights]) / unit
         a = self.a / scale
         d, k = a.shape[1], len(self.groups)
         slack = np.zeros((len(b), k))
@@ -179,8 +183,8 @@ class Exact:
             steep = np.maximum(np.abs(matrix).max(axis=1), 1e-300)
             for rows in (np.ones(len(b)), steep):
                 found = linprog(
-                    cost, matrix / rows[:, None], -b / rows, bounds=list(zip(low, [None] * (d + k))),
-                    method="highs",
+                    cost, matrix / rows[:, None], -b / rows, method="highs",
+                    bounds=list(zip(low, [None] * (d + k))),
                 )  # fmt: skip
                 if found.x is not None:
                     yield w + found.x[:d] * unit / scale

@@ -1,4 +1,5 @@
-"""Laws of planes: never above the risk, touching it where made; the lower bound never falls."""
+"""Laws of planes: never above the risk, touching it where made; the lower bound never falls, and
+never exceeds the optimum."""
 
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ from cutlearn.learn.oracle import CoreOracle
 from cutlearn.learn.train import train
 from linear_energies import bound_task
 from tiny_problems import count, hamming, planes, tiny_set
+from trainings import MARGIN, draw, fault_of
 
 LOSSES = {"hamming": hamming, "count": count}
 MASTERS = ("bundle", "nslack", "accpm")
@@ -43,3 +45,14 @@ def test_the_lower_bound_never_falls_and_never_passes_the_objective(seed, loss, 
     assert all(low <= step.objective * (1 + 1e-9) for step in r.steps for low in bounds)
     assert r.objective == best[-1] == min(step.objective for step in r.steps)
     assert 0 <= r.gap <= 1e-5 * max(r.objective, 1e-3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.sampled_from(MARGIN))
+def test_a_reported_lower_bound_never_exceeds_the_optimum(seed, learner):
+    """Any C, infinity among them, and features over six decades; in exact arithmetic."""
+    world = draw(np.random.default_rng(seed), learner)
+    fault, result = fault_of(world)
+    assert fault == "", (world.options, result)
+    bounds = [step.lower_bound for step in result.steps]
+    assert all(low <= high for low, high in pairwise(bounds))

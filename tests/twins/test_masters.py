@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from cutlearn.errors import ConvergenceWarning
 from cutlearn.features.problem import Problem
+from cutlearn.learn.margin import master
 from cutlearn.learn.train import train
 from tiny_problems import count, full_optimum, hamming, planes, tiny_set
 
@@ -159,3 +161,56 @@ def test_the_box_of_an_unregularised_run_grows_as_far_as_needed(scale):
     assert r.lower_bound <= wanted * (1 + 1e-9)
     assert wanted > 0.01, "not separable: the optimum has a size of its own"
     assert np.abs(w[:3]).max() / scale > 1e3 or scale > 1e-4
+
+
+def test_a_box_around_the_centre_proves_nothing_outside():
+    """40 values within 1e-3 and one of 1e3: the optimum is 0 at 4e4, far outside the first box."""
+    x = np.append(np.linspace(-1e-3, 1e-3, 40), 1e3)
+    problem, y = Problem(np.stack([x, np.ones(41)], axis=1)), (x < 0).astype(np.uint8)
+    r = train([problem], [y], learner="accpm", C=math.inf)
+    assert r.lower_bound == 0.0
+    assert r.converged
+    assert r.objective <= 0.01 * 1e-3, "the tolerance of the smallest objective"
+
+
+def test_of_all_optima_without_a_regulariser_a_short_one_is_returned():
+    """Any w below -1000 is an optimum of the first weight, and all weights of a second sum."""
+    x = np.array([-1e-3, 1e-3, 1e-3])
+    flat = np.stack([x, x, np.ones(3)], axis=1)
+    problem, y = Problem(flat), np.array([1, 0, 0], np.uint8)
+    every = [planes(problem, y, hamming, "pixels")]
+    r = train([problem], [y], learner="accpm", C=math.inf, tol=1e-3)
+    risk = np.mean([(b + a @ r.w).max() for b, a in every])
+    assert r.objective == pytest.approx(risk, abs=1e-12)
+    # w1 + w2 = 1000 where nothing costs any more: the shortest has two equal weights.
+    assert r.w[0] == pytest.approx(r.w[1], rel=1e-2)
+    assert np.linalg.norm(r.w) <= 1.01 * 1000 / np.sqrt(2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("learner", ["bundle", "nslack"])
+def test_raw_colours_and_their_products_are_learned(learner, seed):
+    """Features up to 255 and 255^2 at C = 1e4: columns that differ by five powers of ten."""
+    rng = np.random.default_rng(seed)
+    problems, labels = [], []
+    for _ in range(2):
+        f = rng.integers(0, 256, (10, 10, 3)).astype(float)
+        products = [f[..., i] * f[..., j] for i in range(3) for j in range(i + 1)]
+        f = np.concatenate([f, np.stack(products, -1), np.ones((10, 10, 1))], axis=-1)
+        problems.append(Problem(f, edge_features=np.ones((180, 1)), shape=(10, 10)))
+        labels.append((f[..., 0] + 30 * rng.normal(size=(10, 10)) > 128).astype(np.uint8))
+    r = train(problems, labels, learner=learner, C=1e4)
+    assert r.converged
+
+
+@pytest.mark.parametrize("learner", ["bundle", "nslack"])
+def test_when_no_solver_finds_the_minimum_the_best_weights_are_returned(learner, monkeypatch):
+    rng = np.random.default_rng(5)
+    problems, labels, _ = tiny_set(rng)
+    every = [planes(p, y, hamming, "pixels") for p, y in zip(problems, labels)]
+    monkeypatch.setattr(master, "solve_quadratic", lambda *_: None)
+    with pytest.warns(ConvergenceWarning, match="rounding"):
+        r = train(problems, labels, learner=learner, C=10.0)
+    assert not r.converged
+    risk = np.mean([(b + a @ r.w).max() for b, a in every])
+    assert r.objective == pytest.approx(r.w @ r.w / 20.0 + risk, rel=1e-9)

@@ -73,7 +73,10 @@ def algorithm_1(world: Checkerboard) -> tuple[Floats, Floats, int]:
         known.append(np.concatenate([[plane.b], plane.a]))
         best = min(best, 0.5 / C * float(w @ w) + max(plane.value(w), 0.0))
         master.add(np.array([plane.b]), plane.a[None], np.array([True]))
-        w = layout.inside(master.minimum(best))
+        found = master.minimum(best)
+        if found is None:
+            break
+        w = layout.inside(found)
         third = w if iteration == 3 else third
     return third, w, iteration
 

@@ -101,11 +101,12 @@ class Task:
         sizes of the features, of labellings that have every label and every pair of labels.
         """
         problem, n_labels = self.problem, self.model.n_labels
-        features = np.abs(problem.node_features)
-        sizes = replace(problem, node_features=features.reshape(*(problem.shape or (-1,)), features.shape[-1]))
+        shape = *(problem.shape or (-1,)), problem.n_node_features
+        sizes = replace(problem, node_features=np.abs(problem.node_features).reshape(shape))
         draws = np.random.default_rng(0).integers(0, n_labels, problem.n_nodes)
-        every = [self.labels, draws, *(np.full(draws.size, k) for k in range(n_labels))]
-        mass = np.sum([np.abs(self.model.psi(sizes, y.astype(np.uint8))) for y in every], axis=0)
+        constant = [np.full(problem.n_nodes, k, np.uint8) for k in range(n_labels)]
+        every = [self.labels, draws.astype(np.uint8), *constant]
+        mass = np.sum([np.abs(self.model.psi(sizes, y)) for y in every], axis=0)
         scales = np.concatenate([[self.largest], self.energy_scale * mass])
         count = problem.n_nodes + problem.n_edges + len(mass)
         return np.asarray(count * np.finfo(float).eps * scales)

@@ -183,7 +183,7 @@ class Master(ABC):
         return None
 
     def minimum(self, upper: float) -> Vector | None:
-        """Return the minimiser of the model over all planes, and raise the lower bound to its value.
+        """Return the minimiser of the model over all planes, and raise the lower bound.
 
         None if no solver finds it.
 

@@ -153,9 +153,10 @@ def _cancelled(slopes: Matrix, rounding: Vector) -> tuple[Vector, float] | None:
     outside = rest - left @ (left.T @ rest)
     if np.linalg.norm(outside) > noise:
         return None
-    # Of the rows times the factors, whose singular values are at least these times the least factor.
-    shift = float(np.linalg.norm((np.abs(left.T) @ (np.abs(left @ (left.T @ rest)) + error)) / sizes))
-    shift *= 2.0 / SMALLEST_FACTOR
+    # What is left is corrected likewise; the factors and errors in the rows cost a factor of two
+    # each, at most.
+    leftover = np.abs(left @ (left.T @ rest)) + error
+    shift = 2.0 / SMALLEST_FACTOR * float(np.linalg.norm(np.abs(left.T) @ leftover / sizes))
     return (factors, shift) if shift <= MOST_SHIFT else None
 
 
@@ -168,33 +169,31 @@ class Solution:
     mu: Vector
 
 
-def solve_quadratic(
-    program: Program, upper: float, alpha: Vector, mu: Vector
-) -> Solution | None:
+def solve_quadratic(program: Program, upper: float, alpha: Vector, mu: Vector) -> Solution | None:
     """Solve the QP from the last multipliers, in units of its size `upper`.
 
-    Nearly linear programs (a very large C) make daqp cycle or lose digits: then looser
-    tolerances and other units of w are tried. That may cost a little of the bound, never its
-    truth.
+    Nearly linear programs (a very large C) and features of very different sizes make daqp cycle
+    or lose digits: then units of every weight, proximal steps and looser tolerances are tried.
+    That may cost a little of the bound, never its truth. None if all of them fail.
     """
-    ball = np.sqrt(upper / program.lam)  # |w| of the optimum is below sqrt(2) times this
-    slope = float(np.sqrt((program.a**2).sum(axis=1).max())) if len(program.b) else 0.0
-    near = min(ball, upper / slope) if slope > 0 else ball
+    d = program.a.shape[1]
+    # |w| of the optimum is below sqrt(2) times this.
+    ball = np.full(d, np.sqrt(upper / program.lam))
+    near = np.minimum(ball, units_of(program, upper))
     middle = np.sqrt(ball * near)
     least = np.inf
     found: Solution | None = None
-    flag = 0
     for unit, tolerance, options in (
         (ball, 1e-10, {"zero_tol": 1e-9}),
         (ball, 1e-9, {}),
-        (middle, 1e-8, {"eps_prox": 1.0}),
         (near, 1e-8, {"eps_prox": 1e-3}),
+        (middle, 1e-8, {"eps_prox": 1.0}),
         (ball, 1e-7, {"eps_prox": 1.0}),
         (ball, 1e-5, {}),
         (near, 1e-5, {"eps_prox": 1.0}),
     ):
         start = (alpha, mu) if tolerance == 1e-10 else None
-        solution, flag = _attempt(program, upper, float(unit), start, tolerance, options)
+        solution = _attempt(program, upper, unit, start, tolerance, options)
         if solution is None:
             continue
         bound = program.dual_value(solution.alpha, solution.mu, np.zeros(0))
@@ -209,17 +208,17 @@ def solve_quadratic(
 def _attempt(
     program: Program,
     upper: float,
-    unit: float,
+    unit: Vector,
     start: tuple[Vector, Vector] | None,
     tolerance: float,
     options: dict[str, Any],
-) -> tuple[Solution | None, int]:
+) -> Solution | None:
     """Solve once, w in `unit` and slacks in `upper`; what failed may hold anything."""
     d, k, p = program.a.shape[1], program.n_groups, len(program.b)
     hessian = np.zeros((d + k, d + k))
     hessian[range(d), range(d)] = program.lam * unit**2 / upper
     linear = np.concatenate([np.zeros(d), np.ones(k)])
-    matrix, bound, sizes = _inequalities(program, upper, np.full(d, unit))
+    matrix, bound, sizes = _inequalities(program, upper, unit)
     if start is not None:
         alpha, mu = start
         rest = np.maximum(1 - np.bincount(program.group, alpha, k), 0)
@@ -230,12 +229,11 @@ def _attempt(
         primal_tol=tolerance, **options,
     )  # fmt: skip
     if flag != SOLVED:
-        return None, int(flag)
+        return None
     dual = np.maximum(info["lam"], 0.0)
-    solution = Solution(
+    return Solution(
         np.asarray(x[:d]) * unit, program.clean(dual[:p]), dual[p + k :] * (upper / sizes)
     )
-    return solution, int(flag)
 
 
 def solve_linear(program: Program, upper: float, origin: Vector) -> Solution | None:

@@ -42,6 +42,8 @@ ROUGH = 0.1
 # Short weights are looked for where the model leaves this share of what the gap allows, in at most
 # so many steps.
 HALFWAY, MOST_SHORTENING = 0.5, 20
+# Weights are trusted while rounding changes the objective by less than this share.
+TRUSTED = 1e-6
 # A step that leaves more than this share of the gap counts as stalled.
 STALLED = 0.99
 
@@ -82,7 +84,7 @@ class MarginRun(Run):
         self.master.rounding = pool.rounding
         self.begun = False
         # The search for short weights: whether it is over, its steps, its regulariser and limit.
-        self.short, self.shortening = setting.C < math.inf, 0
+        self.short, self.shortening = not math.isinf(setting.C), 0
         self.ridge = self.limit = math.inf
         self.confirmed = False  # whether the last planes were all known
         self.exhausted = False  # whether rounding leaves nothing more to ask or to prove
@@ -116,7 +118,8 @@ class MarginRun(Run):
         """Whether the gap is reached, the steps are used up, or nothing is left to ask."""
         if len(self.steps) >= self.setting.max_steps:
             return True
-        return bool(self.steps) and self.short and (self.exhausted or super().done())
+        ended = self.exhausted or self.shortening > 0
+        return bool(self.steps) and self.short and (ended or self._reached())
 
     @property
     def lower_bound(self) -> float:
@@ -142,15 +145,24 @@ class MarginRun(Run):
     def _size(self) -> float:
         return max(self.best, FLOOR * self.largest)
 
+    def _reached(self) -> bool:
+        """Whether the gap is reached, but for the rounding at large weights without a regulariser,
+        which the search for short ones will lower."""
+        gap = self.gap if self.short else self.best - self.lower_bound
+        return self.best == 0 or gap <= self.setting.tol * self._size
+
     def advice(self) -> str:
         """Say which gap was reached."""
         advice = "Raise max_steps, or lower C."
-        if self.exhausted:
+        rounding = self._rounding(self.best_w) / (self._size or 1.0)
+        if rounding > max(self.setting.tol, TRUSTED):
             advice = (
-                "What could still improve is lost in rounding: features whose sizes or products "
-                "differ by many powers of ten need weights that double precision cannot add up. "
-                "Scale the features, lower C, or raise tol to this gap."
+                f"Weights up to {np.abs(self.best_w).max():.2g} are too large to be trusted: "
+                f"rounding may change the objective by {100 * rounding:.2g}%. Scale the features, "
+                "or lower C."
             )
+        elif len(self.steps) < self.setting.max_steps:
+            advice = "What could still improve is lost in rounding; raise tol to this gap."
         return (
             f"at a gap of {100 * self.rest():.2g}%, but tol asks for "
             f"{100 * self.setting.tol:.2g}%. {advice}"
@@ -184,12 +196,12 @@ class MarginRun(Run):
             self.best, self.best_w = objective, w
         asked = time.perf_counter()
         self.confirmed = not self._give(index, rows)
-        if not self.shortening and self.best > 0 and self.rest() > self.setting.tol:
+        if not self.shortening and not self._reached():
             # Planes that were all known, and weights that were just asked: it would go on so.
             moved = self._next(self.best, confirmed=self.confirmed)
             same = self.confirmed and np.array_equal(self.w, w)
-            self.exhausted = (not moved or same) and self.rest() > self.setting.tol
-        if not self.short and (self.exhausted or self.rest() <= self.setting.tol):
+            self.exhausted = (not moved or same) and not self._reached()
+        if not self.short and (self.exhausted or self._reached()):
             self._shorten()
         end = time.perf_counter()
         seconds = asked - between, end - asked + between - begin
@@ -208,9 +220,8 @@ class MarginRun(Run):
     def _shorten(self) -> None:
         """Take nearly the shortest weights that can keep the gap as the next ones, or end."""
         if not self.shortening:
-            reached = self.rest() <= self.setting.tol
-            allowed = self.setting.tol * self._size - (self.gap if reached else 0.0)
-            self.limit = self.best + self._rounding(self.best_w) + allowed
+            base = self.lower_bound if self._reached() else self.best
+            self.limit = base + self.setting.tol * self._size
         self.shortening += 1
         found = None
         if self.shortening <= MOST_SHORTENING and self.best_w.any():
