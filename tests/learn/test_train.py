@@ -10,7 +10,9 @@ import pytest
 import cutlearn as cl
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features.problem import Problem
+from cutlearn.images import cells
 from cutlearn.learn.learners import LEARNERS, MarginLearner
+from cutlearn.learn.margin import run
 from cutlearn.learn.margin.bundle import Bundle
 from cutlearn.learn.margin.programs import INEXACT
 from cutlearn.learn.pool import Pool
@@ -163,6 +165,26 @@ def test_a_learner_from_outside_needs_a_finite_c_unless_it_says_otherwise(tiny, 
     monkeypatch.setitem(LEARNERS, "mine", mine)
     with pytest.raises(InputError, match=r"C is infinite .*'mine' needs a finite number.*'accpm'"):
         train(*tiny, learner="mine", C=math.inf)
+
+
+def test_asking_half_way_to_the_minimum_saves_rounds(monkeypatch):
+    """While the gap falls; at the minimum of a rough model there is little to learn."""
+    worlds = [cells(seed, (32, 32)) for seed in range(8)]
+    rng = np.random.default_rng(0)
+    problems = []
+    for world in worlds:
+        image = np.asarray(world.image, float).reshape(32, 32, -1)
+        noise = rng.normal(size=(32, 32, 3))
+        features = np.concatenate([image, image**2, noise, np.ones((32, 32, 1))], axis=-1)
+        edges = np.stack([np.ones(1984), rng.uniform(size=1984)], axis=-1)
+        problems.append(Problem(features, edge_features=edges, shape=(32, 32)))
+
+    def rounds():
+        return len(train(problems, [world.labels for world in worlds], C=1e4).steps)
+
+    usual = rounds()
+    monkeypatch.setattr(run, "STALLED", 0.0)
+    assert usual < 0.8 * rounds()
 
 
 @pytest.mark.parametrize("learner", ["bundle", "accpm"])

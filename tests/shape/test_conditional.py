@@ -115,6 +115,22 @@ def test_the_step_is_the_gradient_by_finite_differences(two, pairwise, case):
 
 
 @pytest.mark.parametrize("case", list(MARGINS))
+def test_a_long_step_ends_where_pairwise_weights_are_zero(case):
+    """Below zero the cut would not be exact."""
+    model = conditional(4, False, True)
+    x, labels = seen(model), np.array([1, 0, 0, 1, 1, 0], np.uint8)
+    copies = [Conditional(model.patches, {n: a.copy() for n, a in model.w.items()}) for _ in "ab"]
+    learning = Learning(case, gamma=0.0, starts=60)
+    for one, rate in zip(copies, (1e-3, 1e3)):
+        learning.update(one, x, labels, rate, np.random.default_rng(1))
+    short, long = (one.w["v"] for one in copies)
+    falls = short < model.w["v"]
+    assert falls.any()
+    assert (long[falls] == 0).all()
+    assert (long[~falls] >= model.w["v"][~falls]).all()
+
+
+@pytest.mark.parametrize("case", list(MARGINS))
 def test_violations_fall_and_are_never_negative(case):
     model = conditional(5, scale=0.1)
     views = [seen(model, k) for k in range(6)]

@@ -329,3 +329,12 @@ def test_regressions_of_several_labels_see_some_of_many_pixels(monkeypatch):
     assert len(found.w) == 9
     every = cl.train(problems, y, learner="logistic", C=10.0, model=model)
     assert not np.array_equal(found.w, every.w)
+
+
+def test_starts_race_on_some_of_the_images_from_the_first_to_the_last():
+    """At most eight, spread evenly: of 17 every third one."""
+    problems, labels = images(3, count=17, shape=(9, 11))
+    told = []
+    learn(problems, labels, max_steps=1, callback=told.append)
+    sought = [step.calls for step in told if step.number == 0]
+    assert set(sought) == {17, 6}, "logistic regression on all, racers on 0, 3, .. 15"

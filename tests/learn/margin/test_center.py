@@ -195,6 +195,16 @@ def test_the_box_grows_when_it_is_in_the_way(monkeypatch):
     assert boxes[-1] > 0.999e5
 
 
+def test_the_first_box_is_a_thousand_times_where_the_planes_end():
+    """1 - w / 1e5 ends at 1e5; a wider box would send the first centre as far."""
+    master = Center(1, 1, 0.0, np.zeros((0, 1)), np.zeros(0))
+    master.start(1.0)
+    master.add(np.array([1.0]), np.array([[-1e-5]]), np.array([True]))
+    w = master.solve(1.0, 1e-6)
+    assert master.box() == pytest.approx([1e8])
+    assert 0 < w[0] < 1e8
+
+
 def test_rows_without_room_are_refused_with_the_learner_that_can():
     rows = np.array([[1.0, 1.0], [-1.0, -1.0]])
     with pytest.raises(InputError, match=r"leave no room.*learner='bundle'"):

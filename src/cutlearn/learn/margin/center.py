@@ -45,8 +45,6 @@ MOST_NEWTON = 200
 CENTRED = 0.1
 # No gap relative to the level is taken to be smaller.
 SMALLEST = 1e-12
-# Residues of this share of their terms are rounding.
-ROUNDING = 1e-9
 # Added to the unit diagonal of the normal equations, against rounding.
 RIDGE = 1e-13
 # Share of a step to the boundary of s > 0, z > 0 that is taken.
@@ -318,19 +316,19 @@ def _first(rows: _Rows, gap: float) -> _Point:
 
 
 def _is_centre(rows: _Rows, x: _Point, off: _Residues, full: bool) -> bool:
-    """Whether the equations hold, each to a share of its own terms; `full`: after a full step.
+    """Return whether the equations hold, each to a share of its own terms, after a full step.
 
-    What is left of A' z = lambda w is paid for by the bound, so only rounding may be left there.
+    What is left of A' z = lambda w is paid for by the bound; a full step leaves only rounding.
     """
     nu = LEVEL * (rows.d + rows.k)
     terms = rows.terms(x.z) + rows.lam * np.abs(rows.start + x.w)
-    share = CENTRED if full else ROUNDING
     return bool(
-        abs(off.room - nu * off.now) <= CENTRED * nu * off.now
+        full
+        and abs(off.room - nu * off.now) <= CENTRED * nu * off.now
         and np.abs(x.s * x.z - off.now).max() <= CENTRED * off.now
         and (np.abs(off.off) <= CENTRED * x.s).all()
         and np.abs(off.in_xi).max() <= CENTRED
-        and (np.abs(off.in_w) <= share * terms).all()
+        and (np.abs(off.in_w) <= CENTRED * terms).all()
     )
 
 
