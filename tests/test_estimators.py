@@ -382,3 +382,83 @@ def test_nearly_equal_images_are_held_out_together(name):
     new = IMAGES[3:]
     assert same(found.predict_proba(new), given.predict_proba(new))
     assert not same(found.predict_proba(new), alone.predict_proba(new))
+
+
+# A value of numpy for every parameter; strings are added by the test.
+SCALARS = {
+    "Segmenter": {
+        "C": [np.float32(10.0), np.int64(10), np.float64("inf")],
+        "tol": [np.float32(0.5), np.uint8(1)],
+        "connectivity": [np.int64(4), np.uint8(8)],
+        "n_jobs": [np.int64(1), np.int32(-1)],
+        "random_state": [np.int64(3), np.uint64(2**63 + 1)],
+        "verbose": [np.bool_(False)],
+        "budget": [np.float32(30.0), np.int64(30)],
+        "min_side": [np.int64(15), np.str_("full")],
+    },
+    "BoltzmannSegmenter": {
+        **{name: [np.bool_(True)] for name in ("refine", "pairwise", "sees_image")},
+        **{name: [np.int64(1), np.uint8(2)] for name in ("layers", "cycles", "starts")},
+        **{name: [np.float32(0.01), np.int64(1)] for name in ("hidden_weight", "rate", "gamma")},
+        "shape": [(np.int64(12), np.uint8(16)), [np.int32(12), 16]],
+        "hidden": [(np.int64(16), np.int32(8))],
+        "epochs": [(np.int64(3), np.uint8(2))],
+        "words": [(np.int64(16), np.uint16(8))],
+        "n_jobs": [np.int64(1)],
+        "random_state": [np.int64(3)],
+        "verbose": [np.bool_(False)],
+        "min_side": [np.int64(15), "full", np.str_("full")],
+    },
+}
+BASES = {
+    "Segmenter": lambda: ESTIMATORS["linear"]().set_params(calibration=None),
+    "BoltzmannSegmenter": lambda: ESTIMATORS["boltzmann"]().set_params(epochs=(3, 2), cycles=1),
+}
+EVERY_SCALAR = [
+    (base, name, value)
+    for base, made in BASES.items()
+    for name, given in made().get_params(deep=False).items()
+    for value in SCALARS[base].get(name, [np.str_(given)] if isinstance(given, str) else [given])
+]
+
+
+def plain(value):
+    """Whether JSON knows the type of a value, or of all parts of it."""
+    if isinstance(value, list | tuple):
+        return all(map(plain, value))
+    return value is None or type(value) in (bool, int, float, str)
+
+
+def as_id(value):
+    return f"{type(value).__name__}-{value}".replace(" ", "")
+
+
+@pytest.mark.parametrize(("base", "name", "value"), EVERY_SCALAR, ids=as_id)
+def test_a_parameter_of_numpy_is_learned_from_saved_and_loaded(base, name, value, tmp_path):
+    model = BASES[base]().set_params(**{name: value})
+    if name == "C" and value == np.inf:
+        model.set_params(learner="accpm", tol=0.5)
+    model.fit(IMAGES[:2], MASKS[:2])
+    model.save(tmp_path / "m")
+    again = cl.load(tmp_path / "m")
+    found = again.get_params(deep=False)
+    assert {n: v for n, v in found.items() if not plain(v)} == {}
+    asked = tuple(value) if isinstance(value, list) else value
+    assert found[name] == asked
+    assert same(again.predict(IMAGES[:3]), model.predict(IMAGES[:3]))
+
+
+@pytest.mark.parametrize("base", list(BASES))
+def test_saving_draws_nothing_and_gives_the_same_bytes(base, tmp_path):
+    state = np.random.RandomState(5)
+    model = BASES[base]().set_params(random_state=state).fit(IMAGES[:2], MASKS[:2])
+    drawn = state.get_state()
+    for name in ("a", "b"):
+        model.save(tmp_path / name)
+    assert np.array_equal(state.get_state()[1], drawn[1])
+    assert state.get_state()[2:] == drawn[2:]
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    # The seed that was drawn is kept: another fit of what is loaded is this one.
+    again = cl.load(tmp_path / "a")
+    assert type(again.random_state) is int
+    assert np.array_equal(learned(again.fit(IMAGES[:2], MASKS[:2])), learned(model))

@@ -43,11 +43,18 @@ def save_sealed(
     key : str
         The kind of file; reading asks for the same.
     header : dict
-        What JSON can hold.
+        What JSON can hold, and numpy's scalars.
     arrays : dict of arrays
     """
-    text = json.dumps(header, allow_nan=False, sort_keys=True)
+    text = json.dumps(header, allow_nan=False, sort_keys=True, default=_python_scalar)
     atomic_write(path, sealed_bytes(key, text, arrays))
+
+
+def _python_scalar(value: Any) -> Any:
+    """Return the Python scalar that JSON can hold for one of numpy."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a {type(value).__name__} cannot be kept in a file")
 
 
 def sealed_bytes(key: str, text: str, arrays: Arrays) -> bytes:

@@ -47,6 +47,8 @@ OLDER_BESIDE = ("raw",)
 # A scale of 154 serves the largest image that can be solved. Names are short words, reasons short
 # sentences.
 MOST_SCALE, MOST_NAME, MOST_WHY = 256, 200, 1000
+# Rows and columns of the picture on which a file is tried: channels from outside may need many.
+PROBED = 32
 # Pixels of all training images together that the border of the colours is found on.
 MOST_PIXELS = 200_000
 COLORS = "colors"
@@ -148,10 +150,10 @@ class Fitted:
         )
 
     def probe(self, channels: Sequence[str]) -> None:
-        """Run on one pixel: every array's shape and every index is used, so damage shows."""
-        pixel = np.zeros((1, 1, 3), np.float32)
-        extra = np.zeros((1, 1, self.n_extra), np.float32) if self.n_extra else None
-        if self.node_features(channels, pixel, extra).shape[1] != len(self.names):
+        """Run on a small picture: every array's shape and every index is used, so damage shows."""
+        picture = np.zeros((PROBED, PROBED, 3), np.float32)
+        extra = np.zeros((PROBED, PROBED, self.n_extra), np.float32) if self.n_extra else None
+        if self.node_features(channels, picture, extra).shape[1] != len(self.names):
             raise InputError("features: the list of their names is damaged. Refit the model.")
 
 

@@ -105,6 +105,8 @@ class BoltzmannSegmenter(Estimator):
         Of the refinement, chosen on training images.
     describer_ : Describer
     classes_ : (2,) array
+    seed_ : int
+        The seed of all random choices, which a model file keeps for a RandomState.
     calibration_ : Calibration
         From min-marginals to probabilities; `calibrate` fits it.
     judged_ : dict
@@ -171,7 +173,7 @@ class BoltzmannSegmenter(Estimator):
     def _learn(self, data: TrainingSet) -> None:
         labels = [self._frame(s).labels(m) for s, m in zip(data.samples, data.masks)]
         need_both_labels(labels)
-        seed = seed_of(self.random_state)
+        seed = self.seed_ = seed_of(self.random_state)
         file = None if data.folder is None else data.folder / "shape.safetensors"
         mark = "" if file is None else self._fingerprint(data.samples, data.masks, seed)
         journal = Journal(seed, file, mark, data.progress)

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.model.fitting.parameters import MOST, check_parameters, seed_of
+from cutlearn.model.fitting.parameters import (
+    MOST,
+    check_parameters,
+    plain_seed,
+    seed_of,
+)
 from cutlearn.shape.describe import Describer, hog, patch_hogs
 from cutlearn.shape.frame import SCALE
 from cutlearn.shape.patches import Patches
@@ -25,17 +30,7 @@ SEEN = ("words", "colors", "mean1", "mean2")
 def pack(model: BoltzmannSegmenter) -> tuple[dict[str, Any], Arrays]:
     """The header's values and the tensors of a fitted model."""
     given: dict[str, Any] = model.get_params(deep=False)
-    for name in ("shape", "hidden", "epochs", "words"):
-        given[name] = [int(k) for k in given[name]]
-    for name in ("layers", "cycles", "starts"):
-        given[name] = int(given[name])
-    for name in ("rate", "gamma", "hidden_weight"):
-        given[name] = float(given[name])
-    given["min_side"] = None if model.min_side is None else int(model.min_side)
-    for name in ("refine", "pairwise", "sees_image", "verbose"):
-        given[name] = bool(given[name])
-    if given["random_state"] is not None:
-        given["random_state"] = seed_of(given["random_state"])
+    given["random_state"] = plain_seed(given["random_state"], model.seed_)
     fitted = {"strength": model.strength_, "violated": model.violated_}
     seen = {name: getattr(model.describer_, name) for name in SEEN}
     arrays = {name: model.w_[name] for name in NAMES} | seen
@@ -51,6 +46,7 @@ def unpack(cls: type[T], header: dict[str, Any], arrays: Arrays) -> T:
     if given.keys() != model.get_params(deep=False).keys():
         raise ValueError("a parameter missing")
     check_parameters(model)
+    model.seed_ = seed_of(model.random_state)
     if set(arrays) != {*NAMES, *SEEN}:
         raise ValueError("tensors that no model has, or some missing")
     for name, array in arrays.items():

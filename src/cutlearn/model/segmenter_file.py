@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from cutlearn.energy.named import from_plain, to_plain
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.nodes import PROBED
 from cutlearn.features.problem import Problem
 from cutlearn.images.sample import Sample
 from cutlearn.images.volume import of_slices
@@ -24,8 +25,8 @@ from cutlearn.model.fitting.parameters import (
     feature_names,
     model_for,
     plain_C,
+    plain_seed,
 )
-from cutlearn.model.fitting.size import FULL
 
 if TYPE_CHECKING:
     from cutlearn.model.segmenter import Segmenter
@@ -60,12 +61,8 @@ def _plain_parameters(model: Segmenter) -> dict[str, Any]:
     given["loss"] = plain_of(given["loss"])
     if isinstance(given["features"], Featurizer):
         given["features"] = None  # the header's own "features" tells all of it
-    if not (given["random_state"] is None or isinstance(given["random_state"], int)):
-        given["random_state"] = model.featurizer_.random_state
+    given["random_state"] = plain_seed(given["random_state"], model.featurizer_.random_state)
     given["C"] = plain_C(given["C"])
-    given["tol"] = float(given["tol"])
-    given["min_side"] = model.min_side if model.min_side in (None, FULL) else int(model.min_side)
-    given["verbose"] = bool(given["verbose"])
     return given
 
 
@@ -86,10 +83,11 @@ def unpack(cls: type[T], header: dict[str, Any], arrays: Arrays) -> T:
     given["loss"] = loss_from_plain(given["loss"])
     model = cls(**given)
     check_parameters(model)
-    # A few pixels go all the way to a mask, so that settings which do not fit each other show now.
-    extra = np.zeros((2, 2, int(described["n_extra"]))) if described["n_extra"] else None
+    # A small picture goes all the way to a mask: settings which do not fit each other show now.
+    shape = (PROBED, PROBED)
+    extra = np.zeros((*shape, int(described["n_extra"]))) if described["n_extra"] else None
     model.featurizer_ = featurizer
-    few = Sample(np.zeros((2, 2, 3)), extra=extra)
+    few = Sample(np.zeros((*shape, 3)), extra=extra)
     if featurizer.third_ is not None:
         few = of_slices([few, few], (1.0, 1.0, 1.0))
     problem = model._problem(few)
@@ -113,7 +111,7 @@ def _fill(model: Segmenter, header: dict[str, Any], arrays: Arrays, problem: Pro
     edge = np.array([re.match(r"(label \d+ )?(edge|border) ", name) is not None for name in names])
     if not np.isfinite(w).all() or (w[edge] < 0).any():
         raise ValueError("weights that are not finite, or edge weights below zero")
-    # Tables that no cut can minimise are refused by the four pixels of `unpack`.
+    # Tables that no cut can minimise are refused by the picture of `unpack`.
     steps = _steps(arrays["steps"])
     fitted = header["fitted"]
     C, gap = float(_strength(fitted["C"])), fitted["gap"]

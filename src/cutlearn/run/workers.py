@@ -13,6 +13,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from numbers import Integral
 from queue import SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
@@ -48,14 +49,14 @@ def thread_count(n_jobs: int | None) -> int:
             f"Got {quoted(n_jobs)} instead."
         )
     if n_jobs > 0:
-        return n_jobs
+        return int(n_jobs)
     if in_task.get():
         return 1
     try:
         processors = len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         processors = os.cpu_count() or 1
-    return max(1, processors + 1 + n_jobs)
+    return max(1, processors + 1 + int(n_jobs))
 
 
 def place_of(n_jobs: Jobs) -> Place:
@@ -96,7 +97,8 @@ def sent_as(place: Place, values: Sequence[Item]) -> Sequence[Any]:
 
 
 def _is_count(n_jobs: Jobs) -> bool:
-    return type(n_jobs) is int and 1 <= abs(n_jobs) <= MOST_THREADS
+    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    return whole and 1 <= abs(int(n_jobs)) <= MOST_THREADS
 
 
 class Workers:

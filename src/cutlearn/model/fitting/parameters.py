@@ -251,6 +251,11 @@ def plain_C(C: float | str) -> float | str:
     return C if isinstance(C, str) else "inf" if math.isinf(C) else float(C)
 
 
+def plain_seed(random_state: Any, drawn: int | None) -> int | None:
+    """Return a random_state as JSON can hold it: for a RandomState the seed that fit drew."""
+    return drawn if isinstance(random_state, np.random.RandomState) else random_state
+
+
 def labels_for(estimator: Any, n_labels: int) -> Labels:
     """Give the labels of an estimator, if they are so many."""
     kind = kind_of(estimator.labels, n_labels, LEARNERS[estimator.learner].margin)

@@ -34,8 +34,8 @@ def worked_shape(shape: Shape, min_side: Side) -> Shape:
     """Give the rows and columns at which an image of this shape is worked."""
     if min_side == FULL:
         return shape
-    if isinstance(min_side, int):
-        return side_shape(shape, min_side)
+    if min_side is not None:
+        return side_shape(shape, int(min_side))
     if shape[0] * shape[1] <= MOST_WORKED:
         return shape
     factor = math.sqrt(MOST_WORKED / (shape[0] * shape[1]))
