@@ -2,6 +2,7 @@ import csv
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -228,8 +229,33 @@ def test_areas_want_held_out_images(world, tmp_path):
     assert not (tmp_path / "a.csv").exists()
 
 
-def test_rank_orders_the_folder_and_writes_a_page(world, tmp_path):
-    _, images, _, model = world
+@pytest.fixture(scope="module")
+def unseen(world, tmp_path_factory):
+    """A folder of images that have no masks."""
+    return make_folders(tmp_path_factory.mktemp("unseen"), seed=20)[0]
+
+
+def test_rank_leaves_out_what_has_a_mask(world, unseen, tmp_path):
+    _, images, masks, model = world
+    done = run("rank", model, images)
+    assert done.exit_code == 2
+    assert "every image has a mask" in done.stderr
+    for source, names in ((images, ["cell0", "cell1"]), (unseen, ["cell0", "cell1", "cell2"])):
+        for name in names:
+            copied = tmp_path / f"{name}{'' if source == images else '_new'}.png"
+            copied.write_bytes((Path(source) / f"{name}.png").read_bytes())
+    write_mask(tmp_path / "cell2_new_mask.png", np.eye(40, 48, dtype=np.uint8), 255)
+    done = run("rank", model, tmp_path)
+    assert "3 images of 5 left out, which have masks" in done.stderr
+    assert "2 images ranked" in done.stdout
+    said = json.loads(run("rank", model, tmp_path, "--json").stdout)
+    assert {row["name"] for row in said["images"]} == {"cell0_new", "cell1_new"}
+    assert said["left_out"] == 3
+
+
+def test_rank_orders_the_folder_and_writes_a_page(world, unseen, tmp_path):
+    *_, model = world
+    images = unseen
     folder, file = read_folder(images), tmp_path / "next.html"
     pictures = [folder.image(i) for i in range(len(folder))]
     order = cl.load(model).rank(pictures)
@@ -244,8 +270,9 @@ def test_rank_orders_the_folder_and_writes_a_page(world, tmp_path):
     assert table.index(said["images"][0]["name"]) < table.index(said["images"][1]["name"])
 
 
-def test_windows_of_resized_images_are_told_in_pixels_of_the_file(world):
-    _, images, _, model = world
+def test_windows_of_resized_images_are_told_in_pixels_of_the_file(world, unseen):
+    *_, model = world
+    images = unseen
     said = json.loads(run("rank", model, images, "--min-side", 20, "--json").stdout)
     folder = read_folder(images)
     for image in said["images"]:

@@ -75,18 +75,28 @@ def test_evaluate_with_a_report(world):
     assert "\x1b" not in page
 
 
-def test_rank_with_a_page(world):
-    root, images, _, model = world
-    done = run("rank", model, images, "-o", root / "next.html")
+@pytest.fixture(scope="module")
+def others(world):
+    """Images of the same names that have no masks."""
+    folder = world[0] / "others"
+    folder.mkdir()
+    for i, name in enumerate(ODD):
+        write_probability(folder / f"{name}.png", cells(50 + i, (32, 36)).image)
+    return folder
+
+
+def test_rank_with_a_page(world, others):
+    root, _, _, model = world
+    done = run("rank", model, others, "-o", root / "next.html")
     assert is_plain(done)
     assert "caf\\xe9" in done.stdout
     assert "caf\\xe9" in (root / "next.html").read_text(encoding="utf-8")
 
 
-def test_json_keeps_every_byte_of_a_name(world):
+def test_json_keeps_every_byte_of_a_name(world, others):
     root, images, masks, model = world
     for args in (["predict", model, images, "-o", root / "out"], ["evaluate", model, images, masks],
-                 ["rank", model, images]):  # fmt: skip
+                 ["rank", model, others]):  # fmt: skip
         done = run(*args, "--json")
         assert done.stdout.isascii()
         assert {part["name"] for part in json.loads(done.stdout)["images"]} == set(ODD)

@@ -8,7 +8,7 @@ import click
 
 from cutlearn.app.answers import asked_of_all
 from cutlearn.app.exits import say
-from cutlearn.app.inputs import fit_memory, load_model, open_folder, tell_differences
+from cutlearn.app.inputs import fit_memory, load_model, open_folder, remark, tell_differences
 from cutlearn.app.options import (
     FILE,
     IMAGES,
@@ -47,7 +47,11 @@ def rank(
     model: str, images: str, output: str | None, jobs: int | None, min_side: int | str | None,
     as_json: bool, **reading: Any,
 ) -> int:  # fmt: skip
-    """Order IMAGES, which have no masks, by how much annotating them would teach the model."""
+    """Order IMAGES by how much annotating them would teach the model.
+
+    Images that have masks are left out: those that the model was fitted on, and those with a mask
+    in the same folder, such as a_mask.png for a.png.
+    """
     from cutlearn.images.sample import as_sample
     from cutlearn.model.fitting.size import at_side
     from cutlearn.model.segmenter import windows_of
@@ -63,6 +67,7 @@ def rank(
             "from. Fit one with `cutlearn fit`."
         )
     folder = open_folder(images, **reading)
+    folder, left_out = _without_masks(estimator, folder, images)
     tell_differences(estimator, folder)
     place = fit_memory(estimator, folder)
     # All images are ranked together, by a few numbers of each.
@@ -79,7 +84,8 @@ def rank(
         atomic_write(output, next_page(title, folder.names, order, shown).encode())
     seconds = time.monotonic() - begin
     if as_json:
-        said = {"model": model, "report": output, "seconds": round(seconds, 2)}
+        said = {"model": model, "report": output, "left_out": left_out,
+                "seconds": round(seconds, 2)}  # fmt: skip
         shapes = [(one.height, one.width) for one in folder.facts]
         rows = [
             _row(folder.names[r.image], r.at(seen[r.image].shape, shapes[r.image])) for r in order
@@ -94,6 +100,31 @@ def rank(
     look = "" if output is None else f", look at {output}"
     say(f"{images}: {counted(len(folder), 'image')} ranked, {clock(seconds)}{look}")
     return 0
+
+
+def _without_masks(estimator: Any, folder: Any, images: str) -> tuple[Any, int]:
+    """Return the folder without images that have masks and without these masks; and their number.
+
+    Images have masks if the model was fitted on them, or if a file in the folder is named so.
+    """
+    from cutlearn.images.pairing import is_mask_name, pair
+
+    training = getattr(estimator, "training_", None)
+    known = [] if training is None else training.known(folder.facts)
+    truths = {name for name in folder.names if is_mask_name(name)}
+    pairs = pair((name for name in folder.names if name not in truths), truths).names
+    masked = {folder.names[i] for i in known} | pairs.keys()
+    out = masked | set(pairs.values())
+    kept = [i for i, name in enumerate(folder.names) if name not in out]
+    if not kept:
+        raise InputError(
+            f"{images}: every image has a mask already, so there is nothing to rank. Name a folder "
+            "with images that are not annotated."
+        )
+    if masked:
+        remark(f"{counted(len(masked), 'image')} of {len(masked) + len(kept)} left out, which "
+               f"{'has a mask' if len(masked) == 1 else 'have masks'} already")  # fmt: skip
+    return folder.take(kept), len(masked)
 
 
 def _row(name: str, ranked: "Ranked") -> dict[str, Any]:
