@@ -108,4 +108,4 @@ def test_fit_of_shapes(folders, tmp_path, monkeypatch):
     assert model.calibration_.n_groups == 2
     refused = run(*asked, "--learner", "accpm")
     assert refused.exit_code == 2
-    assert "--learner means nothing to --model shape" in refused.stderr
+    assert "--learner has no effect with --model shape" in refused.stderr

@@ -41,6 +41,7 @@ from cutlearn.app.options import (
     min_side_option,
     output_options,
     place_options,
+    refuse_idle,
     shown_progress,
     volume_options,
 )
@@ -201,7 +202,6 @@ def fit(
     during features as well as training; the same command continues from there, to the same model.
     """
     from cutlearn.energy.labels import kind_of
-    from cutlearn.features.settings import restores
     from cutlearn.learn.learners import is_margin
     from cutlearn.model.fitting.parameters import check_parameters
     from cutlearn.model.training_images import TrainingImages
@@ -209,25 +209,28 @@ def fit(
 
     begin = time.monotonic()
     target = target_of(model, force)
-    # That a third label is refused here, if two are wanted, spares the time of the features.
-    two = labels == "binary" or command != "cut"
-    folder = open_folder(
-        images, masks, logits, strict=strict, **reading, n_labels=2 if two else None,
-        instances=labels in ("auto", "binary") and (names or "").count(",") < 2,
-        unannotated=not strict and logits is None and command == "cut" and restores(features),
-    )  # fmt: skip
-    coding = folder.coding
-    assert coding is not None
-    words = names_of_labels(names, coding.n_labels)
-    tell_shares(folder, bool(words))
-    labels = kind_of(labels, coding.n_labels, is_margin(learner)).name
     if logits is not None and features == "auto":
         features = "given"
     settings = {"labels": labels, "loss": loss, "learner": learner, "C": C, "tol": tol,
                 "features": features, "budget": budget}  # fmt: skip
     estimator = _estimator(command, settings)
+    refuse_idle(["budget"], features == "auto", f"with features {features}; it is for auto")
     estimator.set_params(min_side=min_side, n_jobs=where_to_work(jobs), random_state=seed)
     check_parameters(estimator)
+    # That a third label is refused here, if two are wanted, spares the time of the features.
+    two = labels == "binary" or command != "cut"
+    folder = open_folder(
+        images, masks, logits, strict=strict, **reading, n_labels=2 if two else None,
+        instances=labels in ("auto", "binary") and (names or "").count(",") < 2,
+        unannotated=not strict and logits is None and "unannotated" in estimator.learns_from,
+    )  # fmt: skip
+    coding = folder.coding
+    assert coding is not None
+    words = names_of_labels(names, coding.n_labels)
+    tell_shares(folder, bool(words))
+    if hasattr(estimator, "labels"):
+        estimator.labels = kind_of(labels, coding.n_labels, is_margin(learner)).name
+        check_parameters(estimator)
     together = _together(folder) if groups is None else groups_of(folder.names, groups)
     slices = _annotated(folder)
     # An annotated slice looks at one before and one behind it.
@@ -279,18 +282,11 @@ def _given(folder: Any, side: Any, lazily: bool, shown: Progress) -> tuple[Any, 
 
 def _estimator(command: str, settings: dict[str, Any]) -> Any:
     """The estimator of a name; an option that it does not have is refused if it was given."""
-    from click.core import ParameterSource
-
     from cutlearn.model.estimators import ESTIMATORS
 
     made = next(one for one in ESTIMATORS.values() if one.command == command)()
-    known, context = made.get_params(deep=False), click.get_current_context()
-    for name in settings.keys() - known.keys():
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise InputError(
-                f"--{name} means nothing to --model {command}. Leave it out, or choose another "
-                "model."
-            )
+    known = made.get_params(deep=False)
+    refuse_idle(sorted(settings.keys() - known.keys()), False, f"with --model {command}")
     return made.set_params(**{name: settings[name] for name in settings.keys() & known.keys()})
 
 
@@ -345,8 +341,9 @@ def _train(
         warnings.filterwarnings("ignore", "masks: value .* is read as a label", InputWarning)
         warnings.filterwarnings("ignore", "masks: value .* thin strokes", InputWarning)
         try:
+            step = shown.step if "callback" in estimator.learns_from else None
             estimator.fit(images, labels, groups, unannotated=unannotated, checkpoint=part,
-                          progress=estimator.shown_by(shown), callback=shown.step)  # fmt: skip
+                          progress=estimator.shown_by(shown), callback=step)  # fmt: skip
         except KeyboardInterrupt as stop:
             shown.close()
             raise interrupted(stop, farewell(part)) from None

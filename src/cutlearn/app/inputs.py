@@ -1,12 +1,13 @@
 """What commands read: model files and folders, with what there is to say about them."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import click
 
 from cutlearn.app.exits import in_options, say
-from cutlearn.app.options import CLUSTER, shown_progress
+from cutlearn.app.options import CLUSTER, refuse_idle, shown_progress
 from cutlearn.errors import InputError
 
 # Seconds in which a folder is looked at without a word.
@@ -57,6 +58,12 @@ def open_folder(
     from cutlearn.features.given import with_logits
     from cutlearn.images.folder import read_folder
 
+    if "volume" in reading:
+        why = "on images: distances and slices are those of volumes"
+        refuse_idle(["spacing", "empty_void"], reading["volume"], why)
+    folders = [Path(one).is_dir() for one in (images, masks) if one is not None]
+    refuse_idle(["pattern"], folders[0] or not Path(images).exists(), "on a single image")
+    refuse_idle(["mask_suffix"], any(folders), "on a single mask")
     if logits is not None and reading.get("volume"):
         raise InputError(
             "--logits: logits of images are read, but not of volumes. Give them in Python: "

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from cutlearn.app.exits import debug_option
-from cutlearn.errors import quoted
+from cutlearn.errors import InputError, quoted
 from cutlearn.features.modes import BUDGETS
 from cutlearn.run.progress import Progress
 
@@ -57,6 +58,24 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return decorate
 
 
+def refuse_idle(names: Iterable[str], used: bool, why: str) -> None:
+    """Refuse options that were given on the command line, but would change nothing.
+
+    Parameters
+    ----------
+    names : parameters of the command that runs
+    used : bool
+        Whether they have an effect.
+    why : str
+        What comes after "has no effect".
+    """
+    context = click.get_current_context()
+    flags = {param.name: param.opts[0] for param in context.command.params}
+    for name in () if used else names:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise InputError(f"{flags[name]} has no effect {why}. Leave it out.")
+
+
 def _object_value(_: click.Context, param: click.Parameter, value: str | None) -> int | str | None:
     """Read a number, or the word nonzero."""
     if value is None or value == "nonzero":
@@ -101,7 +120,7 @@ verbosity_options = together(
     ),
     click.option(
         "-v", "--verbose", is_flag=True, expose_value=False, callback=_verbosity,
-        help="Show every step of the training.",
+        help="Show detailed progress.",
     ),
     click.option(
         "--progress-json", is_flag=True, expose_value=False, callback=_as_lines,

@@ -28,6 +28,7 @@ from cutlearn.app.options import (
     min_side_option,
     output_options,
     place_options,
+    refuse_idle,
     shown_progress,
     spacing_option,
     strict_reading,
@@ -152,10 +153,13 @@ def predict(
         refuse_for_volumes(asked)
     folder = open_folder(images, logits=logits, leave=out, volume=estimator.of_volumes, **reading)
     values = written_values(estimator)
+    numbers = objects or outlines is not None
+    refuse_idle(["no_split", "min_area"], numbers, "without --objects or --outlines")
+    refuse_idle(["object_value"], len(values) == 2, "with a model of several labels")
     products = _pictures(estimator, folder, out, object_value, probability)
     products += [Areas(areas)] if areas is not None else []
     numbered = None
-    if objects or outlines:
+    if numbers:
         names, files = label_names(estimator), _files(folder)
         numbered = Objects(out, names, not no_split, min_area, outlines, files)
         products.append(numbered)

@@ -252,6 +252,11 @@ def _ids(seen: Mapping[int, str], stated: Stated, where: str, advice: str) -> Co
 
 def _colors(seen: Mapping[int, str], stated: Stated, where: str) -> Coding:
     """Colours as labels: those that are stated, or all that were found, black first."""
+    if stated.object_value is not None or stated.void_value is not None:
+        raise InputError(
+            f"{where}: the masks are colour pictures, so object_value and void_value, which are "
+            "grey values, say nothing about them. State the colours of the labels with colors=..."
+        )
     if stated.colors is not None:
         strange = [v for v in seen if v not in stated.colors]
         if strange:

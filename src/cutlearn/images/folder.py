@@ -122,6 +122,13 @@ class Folder:
             Loaded(count, self.labels, origin),
         )
 
+    def take(self, places: Sequence[int]) -> Folder:
+        """Return a folder of some of the images."""
+        listed = ("names", "images", "masks", "pages", "facts")
+        parts = {name: getattr(self, name) for name in listed}
+        return replace(self, **{name: tuple(part[i] for i in places) if part else part
+                                for name, part in parts.items()})  # fmt: skip
+
     # Whether an image is all that its file tells, so that another process can read it again.
     lasting: ClassVar[bool] = True
 
@@ -357,6 +364,14 @@ def _stated(
         raise InputError(
             f"object_value and void_value are both {object_value}, but must differ. "
             "State another void_value, or leave it out."
+        )
+    given = {"threshold": threshold, "colors": colors, "object_value": object_value,
+             "void_value": void_value}  # fmt: skip
+    named = [f"{name}=VALUE" for name, value in given.items() if value is not None]
+    if len(named) > 1 and (threshold is not None or colors is not None):
+        raise InputError(
+            f"{' and '.join(named)} are given together, but {named[0]} alone says what every value "
+            "of a mask means. Leave the others out."
         )
     if threshold is not None and not is_number(threshold):
         raise InputError(

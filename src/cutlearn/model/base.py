@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.checks import listed
-from cutlearn.errors import InputError, InputWarning
+from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.features.folds import find_groups
 from cutlearn.features.volumes import are_volumes
 from cutlearn.images.resize import Shape
@@ -125,6 +125,14 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         return False
 
     @property
+    def learns_from(self) -> frozenset[str]:
+        """The arguments of fit, besides images and masks, that change what it does.
+
+        Of "unannotated" and "callback"; fit refuses the others.
+        """
+        return frozenset()
+
+    @property
     def most_labels(self) -> int:
         """The most labels that masks may have."""
         return 2
@@ -181,17 +189,20 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
             Images of one group (neighbouring slices) are never on both sides of a comparison: for
             features, C, bias and calibration alike. None: nearly equal images are found.
         unannotated : images or samples that have no masks, optional
-            Nets of a Segmenter look at some of them before they see a label, if pictures have
-            colours; everything else learns from images with masks alone.
+            Nets of a Segmenter are pre-trained on some of them, if pictures have colours. Refused
+            where the features have no net.
         checkpoint : folder, optional
             Made when missing; what is finished is kept there, and the same call goes on where it
             was interrupted, with the same result.
         progress : callable (done, total, what), optional
             Called while features are computed, or after every part of a phase.
         callback : callable (Step), optional
-            Called after every step of a training that has steps.
+            Called after every step of a Segmenter's training. A BoltzmannSegmenter has no such
+            steps and refuses it; use `progress`.
         """
         check_parameters(self)
+        self._refuse_unused(unannotated=len(listed("unannotated", unannotated)) > 0,
+                            callback=callback is not None)  # fmt: skip
         folder = checkpoint_folder(checkpoint)
         made = copy.copy(self)
         try:
@@ -295,6 +306,16 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
             samples, resized = list(samples), list(resized)
         pictures = mapped(attrgetter("image"), samples)
         return samples, resized, find_groups(pictures, groups)
+
+    def _refuse_unused(self, **given: bool) -> None:
+        """Refuse an argument of fit that was given, but would change nothing."""
+        unused = [name for name, there in given.items() if there and name not in self.learns_from]
+        if unused:
+            features = getattr(self, "features", None)
+            kind = "" if features is None else f" with features={quoted(features)}"
+            raise InputError(
+                f"{unused[0]}: fit of a {type(self).__name__}{kind} does not use it. Leave it out."
+            )
 
     def _unannotated(self, images: Any) -> Sequence[Sample]:
         """Give images without masks at the size at which the model works, made when asked for."""

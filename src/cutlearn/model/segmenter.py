@@ -23,6 +23,7 @@ from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.folds import held_out_parts
 from cutlearn.features.problem import VOID, Problem
+from cutlearn.features.settings import restores
 from cutlearn.features.volumes import are_volumes, check_axes
 from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample
@@ -268,6 +269,13 @@ class Segmenter(Estimator):
     def streams(self) -> bool:
         """Whether it learns from images that are loaded one by one, when memory is too small."""
         return True
+
+    @property
+    def learns_from(self) -> frozenset[str]:
+        """The arguments of fit, besides images and masks, that change what it does."""
+        source = self.features
+        mode = source.features if isinstance(source, Featurizer) else source
+        return frozenset({"callback"} | ({"unannotated"} if restores(mode) else set()))
 
     @property
     def most_labels(self) -> int:
