@@ -236,7 +236,7 @@ def unseen(world, tmp_path_factory):
 
 
 def test_rank_leaves_out_what_has_a_mask(world, unseen, tmp_path):
-    _, images, masks, model = world
+    _, images, _, model = world
     done = run("rank", model, images)
     assert done.exit_code == 2
     assert "every image has a mask" in done.stderr

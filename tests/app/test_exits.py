@@ -136,12 +136,13 @@ def test_other_warnings_are_passed_on(tmp_path, folders, monkeypatch):
     assert "note: the lamp flickers" in done.stderr
 
 
-def test_a_bug_of_ours_asks_for_debug(tmp_path, folders, monkeypatch):
+def test_an_internal_error_asks_for_debug(tmp_path, folders, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("two and two\nis five")
 
     monkeypatch.setattr("cutlearn.images.folder.read_folder", broken)
-    one_line(run("fit", *folders, "-o", tmp_path / "m"), 1, "bug of ours", "two and two", "--debug")
+    words = ["internal error", "two and two", "--debug", "issue tracker"]
+    one_line(run("fit", *folders, "-o", tmp_path / "m"), 1, *words)
     for args in (["--debug", "fit", *folders], ["fit", *folders, "--debug"]):
         done = run(*args, "-o", tmp_path / "m")
         assert done.exit_code == 1

@@ -1,9 +1,9 @@
 """How a command ends: what went wrong becomes one line on stderr and an exit code.
 
 0 done, 2 your input (or no room for it in memory or on the disk), 3 stopped before the gap (with
---strict), 130 interrupted by Ctrl-C, 143 by SIGTERM, both after a checkpoint, 1 our bug, which asks
-for --debug. Results go to stdout, everything else to stderr; a name that a terminal cannot take, or
-that would steer it, is written with its bytes as numbers.
+--strict), 130 interrupted by Ctrl-C, 143 by SIGTERM, both after a checkpoint, 1 an internal error,
+which asks for --debug. Results go to stdout, everything else to stderr; a name that a terminal
+cannot take, or that would steer it, is written with its bytes as numbers.
 """
 
 import contextlib
@@ -119,8 +119,9 @@ class ReportingGroup(click.Group):
         except Exception as error:
             _trace(ctx)
             what = f"{type(error).__name__}: {clean(str(error), 300)}"
-            advice = "" if ctx.meta.get(DEBUG) else " Run again with --debug and send us the trace."
-            _leave(OURS, f"a bug of ours ({what}).{advice}")
+            again = "" if ctx.meta.get(DEBUG) else "Run the same command again with --debug, and "
+            advice = f"{again}report what it prints to the issue tracker of cutlearn."
+            _leave(OURS, f"internal error ({what}). {advice[0].upper()}{advice[1:]}")
 
 
 def debug_option(command: Command) -> Command:

@@ -226,7 +226,9 @@ def _check_areas(areas: str | None, estimator: Any, model: str) -> None:
     if areas is not None and not (estimator.believes and estimator.calibration_.n_images):
         raise InputError(
             f"{model}: this model has no held-out areas, but the intervals of --areas come from "
-            "them. Fit it again with cutlearn fit, call calibrate in Python, or leave out --areas."
+            "them. Fit it again with `cutlearn fit`, which calibrates; or in Python call "
+            "calibrate(images, masks) with images that it was not fitted on, and save it. Or leave "
+            "out --areas."
         )
 
 

@@ -25,9 +25,11 @@ MOST_SHOWN = 500
 @output_options
 def show(model: str, as_json: bool) -> int:
     """Show a model: its card, its weights by name, its training curve."""
+    from cutlearn.model.card import written
     from cutlearn.model.files import load
 
     estimator = load(model)
+    card = written(estimator.card_)
     settings = {
         name: value if isinstance(value, str | int | None) or _finite(value) else str(value)
         for name, value in estimator.get_params(deep=False).items()
@@ -35,13 +37,13 @@ def show(model: str, as_json: bool) -> int:
     summary = estimator.summary()
     if as_json:
         said = {"model": model, "settings": settings, "fitted": summary.fitted,
-                "weights": summary.weights, "card": estimator.card_,
+                "weights": summary.weights, "card": card,
                 "curve": summary.curve}  # fmt: skip
         say(json.dumps(said))
         return 0
     for title, text in (
         (f"model {model}", _lines(_asked_and_found(settings, summary.fitted))),
-        ("card", _lines(estimator.card_)),
+        ("card", _lines(card)),
         (
             "weights",
             text_table(["name", "weight"], [[n, f"{v:+.4g}"] for n, v in summary.weights.items()]),

@@ -1,7 +1,7 @@
-"""What a model tells of itself: on what it was trained, by which versions, how it was judged.
+"""The card of a model: on what it was trained, by which versions, how well it scored.
 
-What only a person can know (intended use, where the images came from, known failures) is left as
-a blank that says so.
+What only the user knows (intended use, source of the images, known failures, licence) is a blank,
+which `written` leaves out of what is printed.
 """
 
 import math
@@ -72,6 +72,12 @@ def card_of(model: Any, masks: Sequence[NDArray[np.uint8]]) -> dict[str, Any]:
         "known_failures": BLANK,
         "licence": BLANK,
     }
+
+
+def written(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a card without its blanks."""
+    return {name: written(value) if isinstance(value, Mapping) else value
+            for name, value in card.items() if value != BLANK}  # fmt: skip
 
 
 def check_card(card: Any) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from cutlearn.images.write import colors_of
 from cutlearn.metrics import Beliefs, Spread
-from cutlearn.model.card import BLANK
+from cutlearn.model.card import written
 from cutlearn.report.displays.overlay import COLORS, errors_over, labels_over, rgb
 from cutlearn.report.evaluate import Evaluation, LabelFigures
 from cutlearn.report.page.charts import Subject, charts
@@ -84,12 +84,12 @@ def page(
 
 
 def card_rows(card: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Give the card as lines of words; what nobody has written is left out."""
+    """Return the card as lines of words, without its blanks."""
     rows: list[tuple[str, str]] = []
-    for name, value in card.items():
+    for name, value in written(card).items():
         if isinstance(value, Mapping):
             rows += [(f"{name}: {part}", text) for part, text in card_rows(value)]
-        elif value != BLANK:
+        else:
             rows.append((name.replace("_", " "), _words(value)))
     return rows
 
