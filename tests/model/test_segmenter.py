@@ -284,7 +284,7 @@ def test_importing_the_library_does_not_import_the_estimators_parts():
         _ = cl.Absent
 
 
-def test_images_without_masks_change_nets_and_nothing_else():
+def test_images_without_masks_change_nets_and_are_refused_without_any():
     def fitted(features, others, **more):
         net = NetRecipe(steps=4, crops=1, folds=2, restore=4)
         chosen = Featurizer(features, recipe=SMALL, net=net)
@@ -292,7 +292,8 @@ def test_images_without_masks_change_nets_and_nothing_else():
         return model.fit(IMAGES, MASKS, unannotated=others)
 
     others = world(2, (40, 50), seed=3)[0]
-    assert fitted("trees", others).w_.tobytes() == fitted("trees", ()).w_.tobytes()
+    with pytest.raises(cl.InputError, match="unannotated: .*does not use it"):
+        fitted("trees", others)
     model = fitted("net", others)
     assert model.w_.tobytes() != fitted("net", ()).w_.tobytes()
     # They are seen at the size at which the model works.

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from scipy import ndimage
+from sklearn.base import clone
 
 import cutlearn as cl
 from cutlearn.energy.labels import LABELS, kind_of
@@ -279,3 +280,30 @@ def test_many_labels_have_few_weights_and_come_back_from_a_file(tmp_path):
     assert featurizer.logit_columns() == ((1,), (2,), (3,), (4,))
     scale = featurizer.fitted_.scale[1:5]
     assert (scale == scale[0]).all(), "logits of all labels are standardised alike"
+
+
+@pytest.mark.parametrize(
+    ("learner", "n", "kind"),
+    [("bundle", 2, "binary"), ("bundle", 3, "unordered"), ("likelihood", 3, "surrogate")],
+)
+def test_the_kind_of_labels_follows_from_the_masks_by_default(learner, n, kind, tmp_path):
+    asked = cl.Segmenter(features="linear", learner=learner, C=30.0, tol=0.3, n_jobs=1)
+    assert asked.labels == "auto"
+    masks = [np.where(mask >= n, np.where(mask == 255, 255, 0), mask) for mask in MASKS[TRAIN]]
+    made = clone(asked).fit(IMAGES[TRAIN], masks)
+    assert made.get_params()["labels"] == "auto"
+    assert made.model_.labels == LABELS[kind](n)
+    named = clone(asked).set_params(labels=kind).fit(IMAGES[TRAIN], masks)
+    assert np.array_equal(made.w_, named.w_)
+    made.save(tmp_path / "m")
+    again = cl.load(tmp_path / "m")
+    assert again.labels == "auto"
+    assert again.model_.labels == made.model_.labels
+    assert all(map(np.array_equal, again.predict(IMAGES[TEST]), made.predict(IMAGES[TEST])))
+
+
+def test_what_does_not_go_with_the_labels_of_the_masks_is_refused(monkeypatch):
+    made, words = cl.Segmenter(loss="count"), "needs no order when labels are unordered"
+    monkeypatch.setattr(Featurizer, "fit_transform", None)  # before any work
+    with pytest.raises(cl.InputError, match=words):
+        made.fit(IMAGES[TRAIN], MASKS[TRAIN])

@@ -45,7 +45,7 @@ class RegisteredCommands(ReportingGroup):
 @debug_option
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """Learn to segment images; every answer is an exact minimum cut.
+    """Learn to segment images with graph cuts, exact for two labels and for labels with an order.
 
     \b
       cutlearn demo                              see it work, nothing to download

@@ -53,7 +53,7 @@ def refine(
     as_json: bool,
     **reading: Any,
 ) -> int:
-    """Make masks of a network's LOGITS and its IMAGES: one exact cut each, no training.
+    """Make masks of a network's LOGITS and its IMAGES: no training, one exact cut for two labels.
 
     LOGITS holds a file for each image, by name: .npy or .npz with (h, w) log-odds of the object or
     (h, w, L) scores of labels, or probabilities as PNG or TIFF.

@@ -35,14 +35,17 @@ def show(model: str, as_json: bool) -> int:
         for name, value in estimator.get_params(deep=False).items()
     }
     summary = estimator.summary()
+    fitted = dict(summary.fitted)
+    if "labels" in settings:
+        fitted["labels"] = estimator.model_.labels.name
     if as_json:
-        said = {"model": model, "settings": settings, "fitted": summary.fitted,
+        said = {"model": model, "settings": settings, "fitted": fitted,
                 "weights": summary.weights, "card": card,
                 "curve": summary.curve}  # fmt: skip
         say(json.dumps(said))
         return 0
     for title, text in (
-        (f"model {model}", _lines(_asked_and_found(settings, summary.fitted))),
+        (f"model {model}", _lines(_asked_and_found(settings, fitted))),
         ("card", _lines(card)),
         (
             "weights",

@@ -2,8 +2,8 @@
 
 fit: features (out of fold) -> problems -> weights, with a certified gap or of largest likelihood,
 chosen for what is judged, -> calibration on held-out images. predict: features -> energy -> one
-exact cut an image, or min-marginals -> probabilities -> a decision. The contract is
-scikit-learn's, on lists of images of any sizes.
+cut per image (expansion moves for unordered labels), or min-marginals -> probabilities -> a
+decision. The contract is scikit-learn's, on lists of images of any sizes.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from cutlearn.model.base import Estimator
 from cutlearn.model.card import Summary
 from cutlearn.model.fitting.parameters import (
     SEGMENTER,
+    check_parameters_for,
     feature_names,
     fresh_featurizer,
     kinds,
@@ -57,7 +58,7 @@ Mask = NDArray[np.uint8]
 
 
 class Segmenter(Estimator):
-    """Learns to segment images; its predictions are exact minimum cuts.
+    """Learn to segment images by graph cuts, exact for two labels and for labels with an order.
 
     Parameters
     ----------
@@ -66,13 +67,13 @@ class Segmenter(Estimator):
         the fraction of label 1 in every superpixel is learned too; the Featurizer says which
         superpixels. Objects may stand for names: `cl.Enveloped(cl.EnvelopeSpec(5))`, or a
         potential of your own.
-    labels : "binary", "auto", "ordered", "surrogate" or "unordered"
-        Two labels; or several, masks of 0, 1, .., L - 1 or of other values, which then are labels
-        in their order (`training_.values` has them). "auto": binary if the masks have two, else
-        unordered, or surrogate with a likelihood. "ordered" ones, such as layers, have one
-        table of costs for each edge feature and an exact cut. Those without an order are
-        "surrogate", one binary field each, for probabilities (learner="likelihood"), or
-        "unordered", tables and expansion moves, without a certificate.
+    labels : "auto", "binary", "ordered", "surrogate" or "unordered"
+        Masks hold 0, 1, .., L - 1, or other values, which are labels in their order
+        (`training_.values` has them). "auto": binary if the masks have two labels; else unordered,
+        or surrogate with a likelihood. "ordered" labels, such as layers, have one table of costs
+        for each edge feature and an exact cut. Labels without an order are "surrogate", one
+        binary field each, for probabilities (learner="likelihood"), or "unordered": tables and
+        expansion moves, without a certificate. `model_.labels` has the kind that was learned.
     loss : "hamming", "count" or a Loss
         "hamming" serves IoU: C and the bias are chosen for pooled IoU. A `Loss` (such as
         `Hamming()`) is trained as it stands, and C chosen for it.
@@ -161,7 +162,7 @@ class Segmenter(Estimator):
     def __init__(
         self,
         potentials: Sequence[str | Potential] = ("unary", "contrast"),
-        labels: str = "binary",
+        labels: str = "auto",
         loss: str | Loss = "hamming",
         learner: str = "bundle",
         C: float | str = "auto",
@@ -196,7 +197,9 @@ class Segmenter(Estimator):
             self.loss.refuse()
         place = self._place()
         top = max(int(mask[mask != VOID].max()) for mask in data.masks)
-        labels, featurizer = labels_for(self, max(2, 1 + top)), fresh_featurizer(self, place)
+        n_labels = max(2, 1 + top)
+        check_parameters_for(self, n_labels)
+        labels, featurizer = labels_for(self, n_labels), fresh_featurizer(self, place)
         seen = mapped(labels.questions, data.masks)
         nodes = training_features(
             data.samples, seen, featurizer, data.groups, data.folder or data.scratch,

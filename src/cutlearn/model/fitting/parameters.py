@@ -4,6 +4,7 @@ A rule says what a parameter must be, given the others. Every refusal keeps scik
 "The 'tol' parameter of Segmenter must be ... Got ... instead."
 """
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -67,6 +68,13 @@ def check_parameters(model: Any, rules: Sequence[Rule] | None = None) -> None:
                 f"The {name!r} parameter of {type(model).__name__} must be {wanted(model)}. "
                 f"Got {quoted(getattr(model, name))} instead."
             )
+
+
+def check_parameters_for(model: Any, n_labels: int) -> None:
+    """Refuse parameters that do not go with the kind of labels that "auto" comes to."""
+    known = copy.copy(model)
+    known.labels = kind_of(model.labels, n_labels, LEARNERS[model.learner].margin).name
+    check_parameters(known)
 
 
 def check_side(model: Any) -> None:
