@@ -292,7 +292,7 @@ def test_images_without_masks_change_nets_and_are_refused_without_any():
         return model.fit(IMAGES, MASKS, unannotated=others)
 
     others = world(2, (40, 50), seed=3)[0]
-    with pytest.raises(cl.InputError, match="unannotated: .*does not use it"):
+    with pytest.raises(cl.InputError, match=r"unannotated: .*does not use it"):
         fitted("trees", others)
     model = fitted("net", others)
     assert model.w_.tobytes() != fitted("net", ()).w_.tobytes()

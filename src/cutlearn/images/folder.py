@@ -125,9 +125,9 @@ class Folder:
     def take(self, places: Sequence[int]) -> Folder:
         """Return a folder of some of the images."""
         listed = ("names", "images", "masks", "pages", "facts")
-        parts = {name: getattr(self, name) for name in listed}
-        return replace(self, **{name: tuple(part[i] for i in places) if part else part
-                                for name, part in parts.items()})  # fmt: skip
+        parts: dict[str, Any] = {name: tuple(getattr(self, name)[i] for i in places)
+                                 for name in listed if getattr(self, name)}  # fmt: skip
+        return replace(self, **parts)
 
     # Whether an image is all that its file tells, so that another process can read it again.
     lasting: ClassVar[bool] = True
