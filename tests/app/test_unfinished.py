@@ -210,3 +210,15 @@ def test_a_full_disk_behind_stdout_is_told(world):
     assert done.returncode == 2
     assert done.stderr.startswith("cutlearn: the output: No space left on device.")
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where folders cannot be made on Linux")
+@pytest.mark.timeout(30)
+def test_a_folder_that_cannot_be_made_ends_the_run(tmp_path):
+    with pytest.raises(OSError, match=r"x\.part"), only_one("/proc/x.part"):
+        pass
+    images, masks = make_folders(tmp_path, 2)
+    done = run(PLAIN, "fit", images, masks, "-o", "/proc/x", "--features", "linear", "--C", "10")
+    assert done.returncode == 2
+    assert "/proc/x.part: No such file" in done.stderr
+    assert "Traceback" not in done.stderr

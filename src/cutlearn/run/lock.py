@@ -49,9 +49,10 @@ def _held(place: Path) -> int:
                 f"{shown(place)} is a file, but the unfinished run needs a folder of this name. "
                 "Remove the file, or name another model."
             )
-        # Whoever held the folder may be removing it in this very moment.
-        with contextlib.suppress(FileExistsError, FileNotFoundError):
+        # Another run that held the folder may be removing it in this very moment.
+        with contextlib.suppress(FileExistsError):
             place.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
             handle = os.open(place / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
             if not _taken(handle):
                 owner = os.read(handle, 20).decode("ascii", "replace").strip()
