@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 from cutlearn.checks import path_of
@@ -50,25 +51,18 @@ def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
     ...     (Path(folder) / "note.txt").read_bytes()
     b'whole'
     """
-    target = Path(os.path.realpath(path_of("path", path)))
-    if not target.parent.is_dir():
-        raise InputError(
-            f"{path} cannot be written: its folder does not exist. Make the folder first."
-        )
-    if target.is_dir():
-        raise InputError(f"{path} is a folder, but a file is to be written. Add a file name.")
-    # Hidden, and named by chance: two writers of one path do not meet in the temporary file.
-    temporary = target.with_name(f"{_start(target)}{secrets.token_hex(8)}.tmp")
-    try:
+    target = _target(path)
+    with _temporary(path, target) as temporary:
         _fill(temporary, data)
         os.replace(temporary, target)  # noqa: PTH105 - the tests make this very call fail
         _sync_folder(target.parent)
-    except BaseException as error:
-        if isinstance(error, OSError):  # a full disk names no file, a rename the temporary one
-            error.filename, error.filename2 = os.fspath(path), None
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise what `atomic_write` would raise, before the work whose results go there."""
+    with _temporary(path, _target(path)) as temporary:
+        _fill(temporary, b"")
+        temporary.unlink()
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
@@ -82,6 +76,33 @@ def remove_leftovers(path: str | os.PathLike[str]) -> None:
     for found in folder.iterdir() if folder.is_dir() else ():
         if LEFT.fullmatch(found.name) and found.name.startswith(start):
             found.unlink(missing_ok=True)
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    """Return the file that a path names; refuses what cannot be one."""
+    target = Path(os.path.realpath(path_of("path", path)))
+    if not target.parent.is_dir():
+        raise InputError(
+            f"{path} cannot be written: its folder does not exist. Make the folder first."
+        )
+    if target.is_dir():
+        raise InputError(f"{path} is a folder, but a file is to be written. Add a file name.")
+    return target
+
+
+@contextlib.contextmanager
+def _temporary(path: str | os.PathLike[str], target: Path) -> Iterator[Path]:
+    """Name a temporary file beside a target; a failure removes it and names the path."""
+    # Hidden, and named by chance: two writers of one path do not meet in the temporary file.
+    temporary = target.with_name(f"{_start(target)}{secrets.token_hex(8)}.tmp")
+    try:
+        yield temporary
+    except BaseException as error:
+        if isinstance(error, OSError):  # a full disk names no file, a rename the temporary one
+            error.filename, error.filename2 = os.fspath(path), None
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
 
 
 def _start(target: Path) -> str:

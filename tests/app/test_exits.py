@@ -171,3 +171,21 @@ def test_a_reader_that_goes_away_is_no_bug(tmp_path, folders):
     assert process.stderr.read() == ""
     process.stderr.close()
     assert process.wait() == 1
+
+
+def test_a_file_that_cannot_be_written_is_told_before_the_work(tmp_path, folders, monkeypatch):
+    images, masks = folders
+    model, held = tmp_path / "m", tmp_path / "held"
+    held.mkdir()
+    done = run("fit", images, masks, "-o", model, *FAST, "--features", "linear")
+    assert done.exit_code == 0, done.stderr
+    monkeypatch.setattr("cutlearn.app.inputs.fit_memory", None)  # nothing is predicted
+    monkeypatch.setattr("cutlearn.images.folder.read_folder", None)
+    for args in (
+        ["predict", model, images, "-o", tmp_path / "out", "--areas"],
+        ["evaluate", model, images, masks, "--report"],
+        ["rank", model, images, "-o"],
+    ):
+        one_line(run(*args, tmp_path / "none" / "a.html"), 2, "a.html", "its folder")
+        one_line(run(*args, held), 2, "held")
+    assert list(held.iterdir()) == []

@@ -90,12 +90,14 @@ def evaluate(
     from cutlearn.report.evaluate import evaluation_of, figures_of_labels
     from cutlearn.report.page import page
     from cutlearn.report.page.gallery import Gallery, shown_of
-    from cutlearn.store import atomic_write
+    from cutlearn.store import atomic_write, check_writable
 
     begin = time.monotonic()
     estimator = load_model(model, jobs, min_side)
     n_labels = len(estimator.classes_)
     label = _label_of(judged, estimator)
+    if report is not None:
+        check_writable(report)
     folder = open_folder(images, masks, logits, n_labels=n_labels, volume=estimator.of_volumes,
                          values=known_values(estimator), **reading)  # fmt: skip
     seen = _tell_seen(tell_differences(estimator, folder), len(folder))

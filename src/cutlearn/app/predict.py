@@ -223,7 +223,12 @@ def _check_output(out: Path, images: str) -> None:
 
 
 def _check_areas(areas: str | None, estimator: Any, model: str) -> None:
-    if areas is not None and not (estimator.believes and estimator.calibration_.n_images):
+    from cutlearn.store import check_writable
+
+    if areas is None:
+        return
+    check_writable(areas)
+    if not (estimator.believes and estimator.calibration_.n_images):
         raise InputError(
             f"{model}: this model has no held-out areas, but the intervals of --areas come from "
             "them. Fit it again with `cutlearn fit`, which calibrates; or in Python call "

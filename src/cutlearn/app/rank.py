@@ -56,7 +56,7 @@ def rank(
     from cutlearn.model.fitting.size import at_side
     from cutlearn.model.segmenter import windows_of
     from cutlearn.report.page.next import Candidate, next_page
-    from cutlearn.store import atomic_write
+    from cutlearn.store import atomic_write, check_writable
 
     begin = time.monotonic()
     estimator = load_model(model, jobs, min_side)
@@ -66,6 +66,8 @@ def rank(
             "images. Ranking needs a Segmenter, which knows the features of what it has learned "
             "from. Fit one with `cutlearn fit`."
         )
+    if output is not None:
+        check_writable(output)
     folder = open_folder(images, **reading)
     folder, left_out = _without_masks(estimator, folder, images)
     tell_differences(estimator, folder)
