@@ -189,3 +189,13 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(tmp_path, folders
         one_line(run(*args, tmp_path / "none" / "a.html"), 2, "a.html", "its folder")
         one_line(run(*args, held), 2, "held")
     assert list(held.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--C", "-3"), ("--tol", "0"), ("--budget", "-3"), ("--seed", "-1"), ("--jobs", "0")],
+)
+def test_a_wrong_value_is_refused_by_the_name_of_its_option(option, value, tmp_path, folders):
+    done = run("fit", *folders, "-o", tmp_path / "m", option, value)
+    one_line(done, 2, f"{option} must be")
+    assert "parameter" not in done.stderr

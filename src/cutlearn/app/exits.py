@@ -28,6 +28,9 @@ NAMES = (
     "object_value|void_value|min_side|min_area|mask_suffix|threshold(?==)|colors(?==)|pattern(?==)|"
     "labels(?==)|learner(?==)|features(?==)|n_jobs(?==)"
 )
+# Parameters of estimators whose rules name them, and those with options of another name.
+RULED = "C|tol|budget|min_side|features|labels|loss|learner|n_jobs|random_state"
+OTHERWISE = {"n_jobs": "jobs", "random_state": "seed"}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -149,9 +152,16 @@ def in_options(message: str) -> str:
         # What a shell would take apart keeps its quotes.
         plain = re.fullmatch(r"[\w.+-]*", word) is not None
         value = "" if found[2] is None else f" {word if plain else found[2]}"
-        return f"--{found[1].replace('_', '-')}{value}"
+        return f"{_flag(found[1])}{value}"
 
+    message = re.sub(rf"The '({RULED})' parameter(?: of \w+)?(?= must)",
+                     lambda found: _flag(found[1]), message)  # fmt: skip
     return re.sub(rf"(?<![\w-])({NAMES})(?:=('[^']*'|[\w.]+))?(?![\w])", option, message)
+
+
+def _flag(parameter: str) -> str:
+    """Return the option of a parameter."""
+    return f"--{OTHERWISE.get(parameter, parameter).replace('_', '-')}"
 
 
 def _trace(ctx: click.Context) -> None:
