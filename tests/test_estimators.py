@@ -462,3 +462,22 @@ def test_saving_draws_nothing_and_gives_the_same_bytes(base, tmp_path):
     again = cl.load(tmp_path / "a")
     assert type(again.random_state) is int
     assert np.array_equal(learned(again.fit(IMAGES[:2], MASKS[:2])), learned(model))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"potentials": ("unary", "contrast", cl.Enveloped(cl.EnvelopeSpec(np.int64(5))))},
+        {"loss": np.float32(2) * cl.Hamming(np.array([1, 2], np.float32))},
+        {"loss": cl.Count(side=np.str_("over"), tolerance=np.int64(2))},
+        {"features": Featurizer("linear", connectivity=np.int64(4), per_direction=np.bool_(True))},
+        {"features": Featurizer("linear", superpixels=[("slic", np.int64(64))],
+                                random_state=np.uint8(1), budget=np.float32(3))},
+        {"features": Featurizer("trees", recipe=Recipe(trees=np.int64(3), rows=np.int32(600),
+                                                       folds=2, min_leaf=5, leaves=4))},
+    ],
+)  # fmt: skip
+def test_objects_with_scalars_of_numpy_are_saved_and_loaded(given, tmp_path):
+    model = BASES["Segmenter"]().set_params(tol=0.5, **given).fit(IMAGES[:2], MASKS[:2])
+    model.save(tmp_path / "m")
+    assert same(cl.load(tmp_path / "m").predict(IMAGES[:3]), model.predict(IMAGES[:3]))

@@ -148,7 +148,8 @@ def as_array(name: str, values: ArrayLike) -> NDArray[Any]:
 
 def is_one_of(value: object, choices: Iterable[Any]) -> bool:
     """Whether a value of any type, an array too, is one of these words or numbers."""
-    return isinstance(value, str | int | np.integer | NoneType) and value in tuple(choices)
+    known = str | int | np.integer | np.bool_ | NoneType
+    return isinstance(value, known) and value in tuple(choices)
 
 
 def one_of(name: str, value: Any, choices: Iterable[Any], advice: str = "") -> None:
