@@ -102,6 +102,33 @@ def test_an_answer_depends_on_what_was_said_and_on_nothing_else(opened):
         assert found.probability == pytest.approx(expected.probability, abs=1e-6)
 
 
+def test_a_preview_is_the_answer_to_come_and_keeps_nothing(opened):
+    """Also the first one: `segment` afterwards answers as if nobody had looked."""
+    session, truth = opened
+    box = drawn_box(truth, 0.15)
+    first, second = strokes(truth, box, 2)
+    fresh = cl.Session()
+    fresh.set_image(session.image)
+    for seeds in (first, second):  # a part of the first stroke alone would lead elsewhere
+        session.after(None, seeds=seeds).labels  # noqa: B018
+    with pytest.raises(cl.InputError, match="no answer yet"):
+        session.answer  # noqa: B018
+    before = None
+    for seeds in (first, second):
+        preview = session.after(before, seeds=seeds)
+        expected = fresh.segment(seeds=seeds)
+        before = session.segment(seeds=seeds)
+        assert (preview.labels == expected.labels).all()
+        assert (before.labels == expected.labels).all()
+        assert before.probability == pytest.approx(expected.probability, abs=1e-6)
+    session.undo()
+    session.after(session.answer, box=box, seeds=first)
+    assert session.redo() is before
+    session.set_image(session.image)
+    with pytest.raises(cl.InputError, match="another image"):
+        session.after(before, seeds=first)
+
+
 def test_a_stroke_brings_pixels_to_its_label_only(opened):
     """What was right elsewhere stays: labels change towards the new stroke, or not at all."""
     session, truth = opened

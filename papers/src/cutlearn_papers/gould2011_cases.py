@@ -155,4 +155,6 @@ def opencv(case: Case) -> list[float]:
 
 def packaged(case: Case) -> list[float]:
     """Give MEASURES of what `cutlearn cut` makes of the same box at the same size."""
-    return measures_of(case, Own(case.image).solve(case.sample).labels.astype(np.uint8))
+    own = Own(case.image)
+    labels = own.solve(case.sample, own.heard(case.sample)).labels
+    return measures_of(case, labels.astype(np.uint8))

@@ -1,11 +1,12 @@
-"""What answers in a session: a sample in, labels and their min-marginals out.
+"""Engines of a session: a sample in, labels and their min-marginals out.
 
     Own       two labels, no model: the shipped net, the image's own colours, one live graph
     Several   more labels, no model: a mixture of colours for each, expansion moves
-    Fitted    a fitted model, with what a person gave held fast
+    Fitted    a fitted model, with the user's seeds as hard constraints
 
-Each is made once for an image, keeps what does not depend on the person, and is asked again and
-again. `made` knows which of them is wanted.
+An engine is made once per image and keeps what does not depend on the user. Its `heard` makes a
+value of a sample and of what was heard before; its `solve` makes labels of that value and keeps
+nothing, so answers never depend on which others were computed. `made` chooses the engine.
 """
 
 from __future__ import annotations
@@ -34,29 +35,30 @@ Labels = NDArray[np.uint8]
 class Solved(NamedTuple):
     """Labels (h, w), what label 1 costs more than 0 (h, w) if there are two, min-marginals.
 
-    `alone`: what each label costs alone, (h, w, L), if probabilities ask for it. `heard`: what the
-    engine wants to be told when it is asked for more of the same.
+    `alone`: what each label costs alone, (h, w, L), where probabilities need it.
     """
 
     labels: Labels
     unary: Floats | None
     min_marginals: Callable[[], Floats]
     alone: Floats | None = None
-    heard: Any = None
 
 
 class Engine(Protocol):
-    """What a session asks."""
+    """The interface that a session uses."""
 
     n_labels: int
     calibration: Calibration
 
-    def solve(self, sample: Sample, before: Any = None) -> Solved:
-        """Answer a sample of the engine's image; `before` was heard for the answer before."""
+    def heard(self, sample: Sample, before: Any = None) -> Any:
+        """Return the value of a sample that follows the one of which `before` is the value."""
+
+    def solve(self, sample: Sample, heard: Any) -> Solved:
+        """Return the labels of a sample from its value."""
 
 
 def made(image: NDArray[np.float32], model: Any, n_labels: int) -> Engine:
-    """Give the engine for an image."""
+    """Return the engine for an image."""
     if model is not None:
         from cutlearn.model.fitted import Fitted
 
@@ -84,7 +86,10 @@ class Several:
         )  # fmt: skip
         self.tables = LinearTables(weights[:, None], 1.0 - np.eye(n_labels)[None])
 
-    def solve(self, sample: Sample, before: Any = None) -> Solved:
+    def heard(self, sample: Sample, before: Any = None) -> Any:
+        """Return nothing: the seeds say all, in whatever order they were drawn."""
+
+    def solve(self, sample: Sample, heard: Any = None) -> Solved:
         """Expansion moves from the costs of colours."""
         fixed = sample.fixed()
         missing = [k for k in range(self.n_labels) if not (fixed == k).any()]

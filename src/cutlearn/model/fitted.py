@@ -46,7 +46,10 @@ class Fitted:
         scale = getattr(self.calibration.map, "scale", None) if self.calibration.kind else None
         self.strength = 0.0 if scale is None else JOINED / scale
 
-    def solve(self, sample: Sample, before: Any = None) -> Solved:
+    def heard(self, sample: Sample, before: Any = None) -> Any:
+        """Return nothing: the seeds say all, in whatever order they were drawn."""
+
+    def solve(self, sample: Sample, heard: Any = None) -> Solved:
         """One cut of the live graph; of several labels, or a shape model, a fresh answer."""
         fixed = sample.fixed()
         if self.live is not None:

@@ -93,15 +93,15 @@ class Own:
         weights = bias + contrast * edge_contrast(image, 8).astype(np.float64)
         self.live = Live(by_direction(weights, self.palette.index.shape))
 
-    def solve(self, sample: Sample, before: Heard | None = None) -> Solved:
+    def solve(self, sample: Sample, heard: Heard) -> Solved:
         """One cut of the live graph."""
-        heard, fixed = self.heard(sample, before), sample.fixed()
+        fixed = sample.fixed()
         labels = self.live.solve(heard.unary, fixed)
 
         def min_marginals() -> Floats:
             return self.live.energy(heard.unary).min_marginals(fixed)
 
-        return Solved(labels, heard.unary, min_marginals, heard=heard)
+        return Solved(labels, heard.unary, min_marginals)
 
     def heard(self, sample: Sample, before: Heard | None = None) -> Heard:
         """Hear a sample: what is new since `before`, or all of it."""

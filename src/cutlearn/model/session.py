@@ -1,17 +1,17 @@
-"""A person and one image: a box or strokes in, a mask out, again and again.
+"""Interactive segmentation of one image: a box or strokes in, a mask out, again and again.
 
     session = cl.Session()
     session.set_image(image)                       # once: colours, contrast, the graph
     labels, probability = session.segment(box=box)
     labels, probability = session.segment(box=box, seeds=seeds)  # the same graph, solved further
 
-The loop seeds <-> mask is here and nowhere else. What a call costs is what it changes.
+The loop seeds <-> mask is here and nowhere else. A call costs what it changes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -43,44 +43,121 @@ MOST_LABELS = 16
 MOST_WORKED = 400_000
 
 
+class Opened:
+    """An image of a session, with all that is computed once."""
+
+    def __init__(self, image: NDArray[np.float32], model: Any, n_labels: int) -> None:
+        self.image = image
+        self.shape = image.shape[0], image.shape[1]
+        self.side = _worked_side(self.shape) if model is None else model.min_side
+        self.small = resize_image(image, worked_shape(self.shape, self.side))
+        self.engine = made(self.small, model, n_labels)
+
+    @cached_property
+    def band(self) -> Band:
+        """What makes the border of a mask sharp at full size."""
+        return Band(self.image)
+
+
+def _worked_side(shape: tuple[int, int]) -> int | None:
+    """The smaller side at which an image is worked without a model; None: as it is."""
+    h, w = shape
+    if h * w <= MOST_WORKED:
+        return None
+    return max(1, int(min(h, w) * math.sqrt(MOST_WORKED / (h * w))))
+
+
 class Answer:
-    """What a session says of an image. It unpacks: `labels, probability = answer`.
+    """The labels of an image for a box and seeds. It unpacks: `labels, probability = answer`.
+
+    Whatever takes long is computed when it is first read. An answer depends on its box, its seeds
+    and the answers that it follows, and on nothing else.
 
     Attributes
     ----------
+    box : (top, left, bottom, right), or None
+        The box within the image.
     labels : (h, w) uint8
     probability : (h, w, L) float32
-        Computed when it is first asked for.
     """
 
-    def __init__(
-        self, labels: Labels, believed: Callable[[], NDArray[np.float32]], heard: Any = None
-    ) -> None:
-        self.labels = labels
-        self.labels.flags.writeable = False  # undo brings the same array back
-        self._believed = believed
-        self._heard = heard  # what the engine goes on from
+    def __init__(self, opened: Opened, sample: Sample, before: Answer | None = None) -> None:
+        self.box = sample.box
+        self._opened, self._sample = opened, sample
+        self._worked = at_side(sample, opened.side, opened.small)
+        state: Any = None if before is None else before._state
+        self._state: Any = opened.engine.heard(self._worked, state)
+
+    @cached_property
+    def _solved(self) -> Solved:
+        return self._opened.engine.solve(self._worked, self._state)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """The labels, (h, w) uint8; read-only, because undo returns the same array."""
+        labels = self._at_full_size()
+        labels.flags.writeable = False
+        return labels
+
+    def _at_full_size(self) -> Labels:
+        solved, sample = self._solved, self._sample
+        if solved.labels.shape == sample.shape:
+            return solved.labels
+        if solved.unary is None:
+            return to_full_size(solved.labels, sample)
+        fixed, edges = sample.fixed(), defaults().edges
+        return self._opened.band.sharpened(solved.labels, solved.unary, fixed, edges)
 
     @cached_property
     def probability(self) -> NDArray[np.float32]:
         """The probability of every label at every pixel, (h, w, L) float32."""
-        return self._believed()
+        solved, calibration = self._solved, self._opened.engine.calibration
+        q = calibration.probabilities(solved.min_marginals(), solved.alone)
+        return probabilities_at_full_size(q.astype(np.float32), self._sample)
+
+    def release(self) -> None:
+        """Drop labels and probability from memory; they are computed again when they are read."""
+        for name in ("_solved", "labels", "probability"):
+            self.__dict__.pop(name, None)
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         yield self.labels
         yield self.probability
 
+    def area(self, label: int = 1, level: float = 0.95) -> tuple[float, tuple[float, float]]:
+        """Return the area of a label in pixels, and an interval for the true one.
+
+        As `Segmenter.area`: its width comes from the errors of areas on held-out images.
+        """
+        engine = self._opened.engine
+        if not is_one_of(label, range(engine.n_labels)):
+            raise InputError(
+                f"label is {quoted(label)}, but this session has the labels 0 to "
+                f"{engine.n_labels - 1}."
+            )
+        calibration = engine.calibration
+        value, low, high = calibration.area(self.probability, self.labels, label, level)
+        return float(value), (float(low), float(high))
+
+    def where_next(self) -> Box:
+        """Return the window (top, left, bottom, right) whose labels are most in doubt."""
+        shape = self._sample.shape
+        doubt = window_means(entropy(self.probability).reshape(-1, 1), shape)[:, 0]
+        rows, columns = windows(shape)
+        i, j = divmod(int(doubt.argmax()), len(columns) - 1)
+        return int(rows[i]), int(columns[j]), int(rows[i + 1]), int(columns[j + 1])
+
 
 class Session:
-    """Segments one image for a person who gives a box or seeds, step by step.
+    """Interactive segmentation of one image by a box or seeds, step by step.
 
-    Without a model nothing is trained: the colours of the box, or of the seeds, tell the object
+    Without a model nothing is trained: the colours of the box, or of the seeds, separate the object
     from the rest.
 
     Parameters
     ----------
     model : Segmenter, optional
-        A fitted model: its features and weights, with what the person gave held fast.
+        A fitted model: its features and weights, with box and seeds as hard constraints.
     n_labels : int
         Without a model, the number of labels that seeds may have; 2: object and background.
 
@@ -103,42 +180,34 @@ class Session:
             )
         self.model = model
         self.n_labels = n_labels if model is None else len(model.classes_)
-        self._image: NDArray[np.float32] | None = None
+        self._opened: Opened | None = None
+        self._answers: list[Answer] = []
+        self._at = 0
 
     @property
     def image(self) -> NDArray[np.float32]:
         """The image, (h, w) or (h, w, 3) float32 in [0, 1]."""
-        if self._image is None:
-            raise InputError("session: there is no image yet. Call set_image(image) first.")
-        return self._image
+        return self._here.image
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of the image."""
-        return self.image.shape[0], self.image.shape[1]
+        return self._here.shape
+
+    @property
+    def _here(self) -> Opened:
+        if self._opened is None:
+            raise InputError("session: there is no image yet. Call set_image(image) first.")
+        return self._opened
 
     def set_image(self, image: ArrayLike | Image.Image | Sample) -> None:
-        """Take an image and compute once what every answer needs; earlier answers are gone."""
-        self._image = (image if isinstance(image, Sample) else Sample(image)).image
-        self._side = self._worked_side()
-        self._small = resize_image(self._image, worked_shape(self.shape, self._side))
-        self._engine = made(self._small, self.model, self.n_labels)
-        self._band: Band | None = None
-        self._answers: list[Answer] = []
-        self._at = 0
-
-    def _worked_side(self) -> int | None:
-        """The smaller side at which the image is worked; None: as it is."""
-        if self.model is not None:
-            side: int | None = self.model.min_side
-            return side
-        h, w = self.shape
-        if h * w <= MOST_WORKED:
-            return None
-        return max(1, int(min(h, w) * math.sqrt(MOST_WORKED / (h * w))))
+        """Set the image and compute once what every answer needs; earlier answers are dropped."""
+        pixels = (image if isinstance(image, Sample) else Sample(image)).image
+        self._opened = Opened(pixels, self.model, self.n_labels)
+        self._answers, self._at = [], 0
 
     def segment(self, box: Sequence[float] | None = None, seeds: ArrayLike | None = None) -> Answer:
-        """Give the labels for all that a person has said so far: the box, and every seed.
+        """Return the labels for all that the user has given so far: the box, and every seed.
 
         Parameters
         ----------
@@ -152,24 +221,55 @@ class Session:
         Answer
             `labels, probability = session.segment(...)`
         """
+        answer = self.after(self._answers[self._at - 1] if self._at else None, box, seeds)
+        answer.labels  # noqa: B018 - computed here, so that what is wrong is raised here
+        self._answers[self._at :] = [answer]
+        self._at += 1
+        return answer
+
+    def after(
+        self,
+        before: Answer | None,
+        box: Sequence[float] | None = None,
+        seeds: ArrayLike | None = None,
+    ) -> Answer:
+        """Return the answer that `segment` gives if `before` is the answer that holds.
+
+        Nothing of it is kept: use it to preview a stroke that is still being drawn.
+
+        Parameters
+        ----------
+        before : Answer of this image, or None
+            None: the first answer.
+        box, seeds : as for `segment`
+
+        Returns
+        -------
+        Answer
+            Its labels are computed when they are first read.
+
+        Examples
+        --------
+        >>> import numpy as np, cutlearn as cl
+        >>> session = cl.Session()
+        >>> session.set_image(np.pad(np.ones((20, 20)), 10))
+        >>> first = session.segment(box=(5, 5, 35, 35))
+        >>> seeds = np.full((40, 40), -1)
+        >>> seeds[18:22, 18:22] = 0
+        >>> preview = session.after(first, box=(5, 5, 35, 35), seeds=seeds)
+        >>> int(preview.labels[20, 20]), int(session.answer.labels[20, 20])
+        (0, 1)
+        """
+        if before is not None and before._opened is not self._here:
+            raise InputError(
+                "before is an answer of another image. Pass an answer since the last set_image."
+            )
         sample = Sample(self.image, box, seeds)
         self._check(sample)
-        small = at_side(sample, self._side, self._small)
-        before = self._answers[self._at - 1]._heard if self._at else None
-        solved, engine = self._engine.solve(small, before), self._engine
-
-        def believed() -> NDArray[np.float32]:
-            q = engine.calibration.probabilities(solved.min_marginals(), solved.alone)
-            return probabilities_at_full_size(q.astype(np.float32), sample)
-
-        del self._answers[self._at :]
-        labels = self._at_full_size(solved, sample)
-        self._answers.append(Answer(labels, believed, solved.heard))
-        self._at = len(self._answers)
-        return self._answers[-1]
+        return Answer(self._here, sample, before)
 
     def _check(self, sample: Sample) -> None:
-        """Refuse seeds of unknown labels, and, without a model, a person who said nothing."""
+        """Refuse seeds of unknown labels, and, without a model, neither box nor seeds."""
         highest = FREE if sample.seeds is None else int(sample.seeds.max())
         if highest >= self.n_labels:
             raise InputError(
@@ -187,27 +287,18 @@ class Session:
                 "each label by seeds."
             )
 
-    def _at_full_size(self, solved: Solved, sample: Sample) -> Labels:
-        if solved.labels.shape == sample.shape:
-            return solved.labels
-        if solved.unary is None:
-            return to_full_size(solved.labels, sample)
-        if self._band is None:
-            self._band = Band(self.image)
-        return self._band.sharpened(solved.labels, solved.unary, sample.fixed(), defaults().edges)
-
     @property
     def can_undo(self) -> bool:
         """Whether there is an answer before this one."""
-        return self._image is not None and self._at > 1
+        return self._at > 1
 
     @property
     def can_redo(self) -> bool:
         """Whether there is an answer after this one."""
-        return self._image is not None and self._at < len(self._answers)
+        return self._at < len(self._answers)
 
     def undo(self) -> Answer:
-        """Go back to the answer before; nothing is computed again."""
+        """Return to the answer before; nothing is computed again."""
         if not self.can_undo:
             raise InputError("session: there is no earlier answer to go back to.")
         self._at -= 1
@@ -223,27 +314,14 @@ class Session:
     @property
     def answer(self) -> Answer:
         """The answer that holds now."""
-        if self._image is None or not self._at:
+        if not self._at:
             raise InputError("session: there is no answer yet. Call segment with a box or seeds.")
         return self._answers[self._at - 1]
 
     def area(self, label: int = 1, level: float = 0.95) -> tuple[float, tuple[float, float]]:
-        """Give the area of a label in pixels, and an interval for the true one.
-
-        As `Segmenter.area`: its width comes from how far areas strayed on held-out images.
-        """
-        if not is_one_of(label, range(self.n_labels)):
-            raise InputError(
-                f"label is {quoted(label)}, but this session has the labels 0 to "
-                f"{self.n_labels - 1}."
-            )
-        answer, calibration = self.answer, self._engine.calibration
-        value, low, high = calibration.area(answer.probability, answer.labels, label, level)
-        return float(value), (float(low), float(high))
+        """Return the area of a label in the answer that holds, and an interval for the true one."""
+        return self.answer.area(label, level)
 
     def where_next(self) -> Box:
-        """Give the window (top, left, bottom, right) whose labels are most in doubt."""
-        doubt = window_means(entropy(self.answer.probability).reshape(-1, 1), self.shape)[:, 0]
-        rows, columns = windows(self.shape)
-        i, j = divmod(int(doubt.argmax()), len(columns) - 1)
-        return int(rows[i]), int(columns[j]), int(rows[i + 1]), int(columns[j + 1])
+        """Return the window (top, left, bottom, right) whose labels are most in doubt."""
+        return self.answer.where_next()

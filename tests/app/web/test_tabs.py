@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from cutlearn.model.session import Session
+from cutlearn.model.own import Own
 from served import BOX, OTHER, TAB, Client, blob, box, make_images, stroke
 
 
@@ -46,7 +47,7 @@ def test_box_gives_a_mask_and_strokes_hold(client):
 def test_undo_redo_and_clear_go_back_and_forth(client, monkeypatch):
     _, first = client.mark(0, box())
     _, second = client.mark(1, stroke(0, 32, 24, radius=5))
-    monkeypatch.setattr(Session, "segment", None)  # nothing is computed again
+    monkeypatch.setattr(Own, "solve", None)  # nothing is computed again
     meta, plane = client.mark(2, step=-1)
     np.testing.assert_array_equal(plane, first)
     assert meta["redo"]
@@ -59,8 +60,8 @@ def test_undo_redo_and_clear_go_back_and_forth(client, monkeypatch):
 def test_undo_computes_nothing_and_gives_what_was(client, monkeypatch):
     """Random steps; every answer is that of its marks, and undo and redo ask for no new one."""
     rng, known, asked = np.random.default_rng(0), {}, []
-    segment = Session.segment
-    monkeypatch.setattr(Session, "segment", lambda *a, **k: asked.append(1) or segment(*a, **k))
+    solve = Own.solve
+    monkeypatch.setattr(Own, "solve", lambda *a, **k: asked.append(1) or solve(*a, **k))
     monkeypatch.setattr("cutlearn.app.web.tabs.KEPT", 4)
     meta, plane = client.mark(0, box())
     for _ in range(60):
@@ -75,19 +76,119 @@ def test_undo_computes_nothing_and_gives_what_was(client, monkeypatch):
         elif position + step > 0:
             meta, plane = client.mark(position, step=step)
             assert len(asked) <= before + 1
-        assert len(tab_of(client)._open.trail._positions) <= 4
+        assert len(tab_of(client)._open.trail._answers) <= 6
     assert len(asked) < 50
+
+
+def drawn_strokes(count, seed=0):
+    """Strokes of two labels anywhere in the image, with the rubber now and then."""
+    rng = np.random.default_rng(seed)
+    for k in range(count):
+        points = rng.uniform(4, 44, 2) + np.linspace(0, 1, 6)[:, None] * rng.uniform(-12, 12, 2)
+        label = int(rng.integers(2)) if k % 8 < 7 else -1
+        yield stroke(label, *points.round(2).ravel().tolist(), radius=2.5)
+
+
+def misty(folder):
+    """An image without clear objects, where every stroke matters far around it."""
+    rng = np.random.default_rng(0)
+    low = rng.uniform(90, 160, (7, 9, 3)).astype(np.uint8)
+    smooth = np.asarray(Image.fromarray(low).resize((64, 48), Image.Resampling.BICUBIC))
+    pixels = smooth + rng.normal(0, 8, smooth.shape)
+    folder.mkdir(parents=True)
+    Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / "misty.png")
+
+
+def previewed(client, position, line):
+    """Preview a stroke while it grows, then mark it."""
+    for points in range(2, len(line["points"]), 2):
+        client.mark(position, {**line, "points": line["points"][:points]}, preview=True)
+    return client.mark(position, line)
+
+
+@pytest.mark.parametrize("begin", [[], [box()]])
+def test_previews_and_reloads_change_no_answer(tmp_path, begin):
+    """An answer is that of its marks: previews, a thrown away tab, a new server do not matter."""
+    lines = list(drawn_strokes(6))
+    for folder in ("seen", "plain"):
+        misty(tmp_path / folder / "images")
+    with Client(tmp_path / "seen") as client, Client(tmp_path / "plain") as plain:
+        for position, mark in enumerate(begin):
+            client.mark(position, mark)
+            plain.mark(position, mark)
+        for position, line in enumerate(lines, len(begin)):
+            _, expected = plain.mark(position, line)
+            _, found = previewed(client, position, line)
+            np.testing.assert_array_equal(found, expected)
+            tab_of(client)._open = None
+            np.testing.assert_array_equal(client.open()[1], expected)
+    with Client(tmp_path / "seen") as again:
+        np.testing.assert_array_equal(again.open()[1], expected)
+
+
+def test_the_first_stroke_does_not_depend_on_its_previews(tmp_path):
+    """A stroke that is drawn slowly is previewed many times; drawn fast, not once."""
+    found = []
+    line = stroke(1, *(v for k in range(12) for v in (70 + 10 * k, 128 + 3 * k)), radius=6)
+    for folder, marked in (("slow", previewed), ("fast", Client.mark)):
+        make_images(tmp_path / folder / "images", 1, (256, 256))
+        with Client(tmp_path / folder) as client:
+            found.append(marked(client, 0, line)[1])
+            found.append(client.open()[1])
+    for plane in found[1:]:
+        assert (plane != found[0]).sum() == 0
+
+
+@pytest.mark.parametrize("together", [1, 3])
+def test_many_strokes_have_the_answer_that_a_reload_gives(tmp_path, monkeypatch, together):
+    """Also of strokes in one request, and of more than are kept; undo returns what was."""
+    monkeypatch.setattr("cutlearn.app.web.tabs.KEPT", 3)
+    monkeypatch.setattr("cutlearn.app.web.tabs.KEPT_PIXELS", 2 * 48 * 64)
+    misty(tmp_path / "images")
+    lines = list(drawn_strokes(18, seed=1))
+    planes = []
+    with Client(tmp_path) as client:
+        client.mark(0, box())
+        for begin in range(0, len(lines), together):
+            _, found = client.mark(1 + begin, *lines[begin : begin + together])
+            planes.append(found)
+            live = tab_of(client)._open
+            tab_of(client)._open = None
+            _, expected = client.open()
+            np.testing.assert_array_equal(found, expected)
+            tab_of(client)._open = live
+        for position in range(len(lines), 0, -1):
+            if position % together == 0:
+                np.testing.assert_array_equal(found, planes.pop())
+            _, found = client.mark(position + 1, step=-1)
+            assert len(live.trail._answers) <= 6
+
+
+def test_what_was_cleared_is_not_heard(client, tmp_path):
+    line = stroke(1, 32, 24, 36, 28, radius=3)
+    _, expected = client.mark(0, line)
+    client.mark(1, stroke(0, 10, 10, 20, 12, radius=4))
+    client.mark(2, step="clear")
+    _, found = client.mark(0, line, stroke(-1, 2, 2))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_preview_is_what_the_stroke_will_give_and_keeps_nothing(client, tmp_path):
     line = stroke(0, 32, 20, 32, 28, radius=4)
     meta, _ = client.mark(0, line, preview=True)
-    assert not meta["known"] or meta["position"] == 0
+    assert (meta["known"], meta["position"]) == (True, 0)
+    assert client.open()[0]["marks"] == []
     meta, before = client.mark(0, box())
     for part in (stroke(0, 32, 20, radius=4), line):
         meta, shown = client.mark(1, part, preview=True)
         assert meta == {"position": 1, "known": True}
     assert client.workspace.drafts.read("blob-0", TAB, (48, 64), 2).marks[0].corners == tuple(BOX)
+    client.mark(1, stroke(0, 20, 20))
+    client.mark(2, step=-1)
+    client.mark(1, line, preview=True)
+    meta, plane = client.mark(1, step=1)  # previews leave what can be redone
+    assert meta["marks"][1] == stroke(0, 20, 20)
+    client.mark(2, step=-1)
     meta, plane = client.mark(1, line)
     np.testing.assert_array_equal(plane, shown)
     assert meta["position"] == 2

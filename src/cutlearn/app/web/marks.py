@@ -7,6 +7,7 @@ covers j <= x < j + 1 and i <= y < i + 1.
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +42,7 @@ class Stroke:
 
     def to_json(self) -> dict[str, Any]:
         """Give plain values."""
-        flat = np.round(self.points, 2).ravel().tolist()
+        flat = self.points.ravel().tolist()
         return {"kind": "stroke", "label": self.label, "radius": self.radius, "points": flat}
 
     def paint(self, seeds: Seeds) -> None:
@@ -133,8 +134,6 @@ class Marks:
         """Give the label of every marked pixel, -1 elsewhere: later strokes cover earlier ones."""
         # What was painted before stays; only after an undo all is painted anew.
         begin, seeds = self._painted or (0, np.full(self.shape, NONE, np.int16))
-        if begin > self.position:
-            begin, seeds = 0, np.full(self.shape, NONE, np.int16)
         for mark in self.marks[begin : self.position]:
             if isinstance(mark, Stroke):
                 mark.paint(seeds)
@@ -157,9 +156,19 @@ class Marks:
         more._painted = self.position, self.seeds()
         return more
 
-    def upto(self, position: int) -> "Marks":
-        """Give other marks: the first of these."""
-        return Marks(self.shape, self.marks[:position], position)
+    def steps(self, begin: int) -> "Iterator[Marks]":
+        """Return the first begin + 1 of these marks, then one more each time, and these at last.
+
+        All of them are painted in one pass.
+        """
+        growing = Marks(self.shape, self.marks, begin)
+        if self._painted is not None and self._painted[0] <= begin:
+            growing._painted = self._painted[0], self._painted[1].copy()
+        while growing.position < self.position - 1:
+            growing.move(1)
+            yield growing
+        self._painted = self._painted or growing._painted
+        yield self
 
     def move(self, steps: int) -> None:
         """Undo (-1) or redo (1); nothing happens where there is nothing to."""
@@ -232,7 +241,9 @@ def _stroke(one: dict[str, Any], shape: tuple[int, int], n_labels: int, limits: 
         raise InputError(f"stroke: 1 to {limits.points} points were wanted, as x, y, x, y, ..")
     if not all(type(v) in (int, float) and abs(v) <= 1e6 for v in flat):
         raise InputError("stroke: the coordinates must be numbers within the image.")
-    stroke = Stroke(label, float(radius), np.array(flat, np.float64).reshape(-1, 2))  # type: ignore[arg-type]
+    # Rounded as in the file, so that a stroke marks the same pixels after a reload.
+    points = np.round(np.array(flat, np.float64), 2).reshape(-1, 2)
+    stroke = Stroke(label, float(radius), points)  # type: ignore[arg-type]
     if stroke.ink(shape) > limits.ink * max(shape[0] * shape[1], 10_000):
         raise InputError("stroke: it is too long for its width. Draw it in parts.")
     return stroke

@@ -1,7 +1,8 @@
-"""A tab of the browser: one image, what was drawn on it, and what the session says.
+"""A tab of the browser: one image, what was drawn on it, and the answer of the session.
 
 What a tab holds in memory can be thrown away any time: marks are on the disk before they are
-answered, and the rest is computed again.
+answered, and the rest is computed again. So the answer to some marks depends on these alone: not
+on previews, on undo and redo, on which marks came in one request, or on a reload.
 """
 
 import threading
@@ -25,63 +26,89 @@ Labels = NDArray[np.uint8]
 
 # The mean doubt of a window, as a part of the largest, from which it is worth a look.
 WORTH = 0.02
-# Answers that undo can go back to without computing anything: so many, and so many pixels in all.
-KEPT, KEPT_PIXELS = 20, 6_000_000
-# Of marks that were made before, the last so many are heard one after the other again.
-HEARD_AGAIN = 12
+# Answers that are kept: of a small image so many with masks and probabilities, which undo returns
+# without computing anything; of a large one fewer, and some only to compute others from.
+KEPT, KEPT_PIXELS, FEWEST = 20, 6_000_000, 6
 
 
 class Trail:
-    """Which answer of a session belongs to which number of marks, so that undo computes nothing.
+    """The answers to marks: each follows that of one mark fewer, whenever it is asked for.
 
     Parameters
     ----------
     session : Session
-        With its image; nobody else asks it.
+        With its image.
+    n_labels : int
     """
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, session: Session, n_labels: int) -> None:
+        self.session, self.n_labels = session, n_labels
         height, width = session.shape
-        self._most = max(2, min(KEPT, KEPT_PIXELS // (height * width)))
-        self._positions: list[int] = []  # of the session's answers; -1: of marks that are gone
-        self._at = -1
+        self._whole = KEPT_PIXELS // (height * width)
+        self._most = max(FEWEST, min(KEPT, self._whole))
+        self._answers: dict[int, Answer] = {}  # by the number of marks
 
-    @property
-    def began(self) -> bool:
-        """Whether there was an answer."""
-        return self._at >= 0
+    def answer(self, marks: Marks, last: int | None = None) -> Answer:
+        """Return the answer to marks; where there are too few, an InputError says what to draw.
 
-    def answer(self, position: int, box: Corners | None, seeds: Seeds | None) -> Answer:
-        """Give the answer to so many marks: one of those beside the last, or a new one."""
-        for step, go in ((0, None), (-1, self.session.undo), (1, self.session.redo)):
-            at = self._at + step
-            if 0 <= at < len(self._positions) and self._positions[at] == position:
-                self._at = at
-                return self.session.answer if go is None else go()
-        # Each answer holds arrays of the image's size: where there are enough, the last one goes.
-        if self._at + 1 >= self._most and self.session.can_undo:
-            self.session.undo()
-            self._at -= 1
-        found = self.session.segment(box=box, seeds=seeds)
-        self._positions = [*self._positions[: self._at + 1], position]
-        self._at += 1
-        return found
+        Parameters
+        ----------
+        marks : Marks
+        last : int, optional
+            The answer to so many of the marks is the last that is kept: further ones are only
+            tried. [default: all]
+        """
+        last = marks.position if last is None else last
+        begin = max((at for at in self._answers if at <= last), default=None)
+        before = None if begin is None else self._answers[begin]
+        if begin == marks.position and before is not None:
+            return before
+        for some in marks.steps(begin or 0):
+            try:
+                before = self.session.after(before, *self._question(some))
+            except InputError:
+                if some is marks:
+                    raise
+            else:
+                if some.position <= last:
+                    self._answers[some.position] = before
+        assert before is not None
+        self._forget_far_from(last)
+        return before
 
-    def preview(self, box: Corners | None, seeds: Seeds | None) -> Labels:
-        """Ask what is not to be kept; what was undone can no longer be redone without computing."""
-        labels = self.session.segment(box=box, seeds=seeds).labels
-        self._positions = self._positions[: self._at + 1]
-        if self.session.can_undo:
-            self.session.undo()
-        else:  # the first answer of all
-            self._positions, self._at = [-1], 0
-        return labels
+    def _forget_far_from(self, last: int) -> None:
+        """Drop answers such that the gaps between those left grow with the distance from one.
+
+        However far undo goes back, it then computes few answers again.
+        """
+        while len(self._answers) > self._most:
+            places = sorted(self._answers)
+            threes = zip(places, places[1:], places[2:])
+            inner = (three for three in threes if three[1] != last)
+            three = min(inner, key=lambda three: (three[2] - three[0]) / (1 + abs(three[1] - last)))
+            del self._answers[three[1]]
+        for at, answer in self._answers.items():
+            if abs(at - last) > self._whole:
+                answer.release()
+
+    def _question(self, marks: Marks) -> tuple[Corners | None, Seeds | None]:
+        """The box and the seeds that the session gets."""
+        seeds, colors = marks.seeds(), self.session.model is None
+        box = marks.grown_box(seeds)
+        if colors and self.n_labels > 2:
+            box = None  # colours alone separate only two labels by a box
+        if (seeds >= 0).any():
+            return box, seeds
+        if box is None and colors:
+            raise InputError(
+                "Draw a stroke of every label that is in the image." if self.n_labels > 2
+                else "Draw a box around the object, or a stroke in it and one beside it."
+            )  # fmt: skip
+        return box, None
 
     def forget_after(self, position: int) -> None:
-        """Marks after so many are about to be others."""
-        kept = self._positions[: self._at + 1]
-        self._positions = [one if one <= position else -1 for one in kept]
+        """Drop the answers to more marks, because these are about to change."""
+        self._answers = {at: one for at, one in self._answers.items() if at <= position}
 
 
 @dataclass
@@ -89,11 +116,9 @@ class Opened:
     """An image that is open in a tab."""
 
     number: int
-    session: Session
     marks: Marks
     made_for: tuple[int, int]
     trail: Trail
-    box: Corners | None = None
     answer: Answer | None = None
     labels: Labels | None = None
     told: str = ""
@@ -163,9 +188,9 @@ class Tab:
                 raise InputError("label: there is none of this number.")
             if one.answer is None:
                 return packed({"known": False})
-            value, interval = one.session.area(label)
+            value, interval = one.answer.area(label)
             probability, doubt = belief_planes(one.answer.probability, label)
-            top, left, bottom, right = window = one.session.where_next()
+            top, left, bottom, right = window = one.answer.where_next()
             open_here = float(doubt[top:bottom, left:right].mean()) > 255 * WORTH
             meta = {
                 "known": True, "label": label, "area": value, "interval": list(interval),
@@ -199,7 +224,7 @@ class Tab:
         shape = image.shape[0], image.shape[1]
         name = self.workspace.names[number]
         marks = self.workspace.drafts.read(name, self.key, shape, self.workspace.n_labels)
-        one = Opened(number, session, marks, made_for, Trail(session))
+        one = Opened(number, marks, made_for, Trail(session, self.workspace.n_labels))
         kept = self.workspace.mask(number)
         path = self.workspace.mask_path(number)
         # What was accepted stays as it was, whatever a newer model says, until somebody draws.
@@ -208,51 +233,28 @@ class Tab:
             and kept.shape == shape
             and not self.workspace.drafts.since(name, self.key, path)
         ):
-            one.labels, one.accepted, one.box = kept, True, marks.box
+            one.labels, one.accepted = kept, True
         else:
             self._segment(one)
         return one
 
     def _segment(self, one: Opened) -> None:
-        """Ask the session; where it needs more marks, that is told instead of a mask."""
+        """Compute the answer; where it needs more marks, that is shown instead of a mask."""
         one.answer, one.labels, one.told, one.accepted = None, None, "", False
-        position = one.marks.position
-        # A session goes on from what it heard: one that is new hears the last marks one by one.
-        begin = position if one.trail.began else max(1, position - HEARD_AGAIN)
-        for step in range(min(begin, position), position + 1):
-            try:
-                box, seeds, one.box = self._question(one, one.marks.upto(step))
-                one.answer = one.trail.answer(step, box, seeds)
-                one.labels, one.told = one.answer.labels, ""
-            except InputError as error:
-                one.answer, one.labels = None, None
-                one.told = str(error).removeprefix("session: ")
-
-    def _question(
-        self, one: Opened, marks: Marks
-    ) -> tuple[Corners | None, Seeds | None, Corners | None]:
-        """What the session is asked, and the box that is shown."""
-        seeds = marks.seeds()
-        shown = box = marks.grown_box(seeds)
-        several = self.workspace.n_labels > 2
-        if one.session.model is None and several:
-            box = None  # colours alone tell only two labels by a box
-        some = bool((seeds >= 0).any())
-        if not some and box is None and one.session.model is None:
-            raise InputError(
-                "Draw a stroke of every label that is in the image." if several
-                else "Draw a box around the object, or a stroke in it and one beside it."
-            )  # fmt: skip
-        return box, seeds if some else None, shown
+        try:
+            answer = one.trail.answer(one.marks)
+            one.labels, one.answer = answer.labels, answer
+        except InputError as error:
+            one.told = str(error).removeprefix("session: ")
 
     def _previewed(self, one: Opened, found: dict[str, Any]) -> bytes:
-        """What the mask would be with a stroke that is still being drawn; nothing is kept."""
+        """Answer marks with a stroke that is still being drawn; nothing is kept."""
         limits, n_labels = self.workspace.limits, self.workspace.n_labels
         new = marks_of(found.get("marks"), one.marks.shape, n_labels, limits)
         meta = {"position": one.marks.position, "known": True}
         try:
-            box, seeds, _ = self._question(one, one.marks.with_more(new))
-            return packed(meta, one.trail.preview(box, seeds))
+            answer = one.trail.answer(one.marks.with_more(new), one.marks.position)
+            return packed(meta, answer.labels)
         except InputError:
             return packed({**meta, "known": False})
 
@@ -264,7 +266,7 @@ class Tab:
             "shape": list(one.marks.shape), "known": one.labels is not None, "told": one.told,
             "accepted": one.accepted, "live": one.answer is not None,
             "undo": one.marks.position > 0, "redo": one.marks.position < len(one.marks.marks),
-            "box": one.box, "position": one.marks.position,
+            "box": one.marks.grown_box(one.marks.seeds()), "position": one.marks.position,
             "marks": [mark.to_json() for mark in one.marks.current],
         }  # fmt: skip
         return packed(meta, *([] if one.labels is None else [one.labels]))
