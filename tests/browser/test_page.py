@@ -173,9 +173,244 @@ def test_outline_follows_a_stroke_that_is_being_drawn(open_page):
     page.page.wait_for_selector(f"#area:not(:has-text('{whole:,} px'))")
     assert area(page) < whole
     assert page.answers == answers  # still being drawn: nothing is kept
-    page.answered(lambda: page.keys("Escape"))
+    page.keys("Escape")
+    assert area(page) == whole
+    page.page.mouse.up()
+    page.drag((54, 48), (74, 48))
+    assert area(page) < whole
+    page.answered(lambda: page.keys("z"))
+    assert area(page) == whole
+
+
+class Late:
+    """Answers of the server to some requests, which arrive when the test says so."""
+
+    def __init__(self, page, part, method="POST"):
+        self.page, self.method, self.waiting, self.seen = page.page, method, [], 0
+        self.held = True
+        self.page.route(re.compile(part), self._caught)
+
+    def _caught(self, route):
+        if not self.held or route.request.method != self.method:
+            route.fallback()
+            return
+        self.seen += 1
+        self.waiting.append((route, route.fetch()))
+
+    def wait(self, count=1):
+        for _ in range(600):
+            if len(self.waiting) >= count:
+                return
+            self.page.wait_for_timeout(20)
+        pytest.fail(f"{len(self.waiting)} answers, {count} were expected")
+
+    def arrive(self, which=0):
+        """Let an answer arrive; the page may have stopped waiting for it."""
+        route, answer = self.waiting.pop(which)
+        headers = {k: v for k, v in answer.headers.items() if k != "content-encoding"}
+        with contextlib.suppress(playwright.Error):
+            route.fulfill(status=answer.status, headers=headers, body=answer.body())
+        self.page.wait_for_timeout(150)
+
+    def end(self):
+        """Hold nothing more."""
+        self.held = False
+        while self.waiting:
+            self.arrive()
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """A folder of images for tests of answers that are late."""
+    folder = make_images(tmp_path_factory.mktemp("late") / "images", 8, SHAPE).parent
+    with serving(folder, QUICK) as address:
+        yield folder, address
+
+
+OBJECT = (28, 12), (100, 84)
+
+
+def test_a_stroke_that_is_drawn_while_another_image_opens_belongs_to_the_one_that_is_seen(
+    open_page, quick
+):
+    page = open_page(0, address=quick[1])
+    page.drag(*OBJECT)
+    whole = area(page)
+    page.keys("s", "0")
+    opens, marks = Late(page, "/1/open"), Late(page, "/0/marks")
+    page.page.click("[data-image='1']")
+    opens.wait()
+    page.page.mouse.move(*page.at(60, 48))
+    page.page.mouse.down()
+    page.page.mouse.move(*page.at(70, 48), steps=3)
+    page.page.mouse.up()
+    page.page.wait_for_timeout(200)
+    page.answered(opens.end)
+    marks.wait()
+    marks.end()
+    assert page.text("#title") == "blob-1"
+    assert page.text("#area") == ""  # nothing is drawn on it yet
+    page.keys("b")
+    page.drag(*OBJECT)
+    assert area(page) == pytest.approx(whole, rel=0.2)
+    page.open(0)
+    assert area(page) < whole
+    page.answered(lambda: page.keys("z"))
+    assert area(page) == whole
+
+
+def test_a_stroke_under_way_goes_to_its_image_when_another_one_opens(open_page, quick):
+    page = open_page(7, address=quick[1])
+    page.drag(*OBJECT)
+    whole = area(page)
+    page.keys("s", "0")
+    opens = Late(page, "/1/open")
+    page.page.click("[data-image='1']")
+    opens.wait()
+    page.page.mouse.move(*page.at(60, 48))
+    page.page.mouse.down()
+    page.page.mouse.move(*page.at(70, 48), steps=3)
+    page.answered(opens.end)
+    page.page.mouse.up()
+    assert page.text("#title") == "blob-1"
+    page.open(7)
+    assert area(page) < whole
+
+
+def test_the_image_that_was_clicked_last_is_shown(open_page, quick):
+    page = open_page(0, address=quick[1])
+    first, second = Late(page, "/1/open"), Late(page, "/2/open")
+    page.page.click("[data-image='1']")
+    first.wait()
+    page.page.click("[data-image='2']")
+    second.wait()
+    second.end()
+    first.end()
+    assert page.text("#title") == "blob-2"
+    assert page.page.evaluate("location.hash") == "#image=2"
+    assert page.page.locator("#busy").is_hidden()
+    page.drag(*OBJECT)
+    assert area(page) > 0.9 * blob(2, SHAPE)[1].sum()
+    third = Late(page, "/3/open")
+    page.keys("n")
+    third.wait()
+    page.answered(lambda: page.keys("n"))  # the next one of that which is being opened
+    third.end()
+    assert page.text("#title") == "blob-4"
+
+
+def test_probabilities_that_are_late_are_not_shown_over_another_image(open_page, quick):
+    page = open_page(5, address=quick[1])
+    page.drag(*OBJECT)
+    page.answered(lambda: page.keys("Enter"))
+    page.open(3)
+    beliefs = Late(page, "/3/beliefs", "GET")
+    page.drag(*OBJECT)
+    beliefs.wait()
+    page.open(5)  # has a mask, one mark, and no probabilities
+    beliefs.end()
+    assert page.text("#title") == "blob-5"
+    assert ".." not in page.text("#area")
+
+
+def test_a_preview_that_is_late_does_not_bring_back_a_stroke_that_was_dropped(open_page, quick):
+    page = open_page(3, address=quick[1])
+    page.answered(lambda: page.keys("Delete"))
+    page.keys("b")
+    page.drag(*OBJECT)
+    whole = area(page)
+    previews = Late(page, "/3/marks")
+    page.keys("s", "0")
+    page.page.mouse.move(*page.at(54, 48))
+    page.page.mouse.down()
+    page.page.mouse.move(*page.at(74, 48), steps=6)
+    previews.wait()
+    page.keys("Escape")
+    previews.end()
     page.page.mouse.up()
     assert area(page) == whole
+
+
+def test_a_second_finger_brings_the_outline_back(open_page, browser, quick):
+    phone = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = open_page(4, phone, address=quick[1])
+    page.keys("b")
+    page.drag(*OBJECT)
+    whole = area(page)
+    page.keys("s", "0")
+    session = phone.new_cdp_session(page.page)
+
+    def touch(kind, *points):
+        places = [{"x": x, "y": y, "id": k} for k, (x, y) in enumerate(points)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": places})
+
+    touch("touchStart", page.at(54, 48))
+    touch("touchMove", page.at(64, 48))
+    touch("touchMove", page.at(74, 48))
+    page.page.wait_for_selector(f"#area:not(:has-text('{whole:,} px'))")
+    touch("touchStart", page.at(74, 48), page.at(90, 60))
+    page.page.wait_for_selector(f"#area:has-text('{whole:,} px')")
+    touch("touchEnd")
+
+
+def test_accept_takes_the_stroke_that_is_being_drawn(open_page, quick):
+    folder, address = quick
+    page = open_page(2, address=address)
+    if not page.text("#area"):
+        page.drag(*OBJECT)
+    page.keys("s", "0")
+    page.page.mouse.move(*page.at(60, 48))
+    page.page.mouse.down()
+    page.page.mouse.move(*page.at(70, 48), steps=3)
+    page.keys("Enter")
+    page.page.wait_for_selector("#message:has-text('is written')")
+    page.page.mouse.up()
+    mask = read_values(folder / "masks" / "blob-2.png")
+    assert (mask[48, 60:70] == 0).all()
+    assert mask.any()
+
+
+def test_an_image_that_was_opened_during_accept_stays_and_a_second_accept_is_none(open_page, quick):
+    folder, address = quick
+    page = open_page(6, address=address)
+    page.drag(*OBJECT)
+    accepts = Late(page, "/accept")
+    page.keys("Enter", "Enter")
+    accepts.wait()
+    page.open(1)
+    accepts.end()
+    page.page.wait_for_selector("#message:has-text('blob-6.png is written')")
+    page.page.wait_for_timeout(300)
+    assert page.text("#title") == "blob-1"
+    assert accepts.seen == 1
+    assert "done" in page.page.locator("[data-image='6']").inner_text()
+
+
+def test_a_list_of_images_that_is_late_replaces_no_newer_one(open_page, quick):
+    page = open_page(0, address=quick[1])
+    states = Late(page, "/api/state", "GET")
+    page.keys("Enter")
+    states.wait(1)
+    page.open(4)
+    page.keys("Enter")
+    states.wait(2)
+    states.arrive(1)
+    page.page.wait_for_selector("[data-image='4']:has-text('done')")
+    states.end()
+    assert "done" in page.page.locator("[data-image='4']").inner_text()
+
+
+def test_an_image_that_was_opened_during_an_upload_stays(open_page, quick):
+    folder, address = quick
+    page = open_page(0, address=address)
+    uploads = Late(page, r"/api/images\?name")
+    page.page.set_input_files("#file", folder / "images" / "blob-1.png")
+    uploads.wait()
+    page.open(3)
+    uploads.end()
+    page.page.wait_for_selector("[data-image='8']")
+    page.page.wait_for_timeout(300)
+    assert page.text("#title") == "blob-3"
 
 
 def test_names_are_text_and_images_can_be_dropped(open_page, served):

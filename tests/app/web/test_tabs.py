@@ -181,7 +181,7 @@ def test_preview_is_what_the_stroke_will_give_and_keeps_nothing(client, tmp_path
     meta, before = client.mark(0, box())
     for part in (stroke(0, 32, 20, radius=4), line):
         meta, shown = client.mark(1, part, preview=True)
-        assert meta == {"position": 1, "known": True}
+        assert (meta["position"], meta["known"]) == (1, True)
     assert client.workspace.drafts.read("blob-0", TAB, (48, 64), 2).marks[0].corners == tuple(BOX)
     client.mark(1, stroke(0, 20, 20))
     client.mark(2, step=-1)
@@ -283,6 +283,19 @@ def test_accept_writes_what_was_shown_and_offers_the_next(client):
     np.testing.assert_array_equal(client.workspace.mask(0).ravel(), plane)
     states = [one["state"] for one in client.get("/api/state").json["images"]]
     assert states == ["done", "open", "open"]
+
+
+def test_accept_writes_no_mask_that_was_not_shown(client):
+    """A model that is learned, or a label that is added, meanwhile makes another mask."""
+    meta, _ = client.mark(0, box())
+    shown = {"position": meta["position"], "made": meta["made"]}
+    reply = client.post(f"/api/tabs/{TAB}/0/accept", {**shown, "position": 0})
+    assert (reply.status, client.workspace.done) == (400, [])
+    client.post("/api/labels", {"n": 3})
+    reply = client.post(f"/api/tabs/{TAB}/0/accept", shown)
+    assert (reply.status, client.workspace.done) == (400, [])
+    client.workspace.set_labels(2)
+    assert client.post(f"/api/tabs/{TAB}/0/accept", shown).status == 200
 
 
 def test_mask_on_the_disk_is_shown_where_nothing_was_drawn(client, tmp_path):

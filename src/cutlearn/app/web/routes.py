@@ -9,7 +9,8 @@
     POST   /api/tabs/TAB/ID/marks         {"position": n, "marks": [..]} or {"position": n, "step":
                                           -1, 1 or "clear"}: the mask
     GET    /api/tabs/TAB/ID/beliefs?label=K    probability, doubt, area, where next
-    POST   /api/tabs/TAB/ID/accept        the mask is written: its file, and the next image
+    POST   /api/tabs/TAB/ID/accept        {"position": n, "made": as answered with the mask that is
+                                          shown}: it is written; its file, and the next image
     POST, DELETE   /api/learn             train, cancel
     GET    /api/export                    all of it as a zip
 
@@ -155,7 +156,8 @@ class Pages:
     async def accept(self, request: Request) -> Response:
         """Write a mask."""
         tab, number = self._tab(request)
-        return JSONResponse(await self._run(tab.accept, number))
+        body = await request.body()
+        return JSONResponse(await self._run(tab.accept, number, parse(body) if body else {}))
 
     async def learn(self, request: Request) -> Response:
         """Begin to train, or end it."""

@@ -124,6 +124,13 @@ class Opened:
     told: str = ""
     accepted: bool = False
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """What an answer is about: the image, the number of its marks, the model and its labels."""
+        version, n_labels = self.made_for
+        made = f"{version}.{n_labels}"
+        return {"image": self.number, "position": self.marks.position, "made": made}
+
 
 class Tab:
     """One tab; its methods may be called from any thread, one at a time.
@@ -193,15 +200,21 @@ class Tab:
             top, left, bottom, right = window = one.answer.where_next()
             open_here = float(doubt[top:bottom, left:right].mean()) > 255 * WORTH
             meta = {
-                "known": True, "label": label, "area": value, "interval": list(interval),
-                "next": list(window) if open_here else None, "position": one.marks.position,
+                **one.about, "known": True, "label": label, "area": value,
+                "interval": list(interval), "next": list(window) if open_here else None,
             }  # fmt: skip
             return packed(meta, probability, doubt)
 
-    def accept(self, number: int) -> dict[str, Any]:
-        """Write the mask."""
+    def accept(self, number: int, shown: dict[str, Any]) -> dict[str, Any]:
+        """Write the mask; `shown` says of which marks and model the page shows one."""
         with self._lock:
             one = self._current(number)
+            if any(
+                shown[name] != one.about[name] for name in ("position", "made") if name in shown
+            ):
+                raise InputError(
+                    "The mask is another one since it was shown. Look at it, then accept it again."
+                )
             if one.labels is None:
                 raise InputError("There is no mask yet. Draw a box around the object, or strokes.")
             path = self.workspace.accept(number, one.labels)
@@ -251,7 +264,7 @@ class Tab:
         """Answer marks with a stroke that is still being drawn; nothing is kept."""
         limits, n_labels = self.workspace.limits, self.workspace.n_labels
         new = marks_of(found.get("marks"), one.marks.shape, n_labels, limits)
-        meta = {"position": one.marks.position, "known": True}
+        meta = {**one.about, "known": True}
         try:
             answer = one.trail.answer(one.marks.with_more(new), one.marks.position)
             return packed(meta, answer.labels)
@@ -262,11 +275,11 @@ class Tab:
         one = self._open
         assert one is not None
         meta = {
-            "image": one.number, "name": self.workspace.names[one.number],
+            **one.about, "name": self.workspace.names[one.number],
             "shape": list(one.marks.shape), "known": one.labels is not None, "told": one.told,
             "accepted": one.accepted, "live": one.answer is not None,
             "undo": one.marks.position > 0, "redo": one.marks.position < len(one.marks.marks),
-            "box": one.marks.grown_box(one.marks.seeds()), "position": one.marks.position,
+            "box": one.marks.grown_box(one.marks.seeds()),
             "marks": [mark.to_json() for mark in one.marks.current],
         }  # fmt: skip
         return packed(meta, *([] if one.labels is None else [one.labels]))

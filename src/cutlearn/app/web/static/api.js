@@ -36,6 +36,22 @@ export async function packed(path, options) {
   return { meta, planes: new Uint8Array(buffer, 4 + length) };
 }
 
+// Answers of one kind: `ask` before a request returns what says, when its answer arrives, whether
+// no answer to a later request has arrived before.
+export class Order {
+  asked = 0;
+  arrived = 0;
+
+  ask() {
+    const turn = ++this.asked;
+    return () => {
+      const newest = turn > this.arrived;
+      if (newest) this.arrived = turn;
+      return newest;
+    };
+  }
+}
+
 // The key of this tab stays when the page is reloaded, and is new in a copy of the tab: two tabs
 // never share one, since each holds a lock of its name.
 export async function tabKey() {

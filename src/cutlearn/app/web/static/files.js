@@ -5,9 +5,10 @@ import { ask } from "./api.js";
 const find = (id) => document.getElementById(id);
 
 export class Files {
-  // `added` is called with the number of the last image; `tried` tells what goes wrong.
-  constructor(say, tried, added) {
-    Object.assign(this, { say, tried, added });
+  // `adding` is called when files come, and what it returns with the number of the last image;
+  // `tried` tells what goes wrong.
+  constructor(say, tried, adding) {
+    Object.assign(this, { say, tried, adding });
     this.mostBytes = Infinity;
     find("file").addEventListener("change", (event) => {
       this.add([...event.target.files]);
@@ -28,6 +29,7 @@ export class Files {
   }
 
   async add(list) {
+    const added = this.adding();
     let last = null;
     for (const file of list) {
       await this.tried(async () => {
@@ -36,7 +38,7 @@ export class Files {
         last = (await (await ask(path, { method: "POST", body: file })).json()).image;
       });
     }
-    if (last !== null) await this.added(last);
+    if (last !== null) await added(last);
   }
 
   async exportAll() {

@@ -1,6 +1,6 @@
 // The model and its training: what is used, how far a new one is, both bounds as curves.
 
-import { asked, told } from "./api.js";
+import { Order, asked, told } from "./api.js";
 
 const find = (id) => document.getElementById(id);
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
@@ -11,14 +11,20 @@ export class Learning {
     this.finished = finished;
     this.timer = 0;
     this.running = false;
+    this.order = new Order();
   }
 
-  async start() {
-    this.show(await asked("/api/learn"));
+  start() {
+    return this.update(() => asked("/api/learn"));
   }
 
   async cancel() {
-    if (this.running) this.show(await asked("/api/learn", undefined, "DELETE"));
+    if (this.running) await this.update(() => asked("/api/learn", undefined, "DELETE"));
+  }
+
+  async update(request) {
+    const newest = this.order.ask(), training = await request();
+    if (newest()) this.show(training);
   }
 
   showModel(model, done) {
@@ -49,7 +55,7 @@ export class Learning {
 
   async poll() {
     try {
-      this.show(await told("/api/learn"));
+      await this.update(() => told("/api/learn"));
     } catch {
       this.timer = setTimeout(() => this.poll(), 2000);
     }

@@ -1,6 +1,10 @@
 // The page: one image at a time, its marks sent one request after the other, its layers shown.
+//
+// Answers can arrive late. Each is applied only to what it answers: marks and steps are bound to
+// the image on which they were made, `opening` numbers the images that were asked for, and `known`
+// has for each image the marks and the model of the last answer.
 
-import { ask, asked, packed, tabKey, told } from "./api.js";
+import { Order, ask, asked, packed, tabKey, told } from "./api.js";
 import { Files } from "./files.js";
 import { Gallery } from "./gallery.js";
 import { Keyboard } from "./keyboard.js";
@@ -21,20 +25,26 @@ const HINTS = {
 
 // All that the layers show. `shown` is which of them.
 const work = {
-  image: null, width: 0, height: 0, bitmap: null, labels: null, marks: [], position: 0,
+  image: null, width: 0, height: 0, bitmap: null, labels: null, marks: [],
   colors: ["#ffffff", "#e69f00"], names: ["background", "object"], label: 1, tool: "box", radius: 8,
   shown: { mask: true, contour: true, marks: true, probability: false, doubt: false, next: true },
   cursor: { x: 0, y: 0 }, cursorShown: false, beliefs: null, mostPoints: 4000,
 };
 const view = new View(find("canvas"), work);
-const tools = new Tools(view, work, send, preview);
+const tools = new Tools(view, work, send, preview, dropped);
 const gallery = new Gallery(openImage);
 const learning = new Learning(say, learned);
-const files = new Files(say, tried, async (image) => {
-  await refresh();
-  await openImage(image);
+const files = new Files(say, tried, () => {
+  const turn = opening;
+  return async (image) => {
+    await refresh();
+    if (turn === opening) await openImage(image); // unless another one was opened meanwhile
+  };
 });
-let tab, state, queue = [], sending = false, believing = null, messageTimer = 0;
+const states = new Order(), known = new Map();
+let tab, state, queue = [], sending = false, accepting = false, believing = null, messageTimer = 0;
+// How many images were asked for, the last of them, and what ends the request for it.
+let opening = 0, wanted = null, fetching = null;
 
 function say(text, stays = false) {
   find("message").textContent = text;
@@ -53,7 +63,10 @@ async function tried(action) {
 }
 
 async function refresh(given) {
-  state = given ?? (await told("/api/state"));
+  const newest = states.ask(), newestTraining = learning.order.ask();
+  const found = given ?? (await told("/api/state"));
+  if (!newest()) return;
+  state = found;
   work.colors = state.labels.map((one) => one.color);
   work.names = state.labels.map((one) => one.name);
   work.mostPoints = state.limits.points;
@@ -62,7 +75,7 @@ async function refresh(given) {
   gallery.update(state, work.image);
   paintLabels();
   const done = state.images.filter((one) => one.state === "done").length;
-  learning.show(state.training);
+  if (newestTraining()) learning.show(state.training);
   learning.showModel(state.model, done);
   enable("export", done > 0);
   enable("tool-box", state.boxes);
@@ -73,20 +86,29 @@ async function refresh(given) {
 // --- one image ---------------------------------------------------------------------------------
 
 async function openImage(id) {
-  await settled();
+  const turn = ++opening;
+  wanted = id;
+  fetching?.abort();
+  fetching = null;
   find("busy").textContent = "opening …";
   find("busy").hidden = false;
+  pump();
+  await settled();
+  if (turn !== opening) return;
+  fetching = new AbortController();
+  const { signal } = fetching;
   await tried(async () => {
     const [picture, answer] = await Promise.all([
-      ask(`/api/images/${id}`).then((one) => one.blob()).then((blob) => createImageBitmap(blob)),
-      packed(`/api/tabs/${tab}/${id}/open`, { method: "POST" }),
+      ask(`/api/images/${id}`, { signal }).then((one) => one.blob()).then((blob) => createImageBitmap(blob)),
+      packed(`/api/tabs/${tab}/${id}/open`, { method: "POST", signal }),
     ]);
+    if (turn !== opening) return;
     const [height, width] = answer.meta.shape;
     const same = id === work.image; // opened again for another model: what is seen stays
+    if (!same) tools.finish(); // what was drawn until now belongs to the image before
     Object.assign(work, { image: id, bitmap: picture, width, height });
     if (!same) {
       work.cursor = { x: Math.floor(width / 2) + 0.5, y: Math.floor(height / 2) + 0.5 };
-      tools.dropDrawing();
       view.fit();
     }
     history.replaceState(null, "", `#image=${id}`);
@@ -98,14 +120,26 @@ async function openImage(id) {
     window.scrollTo(0, 0); // on a phone the list is below the image
     find("canvas").focus({ preventScroll: true });
   });
+  if (turn !== opening) return;
+  fetching = null;
+  wanted = work.image;
   find("busy").hidden = true;
+  pump();
 }
 
-// What the server answered becomes what is shown.
+// Keep what the server answered about an image, and show it if it is the image that is shown.
 function take({ meta, planes }) {
-  work.position = meta.position;
+  known.set(meta.image, { position: meta.position, made: meta.made });
+  const row = state.images.find((one) => one.id === meta.image);
+  if (meta.position && row && row.state !== "done" && row.state !== "begun") {
+    row.state = "begun";
+    gallery.update(state, work.image);
+  }
+  if (meta.image !== work.image) return;
+  believing?.abort();
   work.marks = meta.marks;
   work.accepted = meta.accepted;
+  work.live = meta.live;
   work.box = meta.box;
   work.marksPicture = marksPicture(meta.marks, work.width, work.height, work.colors);
   work.beliefs = null;
@@ -118,16 +152,18 @@ function take({ meta, planes }) {
   if (meta.told && meta.position) say(meta.told, true);
   else find("message").hidden = true;
   work.told = meta.told;
-  work.previewed = false;
   hint();
-  const row = state.images.find((one) => one.id === meta.image);
-  if (meta.position && row && row.state !== "done" && row.state !== "begun") {
-    row.state = "begun";
-    gallery.update(state, meta.image);
-  }
-  showLabels(meta.known ? planes : null);
+  work.answered = meta.known ? planes : null;
+  work.previewed = false;
+  showLabels(work.answered);
   document.body.dataset.answers = Number(document.body.dataset.answers ?? 0) + 1;
   if (meta.live) believe();
+}
+
+// Whether an answer is about what is shown: the image, its marks, the model.
+function current(meta) {
+  const { position, made } = known.get(work.image);
+  return meta.image === work.image && meta.position === position && meta.made === made;
 }
 
 function showLabels(labels) {
@@ -145,27 +181,26 @@ function enable(action, on) {
 // --- marks -------------------------------------------------------------------------------------
 
 function send(marks) {
-  queue.push({ marks });
+  queue.push({ image: work.image, marks });
   pump();
 }
 
 function step(way) {
-  queue.push({ step: way });
+  queue.push({ image: work.image, step: way });
   pump();
 }
 
 // One request at a time. Strokes that were drawn meanwhile go together in the next one.
 async function pump() {
-  if (sending || !queue.length || work.image === null) return;
+  if (sending || fetching || !queue.length) return;
   sending = true;
   believing?.abort();
-  const first = queue.shift();
-  while (first.marks && queue[0]?.marks) first.marks.push(...queue.shift().marks);
+  const first = queue.shift(), { image } = first;
+  while (first.marks && queue[0]?.marks && queue[0].image === image) first.marks.push(...queue.shift().marks);
   try {
-    const body = JSON.stringify({ position: work.position, ...first });
-    const path = `/api/tabs/${tab}/${work.image}/marks`;
+    const body = JSON.stringify({ ...first, position: known.get(image).position });
     const begin = performance.now();
-    take(await packed(path, { method: "POST", body }));
+    take(await packed(`/api/tabs/${tab}/${image}/marks`, { method: "POST", body }));
     document.body.dataset.milliseconds = (performance.now() - begin).toFixed(1);
   } catch (error) {
     say(error.message, true);
@@ -180,14 +215,15 @@ async function pump() {
 
 // While a stroke is being drawn, the outline follows it: one request at a time, nothing is kept.
 async function preview() {
-  if (sending || queue.length || !work.drawnStroke || work.image === null) return;
+  const stroke = work.drawnStroke;
+  if (sending || fetching || queue.length || !stroke) return;
   sending = true;
   believing?.abort();
   try {
-    const body = JSON.stringify({ preview: true, marks: [work.drawnStroke] });
+    const body = JSON.stringify({ preview: true, marks: [stroke] });
     const path = `/api/tabs/${tab}/${work.image}/marks`;
     const { meta, planes } = await packed(path, { method: "POST", body });
-    if (meta.known && meta.position === work.position) {
+    if (meta.known && stroke === work.drawnStroke && current(meta)) {
       work.beliefs = null; // of the mask before
       work.previewed = true;
       showLabels(planes);
@@ -199,6 +235,14 @@ async function preview() {
   pump();
 }
 
+// What was being drawn is dropped: the outline goes back to that of the marks.
+function dropped() {
+  if (!work.previewed) return;
+  work.previewed = false;
+  showLabels(work.answered);
+  if (work.live) believe();
+}
+
 async function settled() {
   while (sending || queue.length) await new Promise((resolve) => setTimeout(resolve, 15));
 }
@@ -206,13 +250,13 @@ async function settled() {
 // Probabilities take longer than the mask: asked for when nothing else is under way.
 async function believe() {
   believing?.abort();
-  const control = (believing = new AbortController());
+  const control = (believing = new AbortController()), { image } = work;
   try {
     await new Promise((resolve) => setTimeout(resolve, 40));
     if (control.signal.aborted) return;
-    const path = `/api/tabs/${tab}/${work.image}/beliefs?label=${Math.max(1, work.label)}`;
+    const path = `/api/tabs/${tab}/${image}/beliefs?label=${Math.max(1, work.label)}`;
     const { meta, planes } = await packed(path, { signal: control.signal });
-    if (!meta.known || meta.position !== work.position || control.signal.aborted) return;
+    if (!meta.known || !current(meta) || control.signal.aborted) return;
     const size = work.width * work.height;
     work.beliefs = meta;
     work.probability = probabilityPicture(planes.subarray(0, size), work.width, work.height);
@@ -242,20 +286,31 @@ function showArea() {
 
 // --- what can be done --------------------------------------------------------------------------
 
+// Write the mask of the image that is shown now, with the stroke that is being drawn.
 async function accept() {
-  await settled();
-  if (!work.labels) return;
-  await tried(async () => {
-    const answer = await asked(`/api/tabs/${tab}/${work.image}/accept`);
+  if (accepting || work.image === null) return;
+  accepting = true;
+  tools.finish();
+  const { image } = work, turn = opening;
+  const stays = () => turn === opening && wanted === image; // nothing else was opened meanwhile
+  try {
+    await settled();
+    const answer = await asked(`/api/tabs/${tab}/${image}/accept`, known.get(image));
+    accepting = false;
     await refresh();
-    if (answer.next !== null) await openImage(answer.next);
+    if (answer.next !== null && stays()) await openImage(answer.next);
     say(`${answer.file} is written.${answer.next === null ? " All images are done." : ""}`);
-  });
+  } catch (error) {
+    if (stays()) await openImage(image); // its mask may be another one by now
+    say(error.message);
+  } finally {
+    accepting = false;
+  }
 }
 
 async function learned(useful) {
   await refresh();
-  if (useful && work.image !== null) await openImage(work.image);
+  if (useful && wanted !== null) await openImage(wanted);
   for (const wait of [2000, 6000, 15000]) setTimeout(() => tried(refresh), wait); // the ranking
 }
 
@@ -322,7 +377,7 @@ function paintLabels() {
 }
 
 function beside(way) {
-  const id = gallery.beside(work.image, way);
+  const id = gallery.beside(wanted, way);
   if (id !== undefined) openImage(id);
 }
 
@@ -335,12 +390,9 @@ const RUN = {
     await settled();
     await refresh(await asked("/api/labels", { n: work.names.length + 1 }));
     choose(work.names.length - 1);
-    if (work.image !== null) await openImage(work.image);
+    if (wanted !== null) await openImage(wanted);
   }),
-  escape: () => {
-    tools.dropDrawing();
-    if (work.previewed) openImage(work.image); // the outline goes back
-  },
+  escape: () => tools.dropDrawing(),
   "zoom-in": () => view.zoom(1.25),
   "zoom-out": () => view.zoom(0.8),
   fit: () => view.fit(),
@@ -353,7 +405,7 @@ const RUN = {
   image: () => find("canvas").focus(),
   learn: () => tried(() => learning.start()),
   "cancel-learn": () => tried(() => learning.cancel()),
-  export: () => files.exportAll(),
+  export: () => settled().then(() => files.exportAll()),
   help: () => (find("help").open ? find("help").close() : find("help").showModal()),
   "brush-smaller": () => brush(work.radius / 1.25 - 0.3),
   "brush-larger": () => brush(work.radius * 1.25 + 0.3),

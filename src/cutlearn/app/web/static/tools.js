@@ -1,9 +1,10 @@
 // How marks are drawn: by mouse, pen or finger, and by keys alone. Marks go to `send`.
 
 export class Tools {
-  // `grown` is called whenever a stroke that is being drawn has become longer.
-  constructor(view, work, send, grown) {
-    Object.assign(this, { view, work, send, grown });
+  // `grown` is called whenever a stroke that is being drawn has become longer, `dropped` when what
+  // is being drawn is given up.
+  constructor(view, work, send, grown, dropped) {
+    Object.assign(this, { view, work, send, grown, dropped });
     this.pointers = new Map(); // those that are down, by id
     this.drawing = null; // what the one that draws began: a stroke, a box or a move
     this.corner = null; // the first corner of a box that is set by keys
@@ -134,7 +135,15 @@ export class Tools {
 
   dropDrawing() {
     this.drawing = this.corner = this.work.drawnBox = this.work.drawnStroke = null;
+    this.dropped();
     this.view.changed();
+  }
+
+  // Send a stroke as far as it is drawn; a box that has no second corner is dropped.
+  finish() {
+    if (this.drawing?.kind !== "stroke") return this.dropDrawing();
+    this.drawing = null;
+    this.endStroke();
   }
 
   // By keys: the cursor moves; while Space is down the brush is on the image.
