@@ -1,6 +1,7 @@
 """`cutlearn cut` and `cutlearn refine`: files in, files out, errors in words."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from cutlearn.app.cli import main
-from cutlearn.images import read_image, read_values
+from cutlearn.images import read_image, read_values, write_probability
 
 
 @pytest.fixture
@@ -86,6 +87,57 @@ def test_logits_are_refined(picture, tmp_path):
     done = run("refine", tmp_path / "logits", tmp_path / "images", "-o", tmp_path / "logits")
     assert done.exit_code == 2
     assert "what is read" in done.output
+
+
+@pytest.fixture
+def network(picture, tmp_path):
+    """Images, and what a network says of them: logits and probabilities."""
+    path, truth = picture
+    logits = np.where(truth, 1.0, -1.0) + np.random.default_rng(1).normal(0, 1.5, truth.shape)
+    for folder in ("images", "logits", "npy", "png"):
+        (tmp_path / folder).mkdir()
+    path.rename(tmp_path / "images" / "a.png")
+    p = 1 / (1 + np.exp(-logits))
+    np.save(tmp_path / "logits" / "a.npy", logits.astype(np.float32))
+    np.save(tmp_path / "npy" / "a.npy", p.astype(np.float32))
+    write_probability(tmp_path / "png" / "a.png", p)
+    return truth
+
+
+def test_probabilities_are_refined_from_arrays_and_pictures(network, tmp_path):
+    masks = {}
+    for kind in ("logits", "npy", "png"):
+        out = tmp_path / f"out-{kind}"
+        done = run("refine", tmp_path / kind, tmp_path / "images", "-o", out)
+        assert done.exit_code == 0, done.output
+        masks[kind] = read_values(out / "a.png") == 255
+        assert (masks[kind] != network).mean() < 0.02
+        assert ("logits" if kind == "logits" else "probabilities") in done.output.split("read as")[
+            1
+        ]
+    assert (masks["npy"] == masks["logits"]).mean() > 0.999
+    told = run("refine", tmp_path / "npy", tmp_path / "images", "-o", tmp_path / "j", "--json")
+    assert json.loads(told.stdout)["values"] == "probabilities"
+
+
+def test_the_option_values_says_what_arrays_hold(network, tmp_path):
+    given = tmp_path / "npy", tmp_path / "images", "-o", tmp_path / "out", "--values"
+    done = run("refine", *given, "logits")
+    assert done.exit_code == 0, done.output
+    assert (read_values(tmp_path / "out" / "a.png") == 255).all()  # as is asked for
+    done = run("refine", tmp_path / "logits", *given[1:], "probabilities")
+    assert done.exit_code == 2
+    assert "a.npy" in done.output
+    for kind in ("npy", "logits"):
+        (tmp_path / kind / "a.npy").rename(tmp_path / "npy" / f"{kind}.npy")
+    for name in ("npy", "logits"):
+        shutil.copy(tmp_path / "images" / "a.png", tmp_path / "images" / f"{name}.png")
+    (tmp_path / "images" / "a.png").unlink()
+    done = run("refine", *given[:-1])
+    assert done.exit_code == 2
+    assert "--values" in done.output
+    assert "npy.npy" in done.output
+    assert "logits.npy" in done.output
 
 
 def test_nothing_heavy_is_imported_for_a_box_or_strokes(picture, tmp_path):

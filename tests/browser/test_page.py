@@ -371,8 +371,7 @@ def test_accept_takes_the_stroke_that_is_being_drawn(open_page, quick):
 
 
 def test_an_image_that_was_opened_during_accept_stays_and_a_second_accept_is_none(open_page, quick):
-    folder, address = quick
-    page = open_page(6, address=address)
+    page = open_page(6, address=quick[1])
     page.drag(*OBJECT)
     accepts = Late(page, "/accept")
     page.keys("Enter", "Enter")

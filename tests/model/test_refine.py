@@ -1,9 +1,13 @@
 """`cl.refine`: logits of any scale, two labels and several, errors in words."""
 
+import warnings
+
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 import cutlearn as cl
+from cutlearn.errors import InputWarning
 from cutlearn.features.mixtures import palette
 from cutlearn.model.refine import columns
 
@@ -47,9 +51,39 @@ def test_logits_of_one_sign_are_no_mask_to_take_colors_from():
     assert not cl.refine(np.full(image.shape[:2], -2.0), image).any()
 
 
+@pytest.mark.parametrize("labels", [2, 3])
+def test_probabilities_are_read_as_such(labels):
+    image, _, scores = stripes(labels)
+    p = softmax(scores, axis=-1)
+    if labels == 2:
+        scores, p = scores[..., 1] - scores[..., 0], p[..., 1]
+    expected = cl.refine(scores, image)
+    found = cl.refine(p, image, values="probabilities")
+    assert (found == expected).mean() > 0.999
+    with pytest.warns(InputWarning, match="values="):  # detected, and said
+        assert (cl.refine(p, image) == found).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if labels == 2:  # log-odds above 0 everywhere
+            assert cl.refine(p, image, values="logits").all()
+        assert (cl.refine(scores, image) == expected).all()
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.float32])
+def test_certain_probabilities_are_finite_log_odds(dtype):
+    image, truth, _ = stripes()
+    noisy = truth ^ (np.random.default_rng(0).uniform(size=truth.shape) < 0.1)
+    labels = cl.refine(noisy.astype(dtype), image, values="probabilities")
+    assert (labels != truth).mean() < 0.01
+
+
 def test_what_is_wrong_is_said():
     image, _, scores = stripes()
     with pytest.raises(cl.InputError, match="Put labels last"):
         cl.refine(np.moveaxis(scores, -1, 0), image)
     with pytest.raises(cl.InputError, match="Clip the logits"):
         cl.refine(np.full(image.shape[:2], np.nan), image)
+    with pytest.raises(cl.InputError, match="values is 'odds'"):
+        cl.refine(scores, image, values="odds")
+    with pytest.raises(cl.InputError, match="within 0 to 1"):
+        cl.refine(scores, image, values="probabilities")

@@ -86,7 +86,7 @@ def read_logits(path: Path, shape: Shape) -> Float32:
         p = np.clip(picture.astype(np.float64), LEAST, 1 - LEAST)
         array: npt.NDArray[Any] = np.log(p / (1 - p))
     else:
-        array = _array(path)
+        array = read_array(path)
     planes = _channels_last(array, shape, path).astype(np.float32)
     if not np.isfinite(planes).all():
         raise InputError(
@@ -96,8 +96,8 @@ def read_logits(path: Path, shape: Shape) -> Float32:
     return resize_channels(np.ascontiguousarray(planes), shape)
 
 
-def _array(path: Path) -> npt.NDArray[Any]:
-    """The array of a file; of several in a .npz that with the name logits."""
+def read_array(path: Path) -> npt.NDArray[Any]:
+    """Return the array of a .npy or .npz file; of several in a .npz the one named logits."""
     try:
         size = path.stat().st_size
         if path.suffix.lower() == ".npz":

@@ -2,8 +2,8 @@
 
     labels = cl.refine(logits, image)
 
-The scale of a network's logits is its own affair, so they are divided by their own size:
-the mean of the medians below and above 0.
+Every network has its own scale of logits, so they are divided by their own size: the mean of the
+medians below and above 0.
 With f_i: 1, the scaled logit, and the log-odds of the image's own colours under the mask that the
 logits make,
 
@@ -16,6 +16,7 @@ costs for each, and expansion moves.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from cutlearn.energy.energy import Energy
 from cutlearn.energy.joins import LinearTables
 from cutlearn.energy.moves import UnorderedEnergy
 from cutlearn.energy.softmax import softmax
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.features.edges import edge_contrast
 from cutlearn.features.mixtures import SUREST, Palette, odds_of, palette
 from cutlearn.features.problem import Problem
@@ -38,19 +39,32 @@ from cutlearn.model.live import by_direction
 Floats = NDArray[np.float64]
 
 
+# What the numbers of a classifier can be.
+VALUES = ("auto", "logits", "probabilities")
+# A probability is kept this far from 0 and 1: half a step of 16 bits.
+LEAST = 0.5 / 65535
+
+
 def refine(
-    logits: ArrayLike, image: ArrayLike | Image.Image, probability: bool = False
+    logits: ArrayLike,
+    image: ArrayLike | Image.Image,
+    probability: bool = False,
+    values: str = "auto",
 ) -> NDArray[np.uint8] | tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Give the labels that logits and an image make together; nothing is trained.
+    """Return the labels that logits and an image make together; nothing is trained.
 
     Parameters
     ----------
     logits : (h, w) or (h, w, L) array
         Of any classifier of pixels: log-odds of label 1; or a score for each of L labels, of which
-        the largest wins. Any scale, but 0 (or equal scores) must mean undecided.
+        the largest wins. Any scale, but 0 (or equal scores) must mean undecided. Probabilities of
+        label 1, or of each label, are converted.
     image : (h, w) or (h, w, 3), as for `cutlearn.images.as_image`
-    probability : bool
-        Whether to give probabilities, too.
+    probability : bool, default False
+        Whether to return probabilities, too.
+    values : {"auto", "logits", "probabilities"}, default "auto"
+        How `logits` is read. With "auto", numbers that lie in [0, 1] throughout are read as
+        probabilities, with a warning; set `values` to avoid it.
 
     Returns
     -------
@@ -58,6 +72,11 @@ def refine(
     probability : (h, w, L) float32, if asked for
         Softmaxed min-marginals at a learned scale. It knows nothing of your network's own
         mistakes; `Segmenter(features="given")` calibrates on images of yours.
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, numbers are not finite, or probabilities lie outside of [0, 1].
 
     Examples
     --------
@@ -69,7 +88,7 @@ def refine(
     True
     """
     pixels = as_image(image)
-    z = _checked(logits, (pixels.shape[0], pixels.shape[1]))
+    z = _as_logits(_checked(logits, (pixels.shape[0], pixels.shape[1])), values)
     learned, colors = defaults().refine, palette(pixels)
     v = np.array(learned["edges"])
     weights = v[0] + v[1] * edge_contrast(pixels, 8).astype(np.float64)
@@ -85,6 +104,32 @@ def refine(
         return labels
     q = softmax(float(learned["scale"]) * found).reshape(found.shape)
     return labels, q.astype(np.float32)
+
+
+def like_probabilities(array: NDArray[Any]) -> bool:
+    """Return whether all numbers lie in [0, 1]."""
+    return bool(array.size and array.min() >= 0 and array.max() <= 1)
+
+
+def _as_logits(z: Floats, values: str) -> Floats:
+    if values not in VALUES:
+        raise InputError(f"values is {quoted(values)}, but must be one of {', '.join(VALUES)}.")
+    if values == "logits" or (values == "auto" and not like_probabilities(z)):
+        return z
+    if not like_probabilities(z):
+        raise InputError(
+            f"logits runs from {z.min():g} to {z.max():g}, but probabilities must lie within 0 to "
+            "1. Pass values='logits' if these are logits."
+        )
+    if values == "auto":
+        warnings.warn(
+            "logits lies in [0, 1] throughout and is read as probabilities. Pass "
+            "values='probabilities' if this is right, or values='logits'.",
+            InputWarning,
+            stacklevel=3,
+        )
+    p = np.clip(z, LEAST, 1 - LEAST)
+    return np.log(p / (1 - p)) if p.ndim == 2 else np.log(p)
 
 
 def columns(z: Floats, colors: Palette) -> Floats:
@@ -122,7 +167,7 @@ def _several(
 
 def _checked(logits: Any, shape: tuple[int, int]) -> Floats:
     z = as_array("logits", logits)
-    good = z.ndim in (2, 3) and z.shape[:2] == shape and z.dtype.kind in "fiu"
+    good = z.ndim in (2, 3) and z.shape[:2] == shape and z.dtype.kind in "fiub"
     if not good or (z.ndim == 3 and z.shape[2] < 2):
         raise InputError(
             f"logits has shape {z.shape} and type {z.dtype}, but must be numbers of shape {shape} "
