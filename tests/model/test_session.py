@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import cutlearn as cl
 from cutlearn.images import cells, pasture
@@ -288,6 +289,55 @@ def test_samples_with_boxes_and_seeds_are_fitted_and_predicted_as_a_session_answ
     # Another label in the same place holds, too.
     other = np.where(held, (marked[3].seeds + 1) % 3, -1).astype(np.int16)
     assert (session.segment(seeds=other).labels[held] == other[held]).all()
+
+
+@pytest.mark.parametrize("more", [(0, 0, 0, 0), (-7, -9, 30, 500), (-7, 0, 0, 2)])
+def test_a_box_that_overhangs_is_clipped(opened, more):
+    session, truth = opened
+    h, w = truth.shape
+    inside = (10, 20, h, w)
+    given = tuple(v + m if m > 0 else v for v, m in zip(inside, more))
+    answer = session.segment(box=given)
+    assert answer.box == inside
+    assert (answer.labels == session.segment(box=inside).labels).all()
+    assert session.segment(box=(-5, -5, h + 5, w + 5)).box == (0, 0, h, w)
+
+
+@pytest.mark.parametrize(
+    "box",
+    [(0, 0, 0, 10), (9, 9, 9, 12), (10, 20, 10, 50), (-9, 4, 0, 9), (0, 128, 9, 140), (5, 5, 2, 9),
+     (96, 0, 300, 10), (1, 2, 3), (1.5, 2, 3, 4), (0, 0, np.inf, 9), (0, 0, np.nan, 9), "abcd"],
+)  # fmt: skip
+def test_an_empty_box_is_refused(opened, box):
+    with pytest.raises(cl.InputError, match=r"box is .*top, left, bottom, right"):
+        opened[0].segment(box=box)
+
+
+@pytest.mark.parametrize("kind", [cl.Segmenter, cl.BoltzmannSegmenter])
+def test_models_that_are_not_fitted_are_refused_when_the_session_is_made(kind):
+    with pytest.raises(NotFittedError, match="Call fit"):
+        cl.Session(kind())
+    for wrong in (kind, "a.model", 3):
+        with pytest.raises(cl.InputError, match="model is"):
+            cl.Session(wrong)
+
+
+def test_volumes_are_refused_in_words(opened):
+    session, _ = opened
+    image = session.image
+    volume = cl.Volume(np.zeros((3, 40, 50), np.uint8))
+    with pytest.raises(cl.InputError, match=r"volume.*slices"):
+        session.set_image(volume)
+    assert session.image is image  # as it was
+    session.set_image(volume.slices()[1])
+    assert session.shape == (40, 50)
+    truth = np.zeros((4, 24, 32), np.uint8)
+    truth[1:3, 8:16, 8:20] = 1
+    noise = np.random.default_rng(0).integers(0, 50, truth.shape)
+    voxels = cl.Volume((100 * truth + noise).astype(np.uint8))
+    model = cl.Segmenter(features="linear", C=1.0, calibration=None).fit([voxels], [truth])
+    with pytest.raises(cl.InputError, match="fitted on volumes"):
+        cl.Session(model)
 
 
 def test_what_is_wrong_is_said(opened):

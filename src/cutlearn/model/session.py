@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-from cutlearn.checks import is_one_of
+from cutlearn.checks import as_array, is_one_of
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.windows import window_means, windows
 from cutlearn.images.resize import resize_image
 from cutlearn.images.sample import FREE, Sample
+from cutlearn.images.volume import Volume
 from cutlearn.metrics import entropy
 from cutlearn.model.band import Band
 from cutlearn.model.defaults import defaults
@@ -65,6 +66,42 @@ def _worked_side(shape: tuple[int, int]) -> int | None:
     if h * w <= MOST_WORKED:
         return None
     return max(1, int(min(h, w) * math.sqrt(MOST_WORKED / (h * w))))
+
+
+def _check_model(model: Any) -> None:
+    from cutlearn.model.base import Estimator
+
+    if not isinstance(model, Estimator):
+        raise InputError(
+            f"model is {quoted(model)}, but must be a fitted model such as a Segmenter. Read a "
+            "model file with cutlearn.load(path)."
+        )
+    model._check_fitted()
+    if model.of_volumes:
+        raise InputError(
+            "model was fitted on volumes, but a session segments one image. Fit a model on images."
+        )
+
+
+def _within(box: Sequence[float], shape: tuple[int, int]) -> Box:
+    """The part of a box that lies within the image."""
+    values = as_array("box", box)
+    numbers = values.shape == (4,) and values.dtype.kind in "iuf" and np.isfinite(values).all()
+    if numbers and (values % 1 == 0).all():
+        top, left, bottom, right = (int(v) for v in values)
+        top, left, bottom, right = (
+            max(top, 0),
+            max(left, 0),
+            min(bottom, shape[0]),
+            min(right, shape[1]),
+        )
+        if top < bottom and left < right:
+            return top, left, bottom, right
+    raise InputError(
+        f"box is {quoted(box)}, but must be whole numbers (top, left, bottom, right) with "
+        f"top < bottom and left < right, and share pixels with the image of {shape[0]} rows and "
+        f"{shape[1]} columns. Put rows before columns."
+    )
 
 
 class Answer:
@@ -178,6 +215,8 @@ class Session:
                 f"n_labels is {quoted(n_labels)}, but must be a whole number from 2 to "
                 f"{MOST_LABELS}."
             )
+        if model is not None:
+            _check_model(model)
         self.model = model
         self.n_labels = n_labels if model is None else len(model.classes_)
         self._opened: Opened | None = None
@@ -202,6 +241,11 @@ class Session:
 
     def set_image(self, image: ArrayLike | Image.Image | Sample) -> None:
         """Set the image and compute once what every answer needs; earlier answers are dropped."""
+        if isinstance(image, Volume):
+            raise InputError(
+                "image is a volume, but a session segments one image. Pass one of its slices, "
+                "volume.slices()[k]."
+            )
         pixels = (image if isinstance(image, Sample) else Sample(image)).image
         self._opened = Opened(pixels, self.model, self.n_labels)
         self._answers, self._at = [], 0
@@ -212,7 +256,8 @@ class Session:
         Parameters
         ----------
         box : (top, left, bottom, right), optional
-            Half-open, in pixels; everything outside of it is label 0.
+            Half-open, in pixels; everything outside of it is label 0. What lies outside of the
+            image is clipped: `answer.box` is the box that was used.
         seeds : (h, w) integers, optional
             -1 where there is no mark, else the label.
 
@@ -264,7 +309,7 @@ class Session:
             raise InputError(
                 "before is an answer of another image. Pass an answer since the last set_image."
             )
-        sample = Sample(self.image, box, seeds)
+        sample = Sample(self.image, None if box is None else _within(box, self.shape), seeds)
         self._check(sample)
         return Answer(self._here, sample, before)
 
