@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,10 @@ from click.testing import CliRunner
 from PIL import Image
 
 from cutlearn.app.cli import main
-from cutlearn.images import read_image, read_values, write_probability
+from cutlearn.errors import InputError
+from cutlearn.images import read_image, read_values, write_mask, write_probability
+from cutlearn.images.write import write_labels
+from cutlearn.report.displays.overlay import borders_over
 
 
 @pytest.fixture
@@ -44,6 +48,47 @@ def test_a_box_makes_a_mask(picture, tmp_path):
     assert read_image(tmp_path / "out" / "m_overlay.png").shape == (60, 80, 3)
 
 
+def test_the_box_that_was_used_is_said_and_drawn(picture, tmp_path):
+    path, _ = picture
+    given = "cut", path, "-o", tmp_path / "m.png", "--overlay", "--box"
+    done = run(*given, 20, 10, 500, 50)
+    assert done.exit_code == 0, done.output
+    line = next(line for line in done.output.splitlines() if "20 10" in line)
+    assert "80 50" in line
+    assert "60 x 40" in line
+    assert "clipped" in line
+    seen = read_image(tmp_path / "m_overlay.png")
+    plain = borders_over(read_image(path), read_values(tmp_path / "m.png") == 255)
+    frame = np.pad(np.zeros((38, 58), bool), 1, constant_values=True)
+    frame = np.pad(frame, ((10, 10), (20, 0)))
+    np.testing.assert_allclose(seen[~frame], plain[~frame], atol=0.003)
+    assert np.unique(seen[frame]).tolist() == [0, 1]
+    inside = run(*given, 20, 10, 80, 50, "--json")
+    assert json.loads(inside.stdout)["box"] == [20, 10, 80, 50]
+    assert "clipped" not in run(*given, 20, 10, 80, 50).output
+
+
+@pytest.mark.parametrize("name", ["m.png", "m.PNG", "m.tif", "m.TIFF"])
+def test_masks_keep_their_values_in_the_format_of_their_name(picture, tmp_path, name):
+    path, _ = picture
+    assert run("cut", path, "--box", 20, 10, 65, 50, "-o", tmp_path / name).exit_code == 0
+    with Image.open(tmp_path / name) as made:
+        assert made.format == {"p": "PNG", "t": "TIFF"}[Path(name).suffix[1].lower()]
+    assert np.unique(read_values(tmp_path / name)).tolist() == [0, 255]
+
+
+@pytest.mark.parametrize("name", ["m.jpg", "m.JPEG", "m.webp", "m.gif", "m", "m.npy"])
+def test_formats_that_lose_values_are_refused_before_work_starts(picture, tmp_path, name):
+    path, _ = picture
+    done = run("cut", path, "--box", 20, 10, 65, 50, "-o", tmp_path / "new" / name)
+    assert done.exit_code == 2
+    assert ".png or .tif" in done.output
+    assert not (tmp_path / "new").exists()
+    for write in (write_mask, write_probability, lambda path, a: write_labels(path, a, (0, 1))):
+        with pytest.raises(InputError, match=r"\.png or \.tif"):
+            write(tmp_path / name, np.zeros((2, 3), np.uint8))
+
+
 def test_strokes_make_a_mask_beside_the_image(picture, tmp_path):
     path, _ = picture
     strokes = np.zeros((60, 80), np.uint8)
@@ -62,9 +107,12 @@ def test_what_is_missing_is_said_in_one_line(picture, tmp_path):
     done = run("cut", path)
     assert done.exit_code == 2
     assert "--box X0 Y0 X1 Y1" in done.output
-    done = run("cut", path, "--box", 20, 10, 500, 50)
-    assert done.exit_code == 2
-    assert "60 rows and 80 columns" in done.output
+    for box in ((20, 10, 20, 50), (40, 10, 30, 50), (80, 10, 90, 50), (20, 10, 30, 5)):
+        done = run("cut", path, "--box", *box)
+        assert done.exit_code == 2
+        assert "X0 Y0 X1 Y1" in done.output
+        assert "80 x 60" in done.output
+        assert "rows before columns" not in done.output
     done = run("cut", path, "--box", 20, 10, 60, 50, "-o", path)
     assert done.exit_code == 2
     assert "the image itself" in done.output

@@ -15,6 +15,8 @@ from cutlearn.app.registry import register
 from cutlearn.app.tables import percent
 from cutlearn.errors import InputError
 
+Box = tuple[int, int, int, int]
+
 
 @register
 @click.command()
@@ -40,7 +42,7 @@ from cutlearn.errors import InputError
     "--output",
     type=FILE,
     metavar="MASK.png",
-    help="The mask: 0 and 255. [default: beside IMAGE, with _mask behind its name]",
+    help="The mask, a PNG or TIFF: 0 and 255. [default: beside IMAGE, with _mask behind its name]",
 )
 @click.option(
     "--probability",
@@ -48,7 +50,9 @@ from cutlearn.errors import InputError
     help="Also write MASK_probability.png: 16-bit grey, where 65535 is a probability of 1.",
 )
 @click.option(
-    "--overlay", is_flag=True, help="Also write MASK_overlay.png: the border over the image."
+    "--overlay",
+    is_flag=True,
+    help="Also write MASK_overlay.png: the border and the box over the image.",
 )
 @output_options
 def cut(
@@ -64,7 +68,7 @@ def cut(
     """Cut the object out of one image, from a box or strokes; no training, about a second."""
     from cutlearn.images.read import read_image
     from cutlearn.images.strokes import read_strokes
-    from cutlearn.images.write import write_mask, write_probability
+    from cutlearn.images.write import lossless_format, write_mask, write_probability
     from cutlearn.model.session import Session
 
     begin = time.monotonic()
@@ -77,10 +81,12 @@ def cut(
     out = given.with_name(f"{given.stem}_mask.png") if output is None else Path(output)
     if out.resolve() == given.resolve():
         raise InputError(f"{out}: this is the image itself. Give another file for the mask.")
+    lossless_format(out)
     session = Session(None if model is None else load_model(model, None, None))
     session.set_image(read_image(image))
+    used = None if box is None else _within(box, session.shape)
     answer = session.segment(
-        None if box is None else (box[1], box[0], box[3], box[2]),
+        None if used is None else (used[1], used[0], used[3], used[2]),
         None if seeds is None else read_strokes(seeds, session.shape),
     )
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -91,26 +97,50 @@ def cut(
         write_probability(made[-1], answer.probability[..., 1])
     if overlay:
         made.append(out.with_name(f"{out.stem}_overlay.png"))
-        _draw(made[-1], session.image, answer.labels)
-    _tell(out, made, float((answer.labels == 1).mean()), time.monotonic() - begin, as_json)
+        _draw(made[-1], session.image, answer.labels, used)
+    share, seconds = float((answer.labels == 1).mean()), time.monotonic() - begin
+    said: dict[str, Any] = {"output": str(out), "share": round(share, 6)}
+    if as_json:
+        said |= {"seconds": round(seconds, 2), "also": [str(path) for path in made], "box": used}
+        say(json.dumps(said))
+        return 0
+    also = "".join(f", {path.name}" for path in made)
+    say(f"{out}{also}: the object covers {percent(share)}, {seconds:.1f} s")
+    if used is not None:
+        x0, y0, x1, y1 = used
+        clipped = "" if used == box else ", clipped to the image"
+        say(f"box: from X0 Y0 {x0} {y0} to X1 Y1 {x1} {y1}, {x1 - x0} x {y1 - y0} pixels{clipped}")
     return 0
 
 
-def _draw(path: Path, image: Any, labels: Any) -> None:
+def _within(box: Box, shape: tuple[int, int]) -> Box:
+    """The part of a box that lies within the image."""
+    x0, y0, x1, y1 = max(box[0], 0), max(box[1], 0), min(box[2], shape[1]), min(box[3], shape[0])
+    if x0 < x1 and y0 < y1:
+        return x0, y0, x1, y1
+    raise InputError(
+        f"--box {' '.join(map(str, box))}: it holds no pixel of the image, which has {shape[1]} x "
+        f"{shape[0]} pixels. Give the left, top, right and bottom, X0 Y0 X1 Y1, with X0 < X1 and "
+        "Y0 < Y1."
+    )
+
+
+def _draw(path: Path, image: Any, labels: Any, box: Box | None) -> None:
+    import numpy as np
     from PIL import Image
 
     from cutlearn.report.displays.overlay import borders_over
     from cutlearn.store import atomic_write
 
+    picture = borders_over(image, labels)
+    if box is not None:  # dashes, black and white: seen on any image
+        x0, y0, x1, y1 = box
+        wide = max(1, min(labels.shape) // 400)
+        frame = np.zeros(labels.shape, bool)
+        frame[y0:y1, x0:x1] = True
+        frame[y0 + wide : y1 - wide, x0 + wide : x1 - wide] = False
+        rows, columns = np.nonzero(frame)
+        picture[rows, columns] = ((rows + columns) // (4 * wide) % 2)[:, None]
     file = io.BytesIO()
-    Image.fromarray((255 * borders_over(image, labels) + 0.5).astype("uint8")).save(file, "PNG")
+    Image.fromarray((255 * picture + 0.5).astype("uint8")).save(file, "PNG")
     atomic_write(path, file.getvalue())
-
-
-def _tell(out: Path, made: list[Path], share: float, seconds: float, as_json: bool) -> None:
-    if as_json:
-        said = {"output": str(out), "share": round(share, 6), "seconds": round(seconds, 2)}
-        say(json.dumps({**said, "also": [str(path) for path in made]}))
-        return
-    also = "".join(f", {path.name}" for path in made)
-    say(f"{out}{also}: the object covers {percent(share)}, {seconds:.1f} s")

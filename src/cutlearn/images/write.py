@@ -1,4 +1,4 @@
-"""Masks and probabilities out, as PNG files that are whole or not there at all."""
+"""Masks and probabilities out, as PNG or TIFF files that are whole or not there at all."""
 
 import colorsys
 import io
@@ -46,12 +46,12 @@ def colors_of(values: Sequence[int]) -> list[tuple[int, int, int]]:
 def write_mask(
     path: str | os.PathLike[str], labels: npt.ArrayLike, object_value: int | None = None
 ) -> None:
-    """Write labels as a grey 8-bit PNG, whole or not at all.
+    """Write labels as a grey 8-bit PNG or TIFF, whole or not at all.
 
     Parameters
     ----------
     path : path
-        The file, usually ending in .png.
+        The file, ending in .png, .tif or .tiff.
     labels : (h, w) integer or bool array
         0 to 255; 255 is void.
     object_value : int, optional
@@ -83,18 +83,18 @@ def write_mask(
                 "and the value from 1 to 255. Leave object_value out."
             )
         array = array * np.uint8(object_value)
-    _write_png(path, array.astype(np.uint8))
+    _write(path, Image.fromarray(array.astype(np.uint8)))
 
 
 def write_labels(
     path: str | os.PathLike[str], labels: npt.ArrayLike, values: Sequence[int]
 ) -> None:
-    """Write labels as a palette PNG that any viewer shows in colours, whole or not at all.
+    """Write labels as a PNG or TIFF with a palette, for any viewer, whole or not at all.
 
     Parameters
     ----------
     path : path
-        The file, usually ending in .png.
+        The file, ending in .png, .tif or .tiff.
     labels : (h, w) integer array
         0 to L - 1.
     values : L integers from 0 to 255
@@ -116,18 +116,16 @@ def write_labels(
     colors = np.zeros((256, 3), np.uint8)
     colors[list(values)] = colors_of(values)
     picture.putpalette(colors.ravel().tolist())
-    file = io.BytesIO()
-    picture.save(file, "PNG")
-    atomic_write(path, file.getvalue())
+    _write(path, picture)
 
 
 def write_probability(path: str | os.PathLike[str], probability: npt.ArrayLike) -> None:
-    """Write numbers in [0, 1] as a grey 16-bit PNG, whole or not at all.
+    """Write numbers in [0, 1] as a grey 16-bit PNG or TIFF, whole or not at all.
 
     Parameters
     ----------
     path : path
-        The file, usually ending in .png.
+        The file, ending in .png, .tif or .tiff.
     probability : (h, w) float array in [0, 1]
         p is stored as round(65535 p), so `read_image` gives it back within 1 / 131070.
 
@@ -148,7 +146,7 @@ def write_probability(path: str | os.PathLike[str], probability: npt.ArrayLike) 
             f"{path}: an array of shape {array.shape} was given, but (h, w) numbers in [0, 1] are "
             "needed. Give the probability of one label."
         )
-    _write_png(path, np.rint(array * 65535).astype(np.uint16))
+    _write(path, Image.fromarray(np.rint(array * 65535).astype(np.uint16)))
 
 
 def write_numbers(path: str | os.PathLike[str], numbers: npt.NDArray[Any]) -> None:
@@ -158,10 +156,30 @@ def write_numbers(path: str | os.PathLike[str], numbers: npt.NDArray[Any]) -> No
             f"{path}: the image has {numbers.max()} objects, but a 16-bit file holds at most "
             f"{MOST_NUMBERS}. Leave out small ones with min_area."
         )
-    _write_png(path, numbers.astype(np.uint16))
+    _write(path, Image.fromarray(numbers.astype(np.uint16)))
 
 
-def _write_png(path: str | os.PathLike[str], array: npt.NDArray[Any]) -> None:
-    file = io.BytesIO()
-    Image.fromarray(array).save(file, "PNG")
+def lossless_format(path: str | os.PathLike[str]) -> str:
+    """Return the format that a file's name asks for; refuse all but PNG and TIFF.
+
+    Examples
+    --------
+    >>> from cutlearn.images.write import lossless_format
+    >>> lossless_format("mask.PNG"), lossless_format("mask.tif")
+    ('PNG', 'TIFF')
+    """
+    kind = {".png": "PNG", ".tif": "TIFF", ".tiff": "TIFF"}.get(
+        path_of("path", path).suffix.lower()
+    )
+    if kind is None:
+        raise InputError(
+            f"{shown(path)}: masks and probabilities are written as PNG or TIFF, which keep every "
+            "value. Name a file that ends in .png or .tif."
+        )
+    return kind
+
+
+def _write(path: str | os.PathLike[str], picture: Image.Image) -> None:
+    kind, file = lossless_format(path), io.BytesIO()
+    picture.save(file, kind, **({"compression": "tiff_adobe_deflate"} if kind == "TIFF" else {}))
     atomic_write(path, file.getvalue())
