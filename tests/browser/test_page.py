@@ -101,6 +101,18 @@ class Page:
         top = room["y"] + (room["height"] - SHAPE[0] * scale) / 2
         return left + x * scale, top + y * scale
 
+    def color(self, x, y):
+        """Red, green and blue of the canvas where a place of the image is."""
+        room = self.page.locator("#canvas").bounding_box()
+        place = [v - room[side] for v, side in zip(self.at(x, y), "xy")]
+        return self.page.evaluate(
+            """([x, y]) => {
+              const canvas = document.getElementById("canvas"), ratio = window.devicePixelRatio;
+              return [...canvas.getContext("2d").getImageData(x * ratio, y * ratio, 1, 1).data];
+            }""",
+            place,
+        )[:3]
+
     def drag(self, *points):
         def act():
             self.page.mouse.move(*self.at(*points[0]))
@@ -244,7 +256,9 @@ def test_a_stroke_that_is_drawn_while_another_image_opens_belongs_to_the_one_tha
     page.page.mouse.down()
     page.page.mouse.move(*page.at(70, 48), steps=3)
     page.page.mouse.up()
+    page.page.mouse.move(*page.at(10, 10))
     page.page.wait_for_timeout(200)
+    assert min(page.color(65, 48)) > 200  # the stroke stays on the image
     page.answered(opens.end)
     marks.wait()
     marks.end()

@@ -25,7 +25,7 @@ const HINTS = {
 
 // All that the layers show. `shown` is which of them.
 const work = {
-  image: null, width: 0, height: 0, bitmap: null, labels: null, marks: [],
+  image: null, width: 0, height: 0, bitmap: null, labels: null, marks: [], unanswered,
   colors: ["#ffffff", "#e69f00"], names: ["background", "object"], label: 1, tool: "box", radius: 8,
   shown: { mask: true, contour: true, marks: true, probability: false, doubt: false, next: true },
   cursor: { x: 0, y: 0 }, cursorShown: false, beliefs: null, mostPoints: 4000,
@@ -42,7 +42,7 @@ const files = new Files(say, tried, () => {
   };
 });
 const states = new Order(), known = new Map();
-let tab, state, queue = [], sending = false, accepting = false, believing = null, messageTimer = 0;
+let tab, state, queue = [], sent = null, sending = false, accepting = false, believing = null, messageTimer = 0;
 // How many images were asked for, the last of them, and what ends the request for it.
 let opening = 0, wanted = null, fetching = null;
 
@@ -190,19 +190,29 @@ function step(way) {
   pump();
 }
 
+// Strokes on the image that is shown, which the server has not answered yet.
+function unanswered() {
+  const own = [sent, ...queue].filter((one) => one?.image === work.image && one.marks);
+  return own.flatMap((one) => one.marks).filter((mark) => mark.kind === "stroke");
+}
+
 // One request at a time. Strokes that were drawn meanwhile go together in the next one.
 async function pump() {
   if (sending || fetching || !queue.length) return;
   sending = true;
   believing?.abort();
-  const first = queue.shift(), { image } = first;
+  const first = (sent = queue.shift()), { image } = first;
   while (first.marks && queue[0]?.marks && queue[0].image === image) first.marks.push(...queue.shift().marks);
   try {
     const body = JSON.stringify({ ...first, position: known.get(image).position });
     const begin = performance.now();
-    take(await packed(`/api/tabs/${tab}/${image}/marks`, { method: "POST", body }));
+    const answer = await packed(`/api/tabs/${tab}/${image}/marks`, { method: "POST", body });
+    sent = null;
+    take(answer);
     document.body.dataset.milliseconds = (performance.now() - begin).toFixed(1);
   } catch (error) {
+    sent = null;
+    view.changed();
     say(error.message, true);
     if (error.lost) {
       queue.unshift(first); // nothing that was drawn is lost: it is sent again

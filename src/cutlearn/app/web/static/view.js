@@ -152,8 +152,8 @@ export class View {
     context.globalAlpha = 1;
     const box = work.drawnBox ?? work.box;
     if (box) this.frame(box, "#fff", [6, 4]);
-    const stroke = work.drawnStroke;
-    if (stroke) {
+    for (const stroke of [...work.unanswered(), work.drawnStroke]) {
+      if (!stroke) continue;
       const shown = stroke.label < 0 ? { ...stroke, label: 0 } : stroke;
       context.globalAlpha = stroke.label < 0 ? 0.35 : 0.8;
       paintStroke(context, shown, work.colors);
