@@ -7,10 +7,13 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+import cutlearn as cl
 from cutlearn.errors import InputError
 from cutlearn.features.boosted import Recipe
+from cutlearn.features.describe import Intensities
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.mixtures import odds_of, palette
+from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.together import Together
 from cutlearn.features.windows import window_means
 from cutlearn.images import Sample as images_sample
@@ -293,7 +296,7 @@ def test_logits_find_the_colours_of_the_image_itself():
     fitted = f.fitted_
     rows = f.node_features(images[0])
     z = f.logit(rows).reshape(masks[0].shape)
-    wanted = odds_of(palette(images[0]), z >= fitted.border)
+    wanted = odds_of(palette(f.intensities_.scaled(images[0])), z >= fitted.border)
     found = rows[:, -1] * fitted.scale[-1] + fitted.mean[-1]
     np.testing.assert_allclose(found, wanted.ravel(), atol=1e-4)
     again = Featurizer.from_arrays(*f.to_arrays())
@@ -320,3 +323,52 @@ def test_a_damaged_border_is_refused(border):
     arrays, described = Featurizer("trees", recipe=SMALL, n_jobs=1).fit(*painted(2)).to_arrays()
     with pytest.raises(InputError, match="border of the colours is damaged"):
         Featurizer.from_arrays(arrays, described | {"border": border})
+
+
+@pytest.mark.parametrize("features", ["trees", "net", "linear"])
+@pytest.mark.parametrize("color", [True, False])
+def test_masks_do_not_depend_on_the_unit_of_intensities(features, color):
+    """The same images as bytes, as 12 bits in 16, and as small floats: the same masks."""
+    pictures, masks = world(4, shape=(40, 50), color=color)
+    grey = [np.rint(255 * image).astype(np.uint8) for image in pictures]
+    offset = [image.astype(np.uint16) * 15 + 700 for image in grey]
+    dark = [image.astype(np.float32) * np.float32(1e-4) for image in grey]
+    net = NetRecipe(steps=30, crops=2, folds=2, restore=4)
+    found = []
+    for images in (grey, [image.astype(np.uint16) * 15 for image in grey], offset, dark):
+        featurizer = Featurizer(features, recipe=SMALL, net=net)
+        model = cl.Segmenter(features=featurizer, C=100.0, n_jobs=1).fit(images[:3], masks[:3])
+        found.append(np.stack(model.predict(images)))
+        assert 0.05 < found[-1].mean() < 0.95
+    for other in found[1:]:
+        assert (found[0] != other).mean() < 0.005
+
+
+def test_brightness_differs_between_images_of_a_set_as_before():
+    """One scale serves the whole set: a label that is told by brightness alone can be learned."""
+    rng = np.random.default_rng(0)
+    images = [level + rng.normal(0, 1, (20, 20)) for level in (20, 40, 20, 40)]
+    images = [np.rint(image).astype(np.uint16) for image in images]
+    masks = [np.zeros((20, 20), np.uint8), np.ones((20, 20), np.uint8)] * 2
+    model = cl.Segmenter(features="linear", C=100.0, n_jobs=1).fit(images, masks)
+    for mask, labels in zip(masks, model.predict(images)):
+        assert (mask == labels).all()
+
+
+def test_intensities_leave_few_pixels_out_and_constant_images_alone():
+    rng = np.random.default_rng(0)
+    image = rng.uniform(0.01, 0.02, (100, 100)).astype(np.float32)
+    image[0, 0] = 1  # a hot pixel
+    other = image / 2
+    scale = Intensities.of([image, other])
+    assert 0.005 <= scale.low < 0.0051
+    assert 0.0199 < scale.high <= 0.02
+    made = scale.scaled(image)
+    assert (scale.scaled(other).min(), made.max(), made.dtype) == (0, 1, np.float32)
+    assert (made[1:] < 1).mean() > 0.998
+    flat = np.full((5, 5), 0.25, np.float32)
+    assert Intensities.of([flat]).scaled(flat) is flat
+    assert Intensities.from_plain(scale.to_plain()) == scale
+    for wrong in ([0.5, 0.5], [0.5, 0.1], [0, float("nan")], [0.1], "no", [True, 2]):
+        with pytest.raises((InputError, ValueError, TypeError)):
+            Intensities.from_plain(wrong)

@@ -22,6 +22,17 @@ def stripes(labels=2, seed=0):
     return image, truth, scores
 
 
+def test_the_unit_of_intensities_does_not_matter():
+    image, truth, _ = stripes()
+    bright = np.rint(255 * image).astype(np.uint8)
+    # So little is known that the colours decide.
+    logits = 2 * truth - 1 + np.random.default_rng(0).normal(0, 6, truth.shape)
+    found = cl.refine(logits, bright)
+    assert (found != truth).mean() < 0.05
+    for given in (bright.astype(np.uint16) * 15, bright / 1e6):
+        assert (found != cl.refine(logits, given)).mean() < 0.002
+
+
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 50.0])
 def test_the_scale_of_logits_does_not_matter(scale):
     image, truth, scores = stripes()

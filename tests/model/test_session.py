@@ -84,6 +84,21 @@ def strokes(truth, box, count, seed=0):
         yield seeds
 
 
+@pytest.mark.parametrize("color", [True, False])
+def test_dark_images_are_answered_like_bright_ones(color):
+    """12 bits in a 16-bit file, and even darker floats: the masks of the same bytes."""
+    image, truth = scene()
+    bright = np.rint(255 * (image if color else image[..., 0])).astype(np.uint8)
+    box, found = drawn_box(truth), []
+    for given in (bright, bright.astype(np.uint16) * 15, bright.astype(np.float32) / 1e6):
+        session = cl.Session()
+        session.set_image(given)
+        found.append(session.segment(box=box).labels)
+    assert iou(found[0], truth) > 0.8
+    for other in found[1:]:
+        assert (found[0] != other).mean() < 0.002
+
+
 def test_an_answer_depends_on_what_was_said_and_on_nothing_else(opened):
     """Stroke after stroke, with looks elsewhere in between: as a session that heard just these."""
     session, truth = opened

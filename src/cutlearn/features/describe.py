@@ -31,12 +31,68 @@ from cutlearn.features.filters import (
 )
 from cutlearn.features.micrographs import Light, light_of, microscopy
 from cutlearn.features.planes import Float32, Planes, Shape, bands, whole
+from cutlearn.loaded import mapped
 
 Image: TypeAlias = npt.NDArray[np.float32]
 
 KINDS = ("photograph", "microscopy")
 SIDE = 300
 PIXELS = 400_000
+# The part of an image's pixels that may lie beyond either end of the range of intensities: hot
+# pixels and specks. Of a large image about so many pixels are looked at.
+OUTSIDE = 0.001
+MOST_SEEN = 1 << 18
+
+
+@dataclass(frozen=True)
+class Intensities:
+    """The range of the training images' intensities, which becomes [0, 1] in every image.
+
+    A 12-bit camera writes 16-bit files that are dark to a bank made for [0, 1]. One range serves
+    all images, so that differences in brightness between images stay.
+
+    Attributes
+    ----------
+    low, high : float
+        No training image has more than `OUTSIDE` of its pixels below, or above.
+    """
+
+    low: float
+    high: float
+
+    @staticmethod
+    def of(images: Sequence[Image]) -> "Intensities":
+        """Return the range of some images; of constant images, [0, 1]."""
+        ends = mapped(_ends, images)
+        low, high = min(low for low, _ in ends), max(high for _, high in ends)
+        return Intensities(low, high) if low < high else Intensities(0.0, 1.0)
+
+    def scaled(self, image: Image) -> Image:
+        """Return an image with the range brought to [0, 1]; what lies outside is clipped."""
+        if (self.low, self.high) == (0, 1):
+            return image
+        made = np.asarray(image - np.float32(self.low), np.float32)
+        made /= np.float32(self.high - self.low)
+        return np.clip(made, 0, 1, out=made)
+
+    def to_plain(self) -> list[float]:
+        """Return what a model file keeps."""
+        return [self.low, self.high]
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> "Intensities":
+        """Read what `to_plain` returned."""
+        low, high = plain
+        if not (type(low) is type(high) is float and 0 <= low < high <= 1):
+            raise InputError("features: the range of intensities is damaged. Refit the model.")
+        return cls(low, high)
+
+
+def _ends(image: Image) -> tuple[float, float]:
+    """The range of the intensities of an image without its darkest and its brightest pixels."""
+    step = int(np.ceil(np.sqrt(image.shape[0] * image.shape[1] / MOST_SEEN)))
+    low, high = np.quantile(image[::step, ::step], (OUTSIDE, 1 - OUTSIDE))
+    return float(low), float(high)
 
 
 class Picture:

@@ -8,6 +8,7 @@ In a volume, slices are often further apart than pixels: edges between them have
 own, and columns of their own (`own`), or the same columns times how near slices are.
 """
 
+from collections.abc import Callable
 from math import sqrt
 from typing import Any
 
@@ -117,17 +118,20 @@ def volume_edge_features(
 
 
 def edge_scales(
-    values: npt.NDArray[Any], connectivity: int, ndim: int
+    values: npt.NDArray[Any],
+    connectivity: int,
+    ndim: int,
+    scaled: Callable[[Float32], Float32] = np.asarray,
 ) -> tuple[np.float32, np.float32]:
     """-1 / (2 beta) of the edges of an image; in a volume, of those within slices and between.
 
-    Some rows at a time: an image of any size takes no memory to speak of.
+    Some rows at a time, `scaled` before: an image of any size takes no memory to speak of.
     """
     moves, n = grid_offsets(ndim, connectivity), values.shape[0]
     totals, counts = np.zeros(2), np.zeros(2)
     rows = max(1, ROWS // max(1, int(np.prod(values.shape[1:ndim]))))
     for first in range(0, n, rows):
-        part = np.asarray(values[first : first + rows + 1], np.float32)
+        part = scaled(np.asarray(values[first : first + rows + 1], np.float32))
         stack = part.reshape(*part.shape[:ndim], -1)
         own = min(rows, n - first)
         for (tail, head), move in zip(grid_slices(stack.shape[:ndim], connectivity), moves):

@@ -20,11 +20,11 @@ from sklearn.exceptions import NotFittedError
 from cutlearn.checks import listed
 from cutlearn.features.auto import usual_net
 from cutlearn.features.boosted import Recipe, default_recipe
-from cutlearn.features.describe import Bank, Picture, one_if_grey
+from cutlearn.features.describe import Bank, Intensities, Picture, one_if_grey
 from cutlearn.features.edges import edge_features
 from cutlearn.features.filters import Float32
 from cutlearn.features.fit_images import fit_images
-from cutlearn.features.inputs import read_image
+from cutlearn.features.inputs import Pair, read_image
 from cutlearn.features.micrographs import Light
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.nodes import Fitted
@@ -101,9 +101,13 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     centers_ : (k, F) array, the mean node features of all windows of the training images
     third_ : Third or None
         What was learned of the third axis, if there was one.
+    intensities_ : Intensities
+        The range of the training images' intensities: every image is scaled by it before anything
+        else, so that bytes, 12 bits in 16-bit files and floats are the same.
     """
 
     third_: Third | None = None
+    intensities_ = Intensities(0.0, 1.0)
 
     def __init__(
         self,
@@ -207,7 +211,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
 
     def light(self, image: Any) -> Light | None:
         """What `node_features` of a part of a large image must know of all of it, if anything."""
-        return self._need().source.light(Picture(read_image(image, None, "image")[0]))
+        return self._need().source.light(Picture(self._read(image)[0]))
 
     def node_features(
         self, image: Any, extra: npt.NDArray[Any] | None = None, light: Light | None = None
@@ -219,7 +223,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         fitted = self._need()
         if isinstance(image, Volume):
             return volume_nodes(self, image)
-        picture, given = read_image(image, extra, "image")
+        picture, given = self._read(image, extra)
         return fitted.node_features(self.channels, picture, given, light)
 
     def problem(
@@ -266,14 +270,14 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         """Edge features of an image, (m, G) float32 in [0, 1]; those of a volume need a fit."""
         if isinstance(image, Volume):
             return volume_edges(self, image)
-        picture, _ = read_image(image, None, "image")
+        picture, _ = self._read(image)
         return edge_features(one_if_grey(picture), self.connectivity, self.per_direction)
 
     def regions(self, image: Any) -> list[npt.NDArray[np.int32]]:
         """Superpixels of an image, a label map (h, w) for each family; they need no fit."""
         if isinstance(image, Volume):
             return volume_regions(self, image)
-        picture, _ = read_image(image, None, "image")
+        picture, _ = self._read(image)
         return [
             superpixels(picture, kind, size) for kind, size in checked_families(self.superpixels)
         ]
@@ -347,6 +351,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             "recipe": asdict(self.recipe or default_recipe(fitted.bank, fitted.questions)),
             "net": asdict(self.net or usual_net(self.features)),
             "random_state": self._seed(),
+            "intensities": self.intensities_.to_plain(),
         }
         third = {} if self.third_ is None else {"volumes": asdict(self.third_)}
         return arrays, {"format": FORMAT} | self.settings() | came_to | described | third
@@ -360,6 +365,10 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     ) -> "Featurizer":
         """The inverse of `to_arrays`. Nothing is executed; damage is an `InputError`."""
         return read_featurizer(cls, arrays, described, n_jobs)
+
+    def _read(self, image: Any, extra: npt.NDArray[Any] | None = None) -> Pair:
+        picture, given = read_image(image, extra, "image")
+        return self.intensities_.scaled(picture), given
 
     def _seed(self) -> int:
         return checked_seed(self.random_state) or 0

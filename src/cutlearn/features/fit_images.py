@@ -4,6 +4,7 @@ Images that are loaded one by one are described one by one, and their columns st
 """
 
 from collections.abc import Sequence
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from cutlearn.features.auto import checked_budget, fit_auto, usual_net
 from cutlearn.features.boosted import default_recipe
-from cutlearn.features.describe import Bank
+from cutlearn.features.describe import Bank, Intensities
 from cutlearn.features.filters import Float32
 from cutlearn.features.folds import find_groups
 from cutlearn.features.inputs import Pair, read_training, read_unannotated
@@ -49,19 +50,27 @@ def fit_images(
     together = find_groups(mapped(itemgetter(0), pairs), groups)
     extra = pairs[0][1]
     others = read_unannotated(unannotated, 0 if extra is None else extra.shape[2])
+    intensities = Intensities.of(mapped(itemgetter(0), pairs))
+    pairs, others = (mapped(partial(_scaled, intensities), part) for part in (pairs, others))
+    learn = partial(_learn, featurizer, intensities)
     if not kept:
-        return _learn(featurizer, pairs, labels, together, progress, Shelf(), others)
+        return learn(pairs, labels, together, progress, Shelf(), others)
     mark = mark_of(settings, together, pairs, labels, others)
     file = checkpoint or memory_file(featurizer.memory, mark)
     return kept_or_made(
         file, mark, featurizer,
-        lambda shelf: _learn(featurizer, pairs, labels, together, progress, shelf, others),
+        lambda shelf: learn(pairs, labels, together, progress, shelf, others),
         isinstance(pairs, Loaded),
     )  # fmt: skip
 
 
+def _scaled(intensities: Intensities, pair: Pair) -> Pair:
+    return intensities.scaled(pair[0]), pair[1]
+
+
 def _learn(
     featurizer: "Featurizer",
+    intensities: Intensities,
     pairs: Sequence[Pair],
     labels: Sequence[npt.NDArray[np.uint8]],
     groups: Sequence[int],
@@ -92,5 +101,6 @@ def _learn(
         source, maps = source_of(mode).fit(seen)
     if in_quarters:
         maps = joined(maps, task.shapes)
-    featurizer.fitted_, rows = learn_columns(task, mode, why, source, maps, featurizer.channels)
+    fitted, rows = learn_columns(task, mode, why, source, maps, featurizer.channels)
+    featurizer.fitted_, featurizer.intensities_ = fitted, intensities
     return rows

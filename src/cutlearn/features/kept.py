@@ -139,5 +139,5 @@ def load_features(
             nodes = mapped(partial(standardise, **moments), rows)
         else:
             nodes = [arrays[f"nodes.{i}"] for i in every]
-    featurizer.fitted_ = made.fitted_
+    featurizer.fitted_, featurizer.intensities_ = made.fitted_, made.intensities_
     return nodes

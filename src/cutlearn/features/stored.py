@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.boosted import Recipe
+from cutlearn.features.describe import Intensities
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.nodes import Fitted, bank_from_plain
 from cutlearn.features.regions import SIZE
@@ -47,6 +48,8 @@ def read_featurizer(
         made.fitted_ = Fitted.of_arrays(told["features"], arrays, described, bank, recipe.step)
         made.fitted_.probe(made.channels)
         made.third_ = third_from(described.get("volumes"))
+        # Models of older files saw images as they are.
+        made.intensities_ = Intensities.from_plain(described.get("intensities", [0.0, 1.0]))
     except InputError:
         raise
     except (KeyError, TypeError, ValueError, IndexError) as error:

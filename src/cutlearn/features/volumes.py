@@ -145,7 +145,7 @@ def volume_nodes(featurizer: "Featurizer", volume: Volume) -> Float32:
 
 def volume_edges(featurizer: "Featurizer", volume: Volume) -> Float32:
     """Edge features of a volume, (m, G) float32 in [0, 1]."""
-    values = one_if_grey(volume.image, 3)
+    values = featurizer.intensities_.scaled(one_if_grey(volume.image, 3))
     connectivity = NEIGHBOURS[featurizer.connectivity]
     if featurizer.per_direction:
         return edge_features(values, connectivity, True, 3)

@@ -31,7 +31,8 @@ class Band:
         grid = image.reshape(*self.shape, -1)
         parts = [np.diff(grid, axis=axis) for axis in (0, 1)]
         total = sum(float(np.einsum("ijk,ijk->", d, d, dtype=np.float64)) for d in parts)
-        self.beta = max(total / max(sum(d.shape[0] * d.shape[1] for d in parts), 1), 1e-9)
+        # Of a flat image it may be anything; of a dark one it is small.
+        self.beta = total / max(sum(d.shape[0] * d.shape[1] for d in parts), 1) or 1.0
         self.pixels = grid.reshape(-1, grid.shape[2])
         # The number of a pixel in the band; -1 between two calls.
         self._number = np.full(len(self.pixels), -1, np.int32)

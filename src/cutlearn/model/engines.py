@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from cutlearn.energy.joins import LinearTables
 from cutlearn.energy.moves import UnorderedEnergy
 from cutlearn.errors import InputError
+from cutlearn.features.describe import Intensities
 from cutlearn.features.edges import edge_contrast
 from cutlearn.features.guided import MOST_ODDS
 from cutlearn.features.mixtures import palette
@@ -63,6 +64,7 @@ def made(image: NDArray[np.float32], model: Any, n_labels: int) -> Engine:
         from cutlearn.model.fitted import Fitted
 
         return Fitted(model, image)
+    image = Intensities.of([image]).scaled(image)
     if n_labels > 2:
         return Several(image, n_labels)
     from cutlearn.model.own import Own

@@ -42,6 +42,8 @@ class Fitted:
             self.alone = alone(model.model_, self.problem, model.w_)
         self.live = self.energy.solver() if isinstance(self.energy, Energy) else None
         self.fixed = np.full(image.shape[:2], FREE, np.int16)
+        if isinstance(model, Segmenter):
+            image = model.featurizer_.intensities_.scaled(image)
         self.palette = palette(image)
         scale = getattr(self.calibration.map, "scale", None) if self.calibration.kind else None
         self.strength = 0.0 if scale is None else JOINED / scale

@@ -22,7 +22,7 @@ from cutlearn.energy.energy import Energy
 from cutlearn.energy.joins import LinearTables
 from cutlearn.energy.labels import Labels
 from cutlearn.energy.potentials import Contrast, Potential, Summands, Unary
-from cutlearn.features.describe import one_if_grey
+from cutlearn.features.describe import Intensities, one_if_grey
 from cutlearn.features.edges import edge_scales, edge_weights
 from cutlearn.features.problem import Problem
 from cutlearn.features.volumes import (
@@ -54,9 +54,12 @@ class Field:
     unary : the image's shape, or that + (L,)
     weights : (G,) or (G, L, L) array
         Of edge features.
+    intensities : Intensities
+        By which rows of the image are scaled when they are asked for.
     """
 
     image: NDArray[Any]
+    intensities: Intensities
     labels: Labels
     unary: Floats
     weights: Floats
@@ -92,7 +95,7 @@ class Field:
         return self.labels.energy(problem, Summands(unary, tables))
 
     def _weighed(self, first: int, last: int, v: Floats) -> list[Floats]:
-        part = self.image[first:last]
+        part = self.intensities.scaled(self.image[first:last])
         return edge_weights(part, self.connectivity, self.axes, self.scales, v, self.near)
 
 
@@ -102,10 +105,11 @@ def fields_of(model: Segmenter, sample: Sample) -> list[Field]:
     check_axes(featurizer, sample)
     connectivity = neighbours_of(featurizer, sample)
     rows, image = _weights(model), one_if_grey(sample.image, axes)
-    scales = edge_scales(image, connectivity, axes)
+    intensities = featurizer.intensities_
+    scales = edge_scales(image, connectivity, axes, intensities.scaled)
     near = nearness(sample) if isinstance(sample, Volume) else 1.0
     return [
-        Field(image, model.model_.labels, unary, row.edges, connectivity, scales, near)
+        Field(image, intensities, model.model_.labels, unary, row.edges, connectivity, scales, near)
         for row, unary in zip(rows, _unaries(model, sample, rows))
     ]
 

@@ -29,6 +29,7 @@ from cutlearn.energy.joins import LinearTables
 from cutlearn.energy.moves import UnorderedEnergy
 from cutlearn.energy.softmax import softmax
 from cutlearn.errors import InputError, InputWarning, quoted
+from cutlearn.features.describe import Intensities
 from cutlearn.features.edges import edge_contrast
 from cutlearn.features.mixtures import SUREST, Palette, odds_of, palette
 from cutlearn.features.problem import Problem
@@ -88,6 +89,7 @@ def refine(
     True
     """
     pixels = as_image(image)
+    pixels = Intensities.of([pixels]).scaled(pixels)
     z = _as_logits(_checked(logits, (pixels.shape[0], pixels.shape[1])), values)
     learned, colors = defaults().refine, palette(pixels)
     v = np.array(learned["edges"])

@@ -9,25 +9,38 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from cutlearn.features.describe import Intensities
 from cutlearn.metrics import entropy
 
 THUMB = 160
 
 
+# An image whose brightest pixels are below this is shown brighter: 12 bits in a 16-bit file.
+DARK = 0.25
+
+
 def png_of(image: NDArray[np.float32]) -> bytes:
-    """Give an image in [0, 1] as a PNG of 8 bits; quick rather than small, it goes nowhere far."""
+    """Return an image in [0, 1] as a PNG of 8 bits; quick rather than small, it goes nowhere far.
+
+    Dark images are stretched.
+    """
     file = io.BytesIO()
-    Image.fromarray(_bytes(image)).save(file, "PNG", compress_level=1)
+    Image.fromarray(_shown(image)).save(file, "PNG", compress_level=1)
     return file.getvalue()
 
 
 def thumbnail(image: NDArray[np.float32]) -> bytes:
-    """Give a small JPEG of an image."""
-    picture = Image.fromarray(_bytes(image)).convert("RGB")
+    """Return a small JPEG of an image; dark ones are stretched."""
+    picture = Image.fromarray(_shown(image)).convert("RGB")
     picture.thumbnail((THUMB, THUMB))
     file = io.BytesIO()
     picture.save(file, "JPEG", quality=80)
     return file.getvalue()
+
+
+def _shown(image: NDArray[np.float32]) -> NDArray[np.uint8]:
+    found = Intensities.of([image])
+    return _bytes(found.scaled(image) if found.high < DARK else image)
 
 
 def _bytes(image: NDArray[np.float32]) -> NDArray[np.uint8]:
