@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 import cutlearn as cl
 from cutlearn.app.cli import main
+from cutlearn.errors import InputError
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.net.learn import NetRecipe
@@ -41,6 +42,23 @@ def test_parameters_by_place_are_those_that_were_promised():
                       "connectivity", "n_jobs", "random_state", "verbose"]  # fmt: skip
     with pytest.raises(TypeError):
         cl.Segmenter(*placed, "normal")
+
+
+def test_a_connectivity_that_contradicts_that_of_the_featurizer_is_refused(tmp_path):
+    linear = Featurizer("linear", connectivity=4)
+    with pytest.raises(InputError, match=r"'connectivity' .* must be that of the Featurizer, 4"):
+        cl.Segmenter(connectivity=8, features=linear).fit(IMAGES, MASKS)
+    model = cl.Segmenter(features=linear, C=1.0, n_jobs=1).fit(IMAGES, MASKS)
+    assert model.featurizer_.connectivity == 4
+    same = cl.Segmenter(features=linear, connectivity=4, C=1.0, n_jobs=1).fit(IMAGES, MASKS)
+    assert np.array_equal(same.w_, model.w_)
+    for C4 in (model, same):
+        C4.save(tmp_path / "m")
+        again = cl.load(tmp_path / "m")
+        assert again.featurizer_.connectivity == 4
+        assert np.array_equal(again.predict(IMAGES[:1])[0], model.predict(IMAGES[:1])[0])
+    plain = cl.Segmenter(features="linear", C=1.0, n_jobs=1).fit(IMAGES, MASKS)
+    assert plain.featurizer_.connectivity == 8
 
 
 CHILD = """

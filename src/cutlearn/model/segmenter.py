@@ -96,9 +96,10 @@ class Segmenter(Estimator):
         of ordered ones): boosted trees, a very small net, trees over what the net says, both side
         by side; "auto" chooses among the first four by held-out images. Or a linear filter bank,
         or only the arrays that samples bring as `extra`. A Featurizer has your own settings; it is
-        copied, fitted anew, and brings its own connectivity and budget.
-    connectivity : 4 or 8
-        Neighbours of a pixel; a voxel has two more, in the slices beside its own.
+        copied, refitted, and has its own connectivity and budget.
+    connectivity : 4, 8 or None, default None
+        Neighbours of a pixel; a voxel has two more, in the adjacent slices. None: that of the
+        Featurizer, else 8. Another value than the Featurizer's is refused.
     n_jobs : int, address or Client, optional
         Threads; None: all usable cores. Or a dask.distributed cluster: the address of its
         scheduler, "local:4" for four processes of this machine, or a `Client` (docs/cluster.md).
@@ -168,7 +169,7 @@ class Segmenter(Estimator):
         C: float | str = "auto",
         tol: float = 0.01,
         features: str | Featurizer = "auto",
-        connectivity: int = 8,
+        connectivity: int | None = None,
         n_jobs: Jobs = None,
         random_state: Any = None,
         verbose: bool = False,

@@ -80,6 +80,7 @@ def unpack(cls: type[T], header: dict[str, Any], arrays: Arrays) -> T:
     given["C"] = _strength(given["C"])
     if given["features"] is None:
         given["features"] = clone(featurizer).set_params(n_jobs=None)
+        given["connectivity"] = None  # older files have one that was not used
     given["loss"] = loss_from_plain(given["loss"])
     model = cls(**given)
     check_parameters(model)

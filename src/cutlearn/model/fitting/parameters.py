@@ -221,7 +221,16 @@ SEGMENTER = (
         lambda m: is_margin(m.learner) or _is(m.loss, ("hamming",)),
         lambda m: f"'hamming' with learner={m.learner!r}, which needs no loss",
     ),
-    rule("connectivity", lambda given: _whole(given) and given in (4, 8), "4 or 8"),
+    rule(
+        "connectivity",
+        lambda given: given is None or (_whole(given) and given in (4, 8)),
+        "None, 4 or 8",
+    ),
+    Rule(
+        "connectivity",
+        lambda m: m.connectivity is None or _featurizer_of(m).connectivity == m.connectivity,
+        lambda m: f"that of the Featurizer, {_featurizer_of(m).connectivity}, or left out",
+    ),
     *SHARED,
 )
 BOLTZMANN = (
@@ -287,15 +296,17 @@ def feature_names(featurizer: Featurizer) -> FeatureNames:
     return FeatureNames(featurizer.node_names_, featurizer.edge_names_, featurizer.region_names_)
 
 
+def _featurizer_of(model: Any) -> Featurizer:
+    """The featurizer that the user brought, or one of the model's own settings."""
+    if isinstance(model.features, Featurizer):
+        return model.features
+    return Featurizer(model.features, budget=model.budget, connectivity=model.connectivity or 8)
+
+
 def fresh_featurizer(model: Any, place: Place) -> Featurizer:
-    """Give an unfitted featurizer for the model; one that the user brought is copied."""
+    """Return an unfitted featurizer for the model; one that the user brought is copied."""
     seed = seed_of(model.random_state)
-    if not isinstance(model.features, Featurizer):
-        return Featurizer(
-            model.features, budget=model.budget, connectivity=model.connectivity,
-            random_state=seed, n_jobs=place,
-        )  # fmt: skip
-    made: Featurizer = clone(model.features).set_params(n_jobs=place)
+    made: Featurizer = clone(_featurizer_of(model)).set_params(n_jobs=place)
     return made if made.random_state is not None else made.set_params(random_state=seed)
 
 
