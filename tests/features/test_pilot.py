@@ -5,7 +5,7 @@ import numpy as np
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.describe import Bank
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.pilot import Drawn, Pilot, best_threshold, clearly_better, figure
+from cutlearn.features.pilot import Drawn, Pilot, best_threshold, clearly_best, figure
 from cutlearn.features.task import Task
 from features.worlds import world
 
@@ -62,10 +62,19 @@ def test_the_best_threshold_is_the_best_of_all():
     assert abs(found - max(iou(t) for t in np.unique(z))) < 1e-12
 
 
-def test_clearly_better_needs_more_than_the_spread_over_groups():
+def clear(one, other, least=float):
+    return clearly_best({"one": one, "other": other}, "other", figure, least) == "one"
+
+
+def test_the_best_needs_more_than_the_spread_over_groups():
     good = np.array([[[[80, 5], [5, 10 + i]]] for i in range(6)], float)
     bad = good + [[[0, 6], [0, 0]]]
     mixed = good + np.array([[[[0, 4 * (-1) ** i], [0, 0]]] for i in range(6)])
-    assert clearly_better(good, bad)
-    assert not clearly_better(bad, good)
-    assert not clearly_better(good, mixed)
+    assert clear(good, bad)
+    assert not clear(bad, good)
+    assert not clear(good, mixed)
+    worse = mixed + [[[0, 1], [0, 0]]]
+    assert not clear(good, worse)
+    assert clear(good, worse, lambda deviation: 0.1 * deviation)
+    assert not clear(good, bad, lambda deviation: 1.0)
+    assert clearly_best({"a": bad, "b": worse, "c": good}, "a", figure) == "c"

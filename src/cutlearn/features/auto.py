@@ -21,7 +21,7 @@ from cutlearn.features.boosted import Answers, Recipe
 from cutlearn.features.grow import forest_seconds
 from cutlearn.features.modes import BUDGETS
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.pilot import Pilot, Said, clearly_better, figure, small_recipe
+from cutlearn.features.pilot import Pilot, Said, clearly_best, figure, small_recipe
 from cutlearn.features.sources import (
     BothLogits,
     NetLogits,
@@ -45,6 +45,10 @@ WHY_TOGETHER = "trees: they answer for all labels at once; budget best compares 
 # than held-out ones can tell, since they see the mean of all nets there and the word of one here
 # (docs/decisions/0036-both-among-the-candidates.md).
 AHEAD = 0.03
+# How far the favourite of a kind is ahead of another source on new images, how far this differs
+# from set to set, and how far a gain on held-out images is off beyond its spread over them; IoU of
+# few images of four sets (docs/decisions/0054-a-choice-of-least-regret.md).
+LEAD, SPREAD, ERROR = 0.028, 0.083, 0.062
 # Seconds in which a pixel is described for the few rows of the small trees.
 PILOT = {"photograph": 1e-6, "microscopy": 1e-6}
 
@@ -107,18 +111,30 @@ def fit_auto(task: Task, budget: str | float) -> tuple[Choice, Source, Sequence[
     stacked, maps = StackedLogits.over(parts.next(), net, first)
     # The mean only stood for it: now its own logits of held-out images are known.
     own, before = (pilot.tables(pilot.seen(m), plan.groups) for m in (maps, first))
-    if clearly_better(before, own):
+    if clearly_best({"stacked": own, "net": before}, "stacked", figure, least_gain) == "net":
         why = f"net: better than trees on top of it; before, {why}"
         return replace(choice, mode="net", why=why), net, first
     mean = pilot.tables(pilot.mean_with(pilot.seen(first)), plan.groups)
-    trees = _beside(plan, seconds)
-    if trees is None or not clearly_better(mean, own, AHEAD):
+    trees, both = _beside(plan, seconds), {"stacked": own, "both": mean}
+    ahead = clearly_best(both, "stacked", figure, lambda deviation: AHEAD + deviation) == "both"
+    if trees is None or not ahead:
         parts.tell("chose stacked", True)
         return choice, stacked, maps
     parts.tell("chose both", False)
     why = f"both: far better than trees on top of the net; before, {why}"
     answering = replace(parts.next(), recipe=trees)
     return replace(choice, mode="both", why=why), *BothLogits.over(answering, net, first)
+
+
+def least_gain(deviation: float) -> float:
+    """Return the gain over the favourite, on held-out images, from which on another source pays.
+
+    The true gain d of a source over the favourite is N(-LEAD, SPREAD^2) over data sets; what is
+    measured is d with a variance v = ERROR^2 + deviation^2. The expected d is above 0, and so the
+    regret least with the other source, where the measured gain is above LEAD v / SPREAD^2. More
+    than one deviation is never asked for.
+    """
+    return min(deviation, LEAD * (ERROR**2 + deviation**2) / SPREAD**2)
 
 
 # What can be fitted without a comparison.
@@ -131,14 +147,14 @@ def judge(task: Task, net: Said, pilot: Pilot) -> tuple[str, str]:
     """Compare out-of-fold logits of nets and of small trees; give a mode, and why in a sentence.
 
     The kind of images has a favourite: nets for micrographs, both for photographs. Another one is
-    taken if its pooled IoU is better by more than a jackknife deviation over the groups.
+    taken if its pooled IoU is better by more than `least_gain`.
     """
     said = {"net": net, "trees": pilot.trees, "stacked": pilot.mean_with(net)}
     tables = {mode: pilot.tables(logits, task.groups) for mode, logits in said.items()}
     whole = {mode: float(figure(part.sum(axis=0))) for mode, part in tables.items()}
     prior = "stacked" if task.bank.kind == "photograph" else "net"
     best = max(whole, key=lambda mode: whole[mode])
-    chosen = best if clearly_better(tables[best], tables[prior]) else prior
+    chosen = clearly_best(tables, prior, figure, least_gain)
     figures = ", ".join(
         f"{name} {100 * whole[mode]:.1f}"
         for mode, name in (("net", "net"), ("trees", "small trees"), ("stacked", "their mean"))

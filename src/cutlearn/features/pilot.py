@@ -6,10 +6,10 @@ at the same pixels. An image is described once and only a few thousand rows are 
 this costs a fraction of fitting trees.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ MOST = {"stages": 1, "rows": 20_000, "copies": 0, "folds": 3}
 # Logits of drawn pixels, by image, then by question.
 Said = list[list[Float32]]
 Tables = npt.NDArray[np.float64]
+K = TypeVar("K")
 WHAT = "try trees"
 # How the work is kept: rows of an image by question, trees of a question without a fold.
 ROWS: Form[int, list[Float32]] = Form(
@@ -191,12 +192,34 @@ def _mean_over_questions(tables: Tables) -> Tables:
 figure: Figure = _mean_over_questions
 
 
-def clearly_better(one: Tables, other: Tables, ahead: float = 0.0) -> bool:
-    """Whether the figure of one is better by more than a jackknife deviation over the groups.
+def clearly_best(
+    values: Mapping[K, Tables],
+    default: K,
+    figure: Figure,
+    least: Callable[[float], float] = float,
+) -> K:
+    """Return the best choice if it gains more over the default than chance does, else the default.
 
-    With `ahead`, by so much more than that.
+    Parameters
+    ----------
+    values : mapping
+        Of every choice what adds up over images or groups, (n, ...).
+    figure : callable
+        What is taken of the sums; more is better.
+    least : callable (deviation), default float
+        The gain that is too small, by the jackknife deviation of the gain over images. By default
+        one deviation.
+
+    Examples
+    --------
+    >>> from cutlearn.metrics import means, ratio
+    >>> values = {"usual": means([0.5, 0.6, 0.7]), "other": means([0.5, 0.9, 0.45])}
+    >>> clearly_best(values, "usual", ratio)
+    'usual'
     """
-    gains = left_out(one, figure) - left_out(other, figure)
+    whole = {choice: float(figure(part.sum(axis=0))) for choice, part in values.items()}
+    best = max(values, key=lambda choice: whole[choice])
+    gains = left_out(values[best], figure) - left_out(values[default], figure)
     n = len(gains)
     deviation = float(np.sqrt((n - 1) / n * np.sum((gains - gains.mean()) ** 2)))
-    return bool(figure(one.sum(axis=0)) - figure(other.sum(axis=0)) > ahead + deviation)
+    return best if whole[best] - whole[default] > least(deviation) else default

@@ -127,7 +127,8 @@ class Segmenter(Estimator):
     gap_, converged_, certified_ : float, bool, bool
         The relative gap of the training, whether it reached `tol`, and whether it is proved. What
         edges count over a mean of nets (`judged_["edges"]`) and the shift of the bias for IoU
-        (`judged_["shift"]`) come after the training. A
+        (`judged_["shift"]`) come after the training; so does the weight of the contrast
+        (`judged_["contrast"]`) where no border is annotated, as with strokes. A
         likelihood has no gap (nan); `converged_` says whether its progress ended.
     n_steps_, steps_ : int, tuple of Step
     C_ : float
@@ -215,11 +216,12 @@ class Segmenter(Estimator):
             with Workers(place) as workers:
                 problems = workers.map(pose, zip(*given))
         model = model_for(self, featurizer, labels.count, len(problems[0].regions))
-        source = featurizer.fitted_.source
+        source, named = featurizer.fitted_.source, enumerate(featurizer.edge_names_)
+        contrast = tuple(k for k, name in named if name.startswith("contrast"))
         plan = Plan(
             self.loss, self.learner, self.C, float(self.tol), place, data.folder,
             data.callback, model, self.calibration, self._rivals,
-            source.edges, bool(source.stages),
+            source.edges, contrast, bool(source.stages),
         )  # fmt: skip
         chosen = choose(problems, data.masks, plan, data.groups)
         self._keep(featurizer, chosen, model, problems[0])

@@ -1,11 +1,16 @@
 """Loss weights and C are chosen for what is judged."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import ndimage
 
 import cutlearn as cl
 import cutlearn.images
 from cutlearn.energy.model import Model
+from cutlearn.features.edges import edge_features
+from cutlearn.features.pilot import clearly_best
 from cutlearn.features.problem import Problem
 from cutlearn.learn import pool
 from cutlearn.learn.losses import Count, Hamming
@@ -15,8 +20,8 @@ from cutlearn.model.fitting.selection import (
     LIKELIHOOD_PATH,
     PATH,
     Plan,
-    _clearly_best,
     choose,
+    hides_borders,
 )
 from cutlearn.model.probability.calibrate import calibrate, drawn
 from cutlearn.model.probability.evidence import alone
@@ -67,7 +72,7 @@ def test_auto_leaves_the_first_C_only_for_a_clear_gain():
     close = {1.0: [0.5, 0.6, 0.7], 2.0: [0.5, 0.9, 0.45], 3.0: [0.51, 0.58, 0.74]}
     clear = close | {4.0: [0.6, 0.7, 0.81]}
     for notes, best in ((close, 1.0), (clear, 4.0)):
-        assert _clearly_best({C: means(part) for C, part in notes.items()}, 1.0, ratio) == best
+        assert clearly_best({C: means(part) for C, part in notes.items()}, 1.0, ratio) == best
 
 
 def test_groups_are_held_out_together():
@@ -127,6 +132,53 @@ def test_a_likelihood_is_judged_by_that_of_held_out_images(learner):
                 found.append(np.log(q[known, masks[i].ravel()[known]]).mean())
         wanted[C] = np.mean(found)
     assert {row["C"]: row["judged"] for row in judged["path"]} == pytest.approx(wanted, rel=1e-9)
+
+
+def stroked(n=4, shape=(40, 44)):
+    """Images of small discs, problems of noisy features, thin strokes, and whole masks."""
+    rng = np.random.default_rng(0)
+    problems, strokes, masks = [], [], []
+    rows, columns = np.mgrid[: shape[0], : shape[1]]
+    for _ in range(n):
+        mask, stroke = np.zeros(shape, np.uint8), np.full(shape, 255, np.uint8)
+        for i in (8, 20, 32):
+            for j in (8, 22, 36):
+                mask[(rows - i) ** 2 + (columns - j) ** 2 <= 12] = 1
+                stroke[i, j - 1 : j + 2] = 1
+        stroke[(2, 14, 26), 4:40] = 0
+        image = (0.3 + 0.4 * mask + rng.normal(0, 0.03, shape)).astype(np.float32)
+        nodes = np.stack([np.ones(shape), mask + rng.normal(0, 0.5, shape)], axis=-1)
+        problems.append(Problem(nodes.astype(np.float32), edge_features=edge_features(image, 8),
+                                shape=shape, connectivity=8))  # fmt: skip
+        strokes.append(stroke)
+        masks.append(mask)
+    return problems, strokes, masks
+
+
+def test_strokes_that_show_no_border_do_not_smooth_objects_away():
+    problems, strokes, masks = stroked()
+    learned, helped = (choose(problems, strokes, plan(contrast=c)) for c in ((), (1,)))
+    iou = [pooled_iou(masks, predict_all(problems, c.w, plan())) for c in (learned, helped)]
+    assert iou[1] > 0.9
+    assert iou[0] < 0.6
+    edges = helped.w[2:]
+    assert edges[1] > 0 == abs(edges[[0, 2, 3]]).max()
+    assert "contrast" in helped.judged
+    whole = [choose(problems, masks, plan(contrast=c)) for c in ((), (1,))]
+    assert np.array_equal(whole[0].w, whole[1].w)
+    assert "contrast" not in whole[1].judged
+
+
+def test_borders_are_hidden_by_strokes_and_bands_but_not_by_regions_without_labels():
+    (problem, *_), (stroke, *_), (mask, *_) = stroked(1)
+    band = np.where(ndimage.binary_dilation(mask) & (mask == 0), 255, mask).astype(np.uint8)
+    band = np.where(ndimage.binary_erosion(mask) | (band == 0), band, 255).astype(np.uint8)
+    region = mask.copy()
+    region[:, 25:] = 255
+    edges = replace(problem, shape=None, connectivity=None, edges=problem.edge_ends())
+    for one in (problem, edges):
+        found = [hides_borders([one], [part]) for part in (stroke, band, region, mask, 0 * mask)]
+        assert found == [True, True, False, False, False]
 
 
 def striped(n=3, shape=(10, 12)):

@@ -9,11 +9,11 @@ is scored by that of held-out images, beside rivals that have fewer potentials; 
 as trained.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,9 @@ from cutlearn.energy.label_potentials import FEW
 from cutlearn.energy.model import Model
 from cutlearn.energy.potentials import Contrast
 from cutlearn.features.folds import held_out_parts
-from cutlearn.features.problem import Problem
+from cutlearn.features.pilot import clearly_best
+from cutlearn.features.problem import VOID, Problem
+from cutlearn.grid import grid_offsets, grid_slices
 from cutlearn.learn.learners import is_margin
 from cutlearn.learn.loss import Loss
 from cutlearn.learn.losses import loss_of
@@ -30,7 +32,7 @@ from cutlearn.learn.pool import Pool, residents_of
 from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.loaded import taken
-from cutlearn.metrics import Figure, bootstrap, left_out
+from cutlearn.metrics import bootstrap
 from cutlearn.model.fitting.bias import Odds, served, shifted
 from cutlearn.model.fitting.scorers import Cost, Likelihood, Overlap, Scorer
 from cutlearn.model.probability.calibrate import (
@@ -48,7 +50,6 @@ from cutlearn.run.workers import Jobs, Workers, own_threads, place_of
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.uint8]
-K = TypeVar("K")
 
 # C = "auto" takes the first unless another is clearly better on held-out images.
 PATH = (1000.0, 100.0, 10000.0)
@@ -57,6 +58,13 @@ LIKELIHOOD_PATH = (300.0, 30.0, 3000.0)
 # margin, or of a likelihood, are tried with them, one if there are more than a few, and held-out
 # trainings stop at this gap; so does the last one with more than a few, where nothing is proved.
 SETTINGS_OF_SEVERAL, TOL_OF_SEVERAL = {True: 2, False: 1}, 0.05
+
+
+# Borders are hidden if edges that join two labels are fewer than this share of the edges between
+# annotated and void pixels.
+HIDDEN = 0.01
+# What the contrast weighs then, in log-odds: the first unless another is clearly better.
+STRENGTHS = (1.0, 0.0, 2.0, 4.0)
 
 
 class Setting(NamedTuple):
@@ -83,6 +91,9 @@ class Plan:
     rivals: tuple[str, ...] = ()
     # What edges count for new images, of what they weigh in training.
     edges: float = 1.0
+    # Columns of the edge features that say how alike two neighbours are. They have weights where
+    # no border is annotated; without any such columns edges weigh what was learned.
+    contrast: tuple[int, ...] = ()
     # Whether logits are among the node features: models that never saw the image made them.
     logits: bool = False
 
@@ -157,6 +168,8 @@ def choose(
     w, scorer, aim = run.weakened(result.w), run.scorer, None
     if run.serves_overlap:
         judged["edges"] = plan.edges
+        if run.strength is not None:
+            judged["contrast"] = run.strength
         judged["shift"], aim, scores = served(scorer, w)
         w = shifted(w, judged["shift"])
     else:
@@ -204,6 +217,7 @@ class _Training:
         if is_margin(plan.learner):
             self.loss = loss_of(plan.loss)
             self.pool = Pool(problems, labels, self.loss, n_jobs=plan.n_jobs, model=plan.model)
+        self._strength: float | None = None
         # Weights by setting and held-out part; scores of images at those that had not seen them.
         self.held_out: dict[tuple[Setting, int], Vector] = {}
         self.unseen: dict[Setting, list[Any]] = {}
@@ -239,11 +253,51 @@ class _Training:
         return isinstance(self.scorer, Overlap) and self.plan.model.n_labels == 2
 
     def weakened(self, w: Vector) -> Vector:
-        """Give w with edges that count what they should for new images."""
+        """Return w with edges that count what they should for new images.
+
+        Where void pixels hide the borders, as around strokes, no edge of the training joins
+        different labels: smoothing costs nothing there, and would swallow the objects. Such edges
+        have a weight on the contrast only, in log-odds, of which there is a usual one; another is
+        taken if the masks of whole images are clearly better at the annotated pixels.
+        """
         if not self.serves_overlap:
             return w
-        made = w.copy()
-        made[self.plan.model.layout(self.problems[0]).slice_of(Contrast.name)] *= self.plan.edges
+        if not self.hidden:
+            made = w.copy()
+            made[self.edges] *= self.plan.edges
+            return made
+        if self._strength is None:
+            tables = {}
+            for strength in STRENGTHS:
+                _, _, scores = served(self.scorer, self._contrasted(w, strength))
+                tables[strength] = self.scorer.parts(scores)
+            self._strength = clearly_best(tables, STRENGTHS[0], self.scorer.figure)
+        return self._contrasted(w, self._strength)
+
+    @property
+    def strength(self) -> float | None:
+        """The weight of the contrast in log-odds, where none could be learned."""
+        return self._strength
+
+    @cached_property
+    def edges(self) -> slice:
+        """The weights of edges."""
+        return self.plan.model.layout(self.problems[0]).slice_of(Contrast.name)
+
+    @cached_property
+    def hidden(self) -> bool:
+        """Whether borders are hidden, and there is a contrast to go by."""
+        wide = self.edges.stop - self.edges.start
+        known = bool(self.plan.contrast) and max(self.plan.contrast) < wide
+        return known and hides_borders(self.problems, self.labels)
+
+    def _contrasted(self, w: Vector, strength: float) -> Vector:
+        """Return w with edges of this strength, by what costs are worth in log-odds."""
+        made, odds = w.copy(), Odds.of(self.problems, self.labels, w, self.plan.model)
+        if odds is not None and odds.scale > 0:
+            made[self.edges] = 0
+            columns = self.edges.start + np.array(self.plan.contrast)
+            made[columns] = strength * self.plan.edges * odds.unit / odds.scale
         return made
 
     def best(self) -> tuple[Setting, dict[str, Any]]:
@@ -255,7 +309,7 @@ class _Training:
             return plan.path[0], {"path": []}
         scores = {setting: self._scores(setting) for setting in plan.path}
         parts_of = {setting: self.scorer.parts(found) for setting, found in scores.items()}
-        chosen = _clearly_best(parts_of, plan.path[0], self.scorer.figure)
+        chosen = clearly_best(parts_of, plan.path[0], self.scorer.figure)
         rows = [{"C": s.C, "judged": self.scorer.value(scores[s])} for s in plan.path]
         if not plan.rivals:
             return chosen, {"path": rows}
@@ -350,22 +404,37 @@ class _Training:
         return calibrate(seen, plan.calibration, held_out, self.groups, threads)
 
 
+def hides_borders(problems: Sequence[Problem], labels: Sequence[Mask]) -> bool:
+    """Whether next to no edge joins two labels, compared with edges that leave what is annotated.
+
+    Examples
+    --------
+    >>> grid = Problem(np.ones((1, 4, 1)), shape=(1, 4))
+    >>> strokes, whole = np.array([[0, 255, 255, 1]]), np.array([[0, 0, 1, 1]])
+    >>> hides_borders([grid], [strokes]), hides_borders([grid], [whole])
+    (True, False)
+    """
+    joined = left = 0
+    for problem, mask in zip(problems, labels):
+        for one, other in _ends(problem, mask):
+            joined += int(((one != other) & (one != VOID) & (other != VOID)).sum())
+            left += int(((one == VOID) != (other == VOID)).sum())
+    return joined < HIDDEN * left
+
+
+def _ends(problem: Problem, mask: Mask) -> Iterator[tuple[Mask, Mask]]:
+    """Labels at both ends of edges; of a volume, within slices."""
+    if problem.shape is None:
+        first, second = problem.edge_ends().T
+        yield mask.ravel()[first], mask.ravel()[second]
+        return
+    connectivity = int(problem.connectivity or 0)
+    moves = grid_offsets(len(problem.shape), connectivity)
+    for move, (tail, head) in zip(moves, grid_slices(problem.shape, connectivity)):
+        if len(move) < 3 or move[0] == 0:
+            yield mask.reshape(problem.shape)[tail], mask.reshape(problem.shape)[head]
+
+
 def _drawn(model: Model, most: int, seat: Seat, image: int, w: Vector) -> Rows:
     problem, labels = seat.value
     return drawn(model.min_marginals(problem, w), labels, most, alone(model, problem, w))
-
-
-def _clearly_best(values: dict[K, Vector], default: K, figure: Figure) -> K:
-    """The best setting if it gains more over the default than one deviation, else the default.
-
-    `values` are those of the images, which add up, and `figure` what is taken of their sums. The
-    deviation of the gain is the jackknife's: each image is left out once.
-    """
-    whole = {setting: float(figure(part.sum(axis=0))) for setting, part in values.items()}
-    best = max(values, key=lambda setting: whole[setting])
-    n = len(values[best])
-    if best == default or n < 2:
-        return best
-    gains = left_out(values[best], figure) - left_out(values[default], figure)
-    deviation = float(np.sqrt((n - 1) / n * np.sum((gains - gains.mean()) ** 2)))
-    return best if whole[best] - whole[default] > deviation else default
