@@ -136,7 +136,7 @@ def read_folder(
     n_labels: int | None = None,
     threshold: float | None = None,
     colors: Sequence[int] | None = None,
-    values: Sequence[int] | None = None,
+    values: Sequence[int] | Coding | None = None,
     mask_suffix: str | None = None,
     pattern: str | None = None,
     turned: bool = True,
@@ -172,8 +172,8 @@ def read_folder(
     colors : sequence of int, optional
         The colours of the labels as 0xrrggbb, where masks are colour pictures. By default every
         colour that is found is a label, in their order.
-    values : sequence of int, optional
-        The values of the labels, as an earlier folder had them.
+    values : sequence of int, or Coding, optional
+        The values of the labels, as an earlier folder had them; its `coding` keeps void, too.
     mask_suffix : str, optional
         What the names of masks have behind those of their images, such as "_mask". By default it
         is found from the names.
@@ -350,7 +350,8 @@ def _stated(
         raise InputError(
             f"threshold is {quoted(threshold)}, but must be a number. Use one such as 128."
         )
-    for name, given in (("colors", colors), ("values", values)):
+    known = values if isinstance(values, Coding) else None
+    for name, given in (("colors", colors), ("values", None if known else values)):
         if given is not None:
             if not isinstance(given, Sequence) or isinstance(given, str) or len(given) < 2:
                 raise InputError(
@@ -359,4 +360,6 @@ def _stated(
                 )
             for value in given:
                 whole_number(name, value, 0, 2**24)
-    return Stated(object_value, void_value, n_labels, threshold, colors, values)
+    if known is None and values is not None:
+        known = Coding.of_values(values)
+    return Stated(object_value, void_value, n_labels, threshold, colors, known)
