@@ -46,7 +46,7 @@ def given_shape(name: str, values: ArrayLike) -> tuple[int, ...]:
 
 
 def few_enough(name: str, values: ArrayLike, most: int, what: str) -> None:
-    """Refuses a first axis that is too long for the core, before anything is copied."""
+    """Refuse a first axis that is too long for the core, before anything is copied."""
     shape = given_shape(name, values)
     if shape and shape[0] > most:
         raise InputError(
@@ -80,7 +80,7 @@ def finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def shape_of(name: str, array: NDArray[Any], wanted: tuple[int, ...], why: str) -> None:
-    """Refuses an array of another shape, saying where the wanted one comes from."""
+    """Refuse an array of another shape, saying where the wanted one comes from."""
     if array.shape != wanted:
         raise InputError(f"{name} has shape {array.shape}, but must have shape {wanted}: {why}.")
 
@@ -121,7 +121,7 @@ def edge_array(edges: ArrayLike | None, n: int) -> NDArray[np.int64]:
         return np.empty((0, 2), np.int64)
     few_enough("edges", edges, MOST_EDGES, "edges")
     pairs = index_array("edges", edges, n)
-    if pairs.size == 0:
+    if pairs.shape == (0,):
         pairs = pairs.reshape(0, 2)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise InputError(
