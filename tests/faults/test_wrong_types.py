@@ -54,15 +54,23 @@ def fit(**options):
     return cl.Segmenter(**{"features": "linear", "C": 10.0, "tol": 0.1, "n_jobs": 1} | options)
 
 
+def energy(**given):
+    return cl.Energy(**given).minimize()
+
+
+def grid(**given):
+    return cl.Energy.grid(**given).minimize()
+
+
 def bound(**given):
     return cl.UpperEnvelope(**given).bind(0, LABELS[0], np.ones(6, bool), 2)
 
 
 # What is called, with values that are right: each is replaced in turn by what is wrong.
 CALLS = {
-    "Energy": (lambda **given: cl.Energy(**given).minimize(), {"unary": [1.0, -2.0, 0.5], "edges": PAIRS, "weights": [1.0, 1.0],
+    "Energy": (energy, {"unary": [1.0, -2.0, 0.5], "edges": PAIRS, "weights": [1.0, 1.0],
                            "envelopes": ()}),
-    "Energy.grid": (lambda **given: cl.Energy.grid(**given).minimize(), {"unary": np.zeros((4, 5)), "weights": 1.0, "connectivity": 4,
+    "Energy.grid": (grid, {"unary": np.zeros((4, 5)), "weights": 1.0, "connectivity": 4,
                                      "envelopes": ()}),
     "Energy.of": (cl.Energy.of, {"problem": PROBLEMS[0], "w": WEIGHTS}),
     "Energy.value": (ENERGY.value, {"labels": [0, 1, 1]}),
