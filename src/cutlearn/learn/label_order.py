@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.checks import index_array, is_one_of, listed
+from cutlearn.checks import is_one_of, listed
 from cutlearn.energy.labels import Ordered
 from cutlearn.energy.model import Model
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.problem import VOID, Problem
+from cutlearn.features.problem import VOID, Problem, checked_labels
 from cutlearn.learn.train import train
 
 MOST_LABELS = 5  # 60 orders
@@ -83,17 +83,17 @@ def choose_order(
     errors = {}
     for order in permutations(range(n_labels)):
         if order[0] < order[-1]:
-            placed = [_places(order, y) for y in labels]
+            placed = [_places(order, p, y) for p, y in zip(problems, labels)]
             counts = [_wrong(problems, placed, k, folds, n_labels, options) for k in range(folds)]
             wrong, known = np.sum(counts, axis=0)
             errors[order] = float(wrong / known)
     return OrderChoice(min(errors, key=lambda order: errors[order]), errors)
 
 
-def _places(order: tuple[int, ...], labels: ArrayLike) -> NDArray[np.uint8]:
+def _places(order: tuple[int, ...], problem: Problem, labels: ArrayLike) -> NDArray[np.uint8]:
     place = np.full(VOID + 1, VOID, np.uint8)
     place[list(order)] = np.arange(len(order))
-    placed: NDArray[np.uint8] = place[index_array("labels", labels, VOID + 1)]
+    placed: NDArray[np.uint8] = place[checked_labels(problem, labels, len(order))]
     return placed
 
 
