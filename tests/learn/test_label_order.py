@@ -73,5 +73,5 @@ def test_refusals(options, words):
 def test_labels_that_there_are_not_are_refused():
     """They became void without a word."""
     problem = cl.Problem(np.eye(3), [[0, 1]])
-    with pytest.raises(cl.InputError, match="labels has values 2"):
+    with pytest.raises(cl.InputError, match="labels has the value 2"):
         cl.choose_order([problem] * 2, [[0, 1, 2]] * 2, n_labels=2, folds=2)

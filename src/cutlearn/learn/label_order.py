@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.checks import is_one_of, listed
+from cutlearn.checks import as_array, is_one_of, listed
 from cutlearn.energy.labels import Ordered
 from cutlearn.energy.model import Model
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.problem import VOID, Problem, checked_labels
+from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.train import train
 
 MOST_LABELS = 5  # 60 orders
@@ -83,17 +83,24 @@ def choose_order(
     errors = {}
     for order in permutations(range(n_labels)):
         if order[0] < order[-1]:
-            placed = [_places(order, p, y) for p, y in zip(problems, labels)]
+            placed = [_places(order, y) for y in labels]
             counts = [_wrong(problems, placed, k, folds, n_labels, options) for k in range(folds)]
             wrong, known = np.sum(counts, axis=0)
             errors[order] = float(wrong / known)
     return OrderChoice(min(errors, key=lambda order: errors[order]), errors)
 
 
-def _places(order: tuple[int, ...], problem: Problem, labels: ArrayLike) -> NDArray[np.uint8]:
+def _places(order: tuple[int, ...], labels: ArrayLike) -> NDArray[np.uint8]:
+    given = as_array("labels", labels)
+    odd = given[~np.isin(given, [*order, VOID])]
+    if odd.size:
+        raise InputError(
+            f"labels has the value {odd[0]}, but only 0 to {len(order) - 1} and 255 (void) are "
+            "possible. Convert the mask first."
+        )
     place = np.full(VOID + 1, VOID, np.uint8)
     place[list(order)] = np.arange(len(order))
-    placed: NDArray[np.uint8] = place[checked_labels(problem, labels, len(order))]
+    placed: NDArray[np.uint8] = place[given.astype(np.uint8)]
     return placed
 
 
