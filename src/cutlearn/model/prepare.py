@@ -140,6 +140,8 @@ def coding_of(
         "Give masks that say it: mask == 1 for one object, with 255 where nothing is known; "
         "labels 0, 1, 2, ... need a model of several labels, labels='unordered'."
     )
+    if known is not None:
+        advice = "Give masks with the values of the training masks, and -1 where nothing is known."
     stated = Stated(n_labels=2 if most_labels == 2 else None, known=known)
     coding = decide(seen, named, stated, "masks", advice)
     if coding.n_labels > most_labels:
