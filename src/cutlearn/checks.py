@@ -9,7 +9,6 @@ later, not even from another thread while the core is at work on it.
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -46,7 +45,7 @@ def given_shape(name: str, values: ArrayLike) -> tuple[int, ...]:
 
 
 def few_enough(name: str, values: ArrayLike, most: int, what: str) -> None:
-    """Refuses a first axis that is too long for the core, before anything is copied."""
+    """Refuse a first axis that is too long for the core, before anything is copied."""
     shape = given_shape(name, values)
     if shape and shape[0] > most:
         raise InputError(
@@ -80,7 +79,7 @@ def finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def shape_of(name: str, array: NDArray[Any], wanted: tuple[int, ...], why: str) -> None:
-    """Refuses an array of another shape, saying where the wanted one comes from."""
+    """Refuse an array of another shape, saying where the wanted one comes from."""
     if array.shape != wanted:
         raise InputError(f"{name} has shape {array.shape}, but must have shape {wanted}: {why}.")
 
@@ -121,7 +120,7 @@ def edge_array(edges: ArrayLike | None, n: int) -> NDArray[np.int64]:
         return np.empty((0, 2), np.int64)
     few_enough("edges", edges, MOST_EDGES, "edges")
     pairs = index_array("edges", edges, n)
-    if pairs.size == 0:
+    if pairs.shape == (0,):
         pairs = pairs.reshape(0, 2)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise InputError(
@@ -148,7 +147,7 @@ def as_array(name: str, values: ArrayLike) -> NDArray[Any]:
 
 def is_one_of(value: object, choices: Iterable[Any]) -> bool:
     """Whether a value of any type, an array too, is one of these words or numbers."""
-    known = str | int | np.integer | np.bool_ | NoneType
+    known = str | int | np.integer | np.bool_ | None
     return isinstance(value, known) and value in tuple(choices)
 
 

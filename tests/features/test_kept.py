@@ -191,7 +191,7 @@ def test_other_images_without_masks_are_other_features(tmp_path):
 def test_images_without_masks_are_refused_in_words():
     featurizer = made("net")
     for others, said in (
-        ([np.full((4, 4, 3), 2.0, np.float32)], r"unannotated\[0\] has values from 2 to 2"),
+        ([np.full((4, 4, 3), 2.0, np.float32)], r"unannotated\[0\]: the floats run from 2 to 2"),
         ([Volume(np.zeros((2, 4, 4), np.float32))], r"unannotated\[0\] is a volume"),
         ([Sample(IMAGES[0], extra=np.zeros((14, 18)))], "extra array of 1 channels, but .* have 0"),
         (7, "unannotated must be a list"),

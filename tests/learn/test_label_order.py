@@ -68,3 +68,10 @@ def test_the_best_order_is_chosen_and_undone():
 def test_refusals(options, words):
     with pytest.raises(cl.InputError, match=words):
         cl.choose_order(PROBLEMS, [world.labels for world in WORLDS], **options)
+
+
+def test_labels_that_there_are_not_are_refused():
+    """They became void without a word."""
+    problem = cl.Problem(np.eye(3), [[0, 1]])
+    with pytest.raises(cl.InputError, match="labels has the value 2"):
+        cl.choose_order([problem] * 2, [[0, 1, 2]] * 2, n_labels=2, folds=2)

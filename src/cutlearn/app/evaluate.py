@@ -86,7 +86,7 @@ def evaluate(
     Use images that the model was not fitted on: figures of training images are too good.
     """
     from cutlearn.metrics import beliefs, confusion, total
-    from cutlearn.model.prepare import known_values
+    from cutlearn.model.prepare import known_coding
     from cutlearn.report.evaluate import evaluation_of, figures_of_labels
     from cutlearn.report.page import page
     from cutlearn.report.page.gallery import Gallery, shown_of
@@ -99,7 +99,7 @@ def evaluate(
     if report is not None:
         check_writable(report)
     folder = open_folder(images, masks, logits, n_labels=n_labels, volume=estimator.of_volumes,
-                         values=known_values(estimator), **reading)  # fmt: skip
+                         values=known_coding(estimator), **reading)  # fmt: skip
     seen = _tell_seen(tell_differences(estimator, folder), len(folder))
     place = fit_memory(estimator, folder)
     # Models of old files have no probabilities; their masks are compared all the same.

@@ -245,8 +245,7 @@ def fit(
             given = _given(folder, estimator.min_side, lazily, shown)
             stopped = _train(estimator, given, together, folder.unannotated, part, shown)
         # The facts are those of the files; what was fitted may have been resized before.
-        values = coding.values or (0, 1)
-        estimator.training_ = TrainingImages.of(folder.facts, values, words)
+        estimator.training_ = TrainingImages.of(folder.facts, coding, words)
         estimator.n_jobs = jobs  # as asked for; the memory of this machine is not the model's
         estimator.save(target)
         remove_unfinished(part)

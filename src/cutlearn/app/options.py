@@ -252,7 +252,8 @@ mask_options = together(
         callback=_object_value,
         metavar="VALUE",
         help="Value of the object in the masks; 'nonzero' for masks that number their objects. "
-        "By default this is read from the masks: 0 and 255, or label ids.",
+        "By default this is read from the masks (0 and 255, or label ids); `evaluate` reads masks "
+        "as fit did.",
     ),
     click.option(
         "--void-value",

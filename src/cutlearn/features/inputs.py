@@ -15,6 +15,7 @@ from cutlearn.errors import InputError
 from cutlearn.features.describe import Image
 from cutlearn.features.filters import Float32
 from cutlearn.images.folder import MOST_UNANNOTATED
+from cutlearn.images.read import as_image
 from cutlearn.images.volume import Volume
 from cutlearn.loaded import Loaded, mapped, spread
 
@@ -24,26 +25,9 @@ Pair = tuple[Image, Float32 | None]
 
 def read_image(given: Any, extra: npt.NDArray[Any] | None, where: str) -> Pair:
     """Image and extra array of an image or of a sample (anything with .image and .extra)."""
-    image = as_array(where, getattr(given, "image", given))
+    picture = as_image(getattr(given, "image", given), where)
     if extra is None:
         extra = getattr(given, "extra", None)
-    if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3)):
-        raise InputError(
-            f"{where} has shape {image.shape}, but must have shape (h, w) or (h, w, 3). Convert it "
-            "to grey or RGB."
-        )
-    if 0 in image.shape:
-        raise InputError(f"{where} has no pixels. Leave it out.")
-    if image.dtype.kind not in "fiub":
-        raise InputError(f"{where} must hold numbers in [0, 1], not values of type {image.dtype}.")
-    if image.dtype == np.uint8:
-        image = image.astype(np.float32) / np.float32(255)
-    picture = np.ascontiguousarray(image, np.float32)
-    if not (picture.min() >= 0 and picture.max() <= 1):  # not: also catches NaN
-        raise InputError(
-            f"{where} has values from {picture.min():g} to {picture.max():g}, but they must be "
-            "finite and in [0, 1]. Divide by the largest possible value."
-        )
     return picture, None if extra is None else read_extra(extra, picture.shape[:2], where)
 
 

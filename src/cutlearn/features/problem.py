@@ -202,7 +202,7 @@ class Problem:
 
 def checked_labels(problem: Problem, labels: ArrayLike, n_labels: int = 2) -> NDArray[np.uint8]:
     """Check labels (0 to n_labels - 1, or 255 for void) and return them flat, as uint8."""
-    given = np.asarray(labels)
+    given = as_array("labels", labels)
     # A mask on its side has as many labels as the right one.
     turned = given.ndim > 1 and problem.shape is not None and given.shape != problem.shape
     if given.size != problem.n_nodes or turned:

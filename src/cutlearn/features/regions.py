@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.checks import as_array, finite, float_array, real_number
+from cutlearn.checks import as_array, real_number
 from cutlearn.errors import InputError, quoted
+from cutlearn.images.read import as_image
 
 KINDS = ("slic", "felzenszwalb")
 # Mean number of pixels of a superpixel: about 1200 regions on 640 x 480, as gould2011 used.
@@ -88,11 +89,12 @@ def families_of(value: Any, n: int) -> tuple[Family, ...]:
 
 
 def superpixels(image: ArrayLike, kind: str = "slic", size: float = SIZE) -> NDArray[np.int32]:
-    """Cut an image into superpixels of about this many pixels: a label map from 0.
+    """Return a label map of superpixels of about this many pixels, numbered from 0.
 
     Parameters
     ----------
-    image : (h, w) or (h, w, 3) array in [0, 1]; colours count as the eye sees them
+    image : (h, w) or (h, w, 3) array
+        As for `cutlearn.images.as_image`; colours count as the eye sees them.
     kind : "slic" (compact and even) or "felzenszwalb" (follows what is uniform, sizes vary)
     size : number >= 1
 
@@ -104,14 +106,8 @@ def superpixels(image: ArrayLike, kind: str = "slic", size: float = SIZE) -> NDA
     np.int32(6)
     """
     checked_families([(kind, size)])
-    picture = float_array("image", image).astype(np.float32)
+    picture = as_image(image)
     colour = picture.ndim == 3
-    if picture.ndim not in (2, 3) or not picture.size or (colour and picture.shape[2] != 3):
-        raise InputError(
-            f"image has shape {picture.shape}, but must have shape (h, w) or (h, w, 3), with at "
-            "least one pixel."
-        )
-    finite("image", np.asarray(picture, np.float64))
     if not colour:
         picture = picture[..., None]
     wanted = max(1, round(picture.shape[0] * picture.shape[1] / size))

@@ -147,7 +147,7 @@ def read_folder(
     n_labels: int | None = None,
     threshold: float | None = None,
     colors: Sequence[int] | None = None,
-    values: Sequence[int] | None = None,
+    values: Sequence[int] | Coding | None = None,
     instances: bool = True,
     mask_suffix: str | None = None,
     pattern: str | None = None,
@@ -184,12 +184,12 @@ def read_folder(
     colors : sequence of int, optional
         The colours of the labels as 0xrrggbb, where masks are colour pictures. By default every
         colour that is found is a label, in their order.
-    values : sequence of int, optional
-        The values of the labels, as an earlier folder had them.
+    values : sequence of int, or Coding, optional
+        The values of the labels, as an earlier folder had them; its `coding` keeps void, too.
     instances : bool, default True
         Read masks that number their objects as background and object: many ids, each of one
         connected part, others in other masks. False: numbers are classes. `n_labels` above two,
-        `object_value`, `threshold` and `colors` also settle it.
+        `object_value`, `threshold`, `colors` and `values` also settle it.
     mask_suffix : str, optional
         What the names of masks have behind those of their images, such as "_mask". By default it
         is found from the names.
@@ -377,13 +377,16 @@ def _stated(
         raise InputError(
             f"threshold is {quoted(threshold)}, but must be a number. Use one such as 128."
         )
-    for name, given in (("colors", colors), ("values", values)):
-        if given is not None:
-            if not isinstance(given, Sequence) or isinstance(given, str) or len(given) < 2:
+    known = values if isinstance(values, Coding) else None
+    for name, numbers in (("colors", colors), ("values", None if known else values)):
+        if numbers is not None:
+            if not isinstance(numbers, Sequence) or isinstance(numbers, str) or len(numbers) < 2:
                 raise InputError(
-                    f"{name} is {quoted(given)}, but must be a list of two or more numbers. "
+                    f"{name} is {quoted(numbers)}, but must be a list of two or more numbers. "
                     "Give one for each label."
                 )
-            for value in given:
+            for value in numbers:
                 whole_number(name, value, 0, 2**24)
-    return Stated(object_value, void_value, n_labels, threshold, colors, values)
+    if known is None and values is not None:
+        known = Coding.of_values(values)
+    return Stated(object_value, void_value, n_labels, threshold, colors, known)

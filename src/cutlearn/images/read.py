@@ -89,12 +89,13 @@ def _canonical(array: Array, where: str) -> tuple[FloatImage, bool]:
 
 def _unit_range(array: Array, where: str) -> FloatImage:
     """The values of an array as float32 in [0, 1], by the type alone."""
-    if array.dtype in (np.uint8, np.uint16, np.bool_):
-        top = 1 if array.dtype == np.bool_ else np.iinfo(array.dtype).max
+    kind, width = array.dtype.kind, array.dtype.itemsize  # whatever the order of the bytes
+    if kind == "b" or (kind == "u" and width <= 2):
+        top = 1 if kind == "b" else np.iinfo(array.dtype).max
         unit = array.astype(np.float32)
         unit /= np.float32(top)  # in place: an image may be large
         return unit
-    if array.dtype.kind != "f":
+    if kind != "f":
         raise InputError(
             f"{where}: the values are of type {array.dtype}, but must be uint8, uint16, or floats "
             "in [0, 1]. Convert with .astype(np.uint8) if the values lie in 0..255."
@@ -259,9 +260,11 @@ def open_values(
         array = array[:, :, 0]
     if array.dtype == np.bool_:
         array = array.astype(np.uint8)
-    small = array.dtype != np.uint8 and array.size and array.min() >= 0 and array.max() < 2**16
-    if small and (array.dtype.kind != "f" or (array == np.rint(array)).all()):
-        array = array.astype(np.uint16)  # also floats, in which some programs save labels
+    # Some programs save labels as floats.
+    if array.dtype.kind == "f" and (abs(array) < 2**31).all() and (array == np.rint(array)).all():
+        array = array.astype(np.int32)
+    if array.dtype.kind in "iu" and array.size and array.min() >= 0 and array.max() < 2**16:
+        array = array if array.dtype == np.uint8 else array.astype(np.uint16)
     if not array.size:
         raise InputError(
             f"{name}: the mask has no pixels, but needs at least one. Export it again."

@@ -163,10 +163,15 @@ def are_numbered(tallies: Sequence[Tally], void: int | None) -> bool:
 def as_numbered(tallies: Sequence[Tally], stated: Stated) -> tuple[Stated, str]:
     """Return what is stated of masks, with numbered objects as one label; and a line that says so.
 
-    The line is empty, and what is stated the same, where the user has stated what values mean, or
-    where masks do not number their objects.
+    The line is empty, and what is stated the same, where the user or the training of a model has
+    settled what values mean, or where masks do not number their objects.
     """
     settled = (stated.object_value, stated.threshold, stated.colors) != (None, None, None)
+    if stated.known is not None:
+        # Values of the training masks keep their meaning; other numbers may be objects.
+        trained = {*stated.known.values, stated.known.void_value, -1}
+        other = any(not trained.issuperset(one.values) for one in tallies)
+        settled = settled or stated.known.kind not in ("ids", "binary") or not other
     void = void_of(tallies, stated)
     if settled or stated.n_labels not in (None, 2) or not are_numbered(tallies, void):
         return stated, ""

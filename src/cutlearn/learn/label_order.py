@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.checks import index_array, is_one_of, listed
+from cutlearn.checks import as_array, is_one_of, listed
 from cutlearn.energy.labels import Ordered
 from cutlearn.energy.model import Model
 from cutlearn.errors import InputError, quoted
@@ -91,9 +91,16 @@ def choose_order(
 
 
 def _places(order: tuple[int, ...], labels: ArrayLike) -> NDArray[np.uint8]:
+    given = as_array("labels", labels)
+    odd = given[~np.isin(given, [*order, VOID])]
+    if odd.size:
+        raise InputError(
+            f"labels has the value {odd[0]}, but only 0 to {len(order) - 1} and 255 (void) are "
+            "possible. Convert the mask first."
+        )
     place = np.full(VOID + 1, VOID, np.uint8)
     place[list(order)] = np.arange(len(order))
-    placed: NDArray[np.uint8] = place[index_array("labels", labels, VOID + 1)]
+    placed: NDArray[np.uint8] = place[given.astype(np.uint8)]
     return placed
 
 

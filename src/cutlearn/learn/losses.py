@@ -255,6 +255,10 @@ class LabelCount(Count):
         self.labels = np.unique(
             index_array("labels", np.atleast_1d(as_array("labels", labels)), 255)
         ).tolist()
+        if not self.labels:
+            raise InputError(
+                "labels is empty, but must hold a label to count. Give one, such as 1."
+            )
 
     def __repr__(self) -> str:
         return f"Label{super().__repr__()[:-1]}, {self.labels})"

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.checks import instance, listed
+from cutlearn.checks import as_array, instance, listed
 from cutlearn.energy.layout import Layout
 from cutlearn.energy.model import Model, ModelLike, model_of
 from cutlearn.errors import InputError
@@ -335,7 +335,8 @@ def model_of_all(
     problems, labels = check_alike(problems, labels, given)
     model = model_of(problems[0], given)
     # What cannot be a label is refused with its image, where the labels are bound.
-    known = (np.asarray(y)[np.isin(y, range(model.labels.most))] for y in labels)
+    arrays = (as_array(f"labels[{i}]", y) for i, y in enumerate(labels))
+    known = (y[np.isin(y, range(model.labels.most))] for y in arrays)
     return model.for_labels(max(2, 1 + max((int(y.max()) for y in known if y.size), default=1)))
 
 

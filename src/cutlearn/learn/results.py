@@ -142,8 +142,8 @@ def settings_of(
             f"C is infinite (no regulariser), but learner={learner.name!r} needs a finite number. "
             f"Choose learner={able!r}, which needs no regulariser."
         )
-    if not tol > 0:
-        raise InputError(f"The 'tol' parameter must be a number > 0. Got {tol!r} instead.")
+    if not 0 < tol < math.inf:
+        raise InputError(f"The 'tol' parameter must be a finite number > 0. Got {tol!r} instead.")
     if not 1 <= max_steps < math.inf:
         raise InputError(
             f"The 'max_steps' parameter must be a number >= 1. Got {max_steps!r} instead."

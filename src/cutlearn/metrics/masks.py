@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.checks import as_array
 from cutlearn.errors import InputError
 
 VOID = 255
@@ -144,7 +145,7 @@ def confusion(
     >>> confusion([[0, 0, 1, 255]], [[0, 1, 1, 1]]).counts.tolist()
     [[1, 1], [0, 1]]
     """
-    true, guess = _integers(truth, "truth"), _integers(predicted, "prediction")
+    true, guess = integers(truth, "truth"), integers(predicted, "prediction")
     if true.shape != guess.shape:
         raise InputError(
             f"prediction has shape {guess.shape}, but the truth has shape {true.shape}. Compare "
@@ -275,9 +276,9 @@ def pixel_error(
     return mean_known(t.pixel_error() for t in confusions(truths, predictions, None, void))
 
 
-def _integers(mask: npt.ArrayLike, name: str) -> Labels:
-    """An array of labels as int64, or a refusal."""
-    array = np.asarray(mask)
+def integers(mask: npt.ArrayLike, name: str) -> Labels:
+    """Return an array of labels as int64; refuse what is none."""
+    array = as_array(name, mask)
     if array.dtype.kind not in "iub":
         raise InputError(
             f"{name} has values of type {array.dtype}, but labels must be integers. Threshold "

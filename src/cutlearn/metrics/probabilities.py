@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.checks import float_array
 from cutlearn.errors import InputError
-from cutlearn.metrics.masks import VOID
+from cutlearn.metrics.masks import VOID, integers
 
 Floats = npt.NDArray[np.float64]
 
@@ -123,17 +124,18 @@ def beliefs(truth: npt.ArrayLike, probability: npt.ArrayLike, label: int = 1) ->
     probability : (h, w, L)
     label : int, default 1
     """
-    mask, q = np.asarray(truth), np.asarray(probability, np.float64)
+    mask, q = integers(truth, "truth"), float_array("probability", probability)
     if q.shape[:-1] != mask.shape or not 0 <= label < q.shape[-1]:
         raise InputError(
             f"probability has shape {q.shape}, but must have the shape {mask.shape} of the truth "
             f"and a last axis of more than {label} labels. Give what predict_proba gave."
         )
     known = mask != VOID
-    y, q = mask[known].astype(np.int64), q[known]
-    if y.max(initial=0) >= q.shape[-1]:
+    y, q = mask[known], q[known]
+    odd = y[(y < 0) | (y >= q.shape[-1])]
+    if odd.size:
         raise InputError(
-            f"truth has label {y.max()}, but there are probabilities of {q.shape[-1]} labels only, "
+            f"truth has label {odd[0]}, but there are probabilities of {q.shape[-1]} labels only, "
             "from 0 on. Map the values of the mask to labels first."
         )
     p, hit = np.clip(q[:, label], 0, 1), y == label

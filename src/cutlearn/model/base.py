@@ -44,7 +44,7 @@ from cutlearn.model.memory import check_disk, fits, images_at_once, told_on_disk
 from cutlearn.model.prepare import (
     checkpoint_folder,
     farewell,
-    known_values,
+    known_coding,
     read_samples,
     read_training,
 )
@@ -65,6 +65,37 @@ from cutlearn.run.workers import Jobs, Place, Workers, own_threads, place_of, se
 T = TypeVar("T")
 Floats = NDArray[np.float64]
 Mask = NDArray[np.uint8]
+
+
+class Masks(list[Mask]):
+    """A list of masks, which `numpy.concatenate` joins whatever their sizes.
+
+    So scikit-learn's `cross_val_predict` works with images of several sizes: its result is then an
+    array of masks. Its other methods (`predict_proba`) need masks of one number of classes per
+    image, and fail; split, fit and predict in a loop instead:
+
+        for train, test in GroupKFold(5).split(images, groups=groups):
+            part = clone(model).fit([images[i] for i in train], [masks[i] for i in train])
+            probability = part.predict_proba([images[i] for i in test])
+    """
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Join masks of several sizes to an array of masks; else do what numpy does with lists."""
+        lists = function is np.concatenate and not kwargs and len(args) == 1
+        if lists and all(isinstance(part, list) for part in args[0]):
+            every = [mask for part in args[0] for mask in part]
+            if len({mask.shape for mask in every}) > 1:
+                joined = np.empty(len(every), object)
+                joined[:] = every
+                return joined
+        return function(*map(_plain, args), **{name: _plain(kwargs[name]) for name in kwargs})
+
+
+def _plain(given: Any) -> Any:
+    """Lists of masks, or of lists of masks, as plain lists."""
+    if isinstance(given, Masks):
+        return list(given)
+    return type(given)(map(_plain, given)) if type(given) in (list, tuple) else given
 
 
 class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
@@ -183,7 +214,10 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         images : n images or samples, as for `as_image` and `Sample`, or volumes (`Volume`)
             A list; or a sequence that loads an image when it is asked for, such as `Folder.lazy`
             gives. If all of it is larger than memory, features are kept on disk.
-        masks : n arrays (h, w) of labels and 255 (void); (d, h, w) of volumes
+        masks : n arrays (h, w) of whole numbers; (d, h, w) of volumes
+            The values of all masks together decide. 0 and 255 alone are background and object.
+            Else values are labels in their order, and 255 is void, as -1 always is. The model
+            keeps them (`training_.values`): `score` and `calibrate` read masks as `fit` did.
             A volume needs a few annotated slices only: all others are void.
         groups : n hashables, optional
             Images of one group (neighbouring slices) are never on both sides of a comparison: for
@@ -231,7 +265,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
     def predict(
         self, images: Sequence[Any], decision: str | Decision = "map"
     ) -> list[NDArray[np.uint8]]:
-        """Give the mask of every image.
+        """Return the mask of every image.
 
         Parameters
         ----------
@@ -247,12 +281,12 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        list of (h, w) uint8 arrays of labels
+        list of (h, w) uint8 arrays of labels (`Masks`)
             0 .. L - 1, in the order of the values of the training masks. Where those were others,
             ``np.array(model.training_.values)[mask]`` has them, as `cutlearn predict` writes them.
         """
         samples = self._read(images)
-        return self._each(samples, self.masking(decision))
+        return Masks(self._each(samples, self.masking(decision)))
 
     def masking(self, decision: str | Decision = "map") -> Callable[[Any, Sample, Sample], Mask]:
         """Give what `predict` asks the model for each sample, checked."""
@@ -276,7 +310,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         masks: Any,
         groups: Any,
         most_labels: int = 2,
-        values: Any = None,
+        known: Any = None,
         scratch: Scratch | None = None,
     ) -> tuple[Sequence[Sample], Sequence[NDArray[np.uint8]], list[int]]:
         """Check what fit or calibrate was given; give it at the size at which the model works.
@@ -284,7 +318,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         Images of one group number are never on both sides of a comparison. With a scratch, samples
         and masks that are larger than memory with their features lie there.
         """
-        given, truth = read_training(images, masks, most_labels, values)
+        given, truth = read_training(images, masks, most_labels, known)
         self._check_samples(given)
         shapes, side = flat_shapes(given), self.min_side
         warn_of_size(self, shapes)
@@ -363,13 +397,26 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         return made
 
     def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
-        """Give the mean IoU over all labels within an image, then over images; void excluded.
+        """Return the mean IoU over all labels within an image, then over images; void excluded.
 
-        `cutlearn evaluate` tells it as "mean IoU" beside the pooled IoU of the object.
+        `cutlearn evaluate` prints it as "mean IoU" with the pooled IoU of the object.
+
+        Parameters
+        ----------
+        images : n images or samples
+        masks : n arrays (h, w) of whole numbers
+            A value means what it meant in `fit`: after training masks of 1 and 2, a mask of 1
+            throughout is background. Masks of two labels may also come as 0 and 1, or as 0 and
+            255, where 1, or 255, had no meaning in `fit`; a warning says so. 255 and -1 are void
+            otherwise, and other values are refused.
+
+        Returns
+        -------
+        float
         """
         self._check_fitted()
         n_labels = len(self.classes_)
-        samples, truth = read_training(images, masks, n_labels, known_values(self))
+        samples, truth = read_training(images, masks, n_labels, known_coding(self))
         return mean_iou(truth, self.predict(samples), n_labels)
 
     def save(self, path: str | os.PathLike[str]) -> None:

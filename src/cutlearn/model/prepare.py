@@ -7,7 +7,8 @@ and a run on other data is refused.
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from cutlearn.errors import InputError, InputWarning
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.problem import VOID
 from cutlearn.features.volumes import are_volumes
-from cutlearn.images.coding import Coding, Stated, decide
+from cutlearn.images.coding import ZERO_ONE, Coding, Stated, decide
 from cutlearn.images.sample import FREE, Sample, as_sample
 from cutlearn.images.tally import Tally, as_numbered, doubts, tally
 from cutlearn.images.volume import Volume
@@ -66,18 +67,18 @@ def _check_seeds(sample: Sample) -> None:
 
 
 def read_training(
-    images: Any, masks: Any, most_labels: int = 2, values: Sequence[int] | None = None
+    images: Any, masks: Any, most_labels: int = 2, known: Coding | None = None
 ) -> tuple[Sequence[Sample], Sequence[Mask]]:
-    """Check images and their masks; give samples and uint8 masks of labels and 255.
+    """Check images and their masks; return samples and uint8 masks of labels and 255.
 
     Parameters
     ----------
     images, masks : lists of the same length
-        Or sequences that are loaded one by one, which then is what this gives.
+        Or sequences that are loaded one by one, which then is what this returns.
     most_labels : int
         Labels that there may be.
-    values : sequence of int, optional
-        The value of every label, where a model knows them; by default they are found.
+    known : Coding, optional
+        How a fitted model reads masks (`known_coding`); by default their values decide.
     """
     samples = read_samples(images)
     given = _listed("masks", masks, images)
@@ -87,89 +88,96 @@ def read_training(
             "Give one for each, in the order of the images."
         )
     wrong: list[str] = []
-    sets: list[frozenset[int]] = []
     tallies: list[Tally] = []
     for i, (sample, mask) in enumerate(zip(samples, given)):
         try:
-            sets.append(_values(_read_mask(mask, sample.shape, f"masks[{i}]")))
-            tallies.append(tally(f"masks[{i}]", np.asarray(mask)))
+            tallies.append(tally(f"masks[{i}]", _read_mask(mask, sample.shape, f"masks[{i}]")))
         except InputError as error:
             wrong.append(str(error))
     if wrong:
         raise InputError("\n".join(wrong))
-    numbered, line = _numbered(tallies, most_labels)
-    coding = numbered or coding_of(sets, most_labels, values)
+    coding, line = coding_of(tallies, most_labels, known)
     if told := line or coding.told():
         warnings.warn(f"masks: {told}.", InputWarning, stacklevel=4)
-    for doubt, _ in doubts(tallies, coding) if values is None else []:
+    for doubt, _ in doubts(tallies, coding) if known is None else []:
         advice = "If such pixels are not annotated, set them to 255"
         warnings.warn(f"masks: {doubt}. {advice}.", InputWarning, stacklevel=4)
     truth = mapped(partial(_labelled, coding), given)
     for i, labels in enumerate(truth):
         if (labels == VOID).all():
+            found = _few(tallies[i].values)
             raise InputError(
-                f"masks[{i}]: no pixel is annotated (all are {coding.void_value}). Leave this "
-                "image out, or give it a mask with labels."
+                f"masks[{i}]: no pixel is annotated (all are {found}). Leave this image out, or "
+                "give it a mask with labels."
             )
     return samples, truth
 
 
+def _few(values: Iterable[int]) -> str:
+    return " or ".join(map(str, sorted(values)))
+
+
 def _labelled(coding: Coding, mask: Any) -> Mask:
-    return coding.labels(_integers(mask))
-
-
-def _values(mask: NDArray[Any]) -> frozenset[int]:
-    return frozenset(int(v) for v in np.unique(mask))
+    values = np.asarray(mask)
+    labels = coding.labels(values)
+    labels[values == FREE] = VOID
+    return labels
 
 
 def coding_of(
-    sets: Sequence[frozenset[int]], most_labels: int, values: Sequence[int] | None = None
-) -> Coding:
-    """Give what the values of masks mean, of which each has a set.
+    tallies: Sequence[Tally], most_labels: int, known: Coding | None = None
+) -> tuple[Coding, str]:
+    """Return what the values of masks mean, and a line if they number their objects.
 
-    The rule is that of `cutlearn.images.coding`.
+    -1 is void. The rule is that of `cutlearn.images.coding`; models of several labels take numbers
+    for classes.
     """
+    named = [frozenset(one.values) - {FREE} for one in tallies]
     seen: dict[int, str] = {}
-    for i, part in enumerate(sets):
+    for i, part in enumerate(named):
         for value in part:
             seen.setdefault(value, f"masks[{i}]")
+    if not seen:  # void throughout, which is refused next
+        return known or ZERO_ONE, ""
     advice = (
         "Give masks that say it: mask == 1 for one object, with 255 where nothing is known; "
         "labels 0, 1, 2, ... need a model of several labels, labels='unordered'."
     )
-    stated = Stated(n_labels=2 if most_labels == 2 else None, values=values)
-    coding = decide(seen, sets, stated, "masks", advice)
+    if known is not None:
+        advice = "Give masks with the values of the training masks, and -1 where nothing is known."
+    stated, line = Stated(n_labels=2 if most_labels == 2 else None, known=known), ""
+    if most_labels == 2:
+        stated, line = as_numbered(tallies, stated)
+        if line and any(FREE in one.values for one in tallies):
+            stated = replace(stated, void_value=VOID)
+    coding = decide(seen, named, stated, "masks", advice)
     if coding.n_labels > most_labels:
         raise InputError(
             f"masks have {coding.n_labels} labels, but at most {most_labels} are possible. {advice}"
         )
-    return coding
+    return coding, line
 
 
-def _numbered(tallies: Sequence[Tally], most_labels: int) -> tuple[Coding | None, str]:
-    """Return the coding of masks that number their objects, and a warning; None for others.
-
-    Models of several labels take numbers for classes.
-    """
-    stated, line = as_numbered(tallies, Stated(n_labels=2)) if most_labels == 2 else (Stated(), "")
-    void = VOID if any(FREE in one.values for one in tallies) else stated.void_value
-    return (Coding("nonzero", None, void) if line else None), line
-
-
-def values_of(masks: Any, most_labels: int, images: Any = None) -> tuple[int, ...]:
-    """Give the value of every label in masks that `read_training` has accepted."""
+def coding_of_masks(masks: Any, most_labels: int, images: Any = None) -> Coding:
+    """Return what the values of masks mean that `read_training` has accepted."""
     given = _listed("masks", masks, images)
-    numbered, _ = _numbered([tally("", np.asarray(mask)) for mask in given], most_labels)
-    found = numbered or coding_of([_values(_integers(mask)) for mask in given], most_labels)
-    return found.values or (0, 1)
+    return coding_of([tally("", np.asarray(mask)) for mask in given], most_labels)[0]
 
 
-def known_values(model: Any) -> tuple[int, ...] | None:
-    """Give the values of the labels of a fitted model of several; None where the rule decides."""
+def known_coding(model: Any) -> Coding | None:
+    """Return how a fitted model read the masks of its training, as it reads all later ones.
+
+    Files of earlier versions keep the values of the labels, but not which value was void. Where
+    they keep 0 and 1 for two labels, masks may have had other values: None, so that the values of
+    the masks decide. So it is for files that keep nothing.
+    """
     n_labels, training = len(model.classes_), getattr(model, "training_", None)
-    if n_labels == 2:
-        return None
-    return tuple(range(n_labels)) if training is None else tuple(training.values)
+    if training is None:
+        return None if n_labels == 2 else Coding.of_values(range(n_labels))
+    coding: Coding | None = training.coding
+    if coding is None and training.values != (0, 1):
+        coding = Coding.of_values(training.values)
+    return coding
 
 
 def _read_mask(mask: Any, shape: tuple[int, ...], where: str) -> NDArray[Any]:
@@ -179,19 +187,17 @@ def _read_mask(mask: Any, shape: tuple[int, ...], where: str) -> NDArray[Any]:
             f"{where} has shape {found.shape}, but its image is {shape}. Give each image a mask of "
             "its own size."
         )
-    if found.dtype.kind not in "biuf" or not found.size or (found != np.rint(found)).any():
+    whole = found.dtype.kind in "biu" or (found.dtype.kind == "f" and _is_whole(found))
+    if not whole or not found.size:
         raise InputError(
             f"{where} holds values of type {found.dtype} that are no labels, but whole numbers are "
             "needed. Cut probabilities first: mask > 0.5."
         )
-    return _integers(found)
+    return found
 
 
-def _integers(mask: Any) -> NDArray[Any]:
-    """A mask of whole numbers; -1 is void, as 255 is."""
-    array = np.asarray(mask)
-    whole = array.astype(np.int64) if array.dtype.kind in "if" else array.astype(np.uint16)
-    return np.where(whole == -1, VOID, whole)
+def _is_whole(array: NDArray[Any]) -> bool:
+    return bool((np.isfinite(array) & (array == np.rint(array))).all())
 
 
 def _listed(name: str, given: Any, images: Any = None) -> Sequence[Any]:

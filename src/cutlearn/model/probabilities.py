@@ -20,7 +20,7 @@ from cutlearn.errors import InputError, quoted
 from cutlearn.images.sample import Sample
 from cutlearn.model.fitting.parameters import check_parameters
 from cutlearn.model.fitting.size import probabilities_at_full_size, to_full_size
-from cutlearn.model.prepare import known_values
+from cutlearn.model.prepare import known_coding
 from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn
 from cutlearn.model.probability.calibrations import margin_of
 from cutlearn.model.probability.decisions import Decision, decision_of
@@ -54,7 +54,7 @@ class Probabilities:
 
     @abstractmethod
     def _read_training(
-        self, images: Any, masks: Any, groups: Any, most_labels: int = 2, values: Any = None
+        self, images: Any, masks: Any, groups: Any, most_labels: int = 2, known: Any = None
     ) -> tuple[Sequence[Sample], Sequence[Mask], list[int]]:
         """Check images and masks, at the size at which the model works."""
 
@@ -210,7 +210,7 @@ class Probabilities:
         self._check_fitted()
         check_parameters(self)
         samples, truth, together = self._read_training(
-            images, masks, groups, len(self.classes_), known_values(self)
+            images, masks, groups, len(self.classes_), known_coding(self)
         )
         found = self._each(samples, evidence_of)
         rows = [

@@ -14,13 +14,14 @@ from functools import partial
 from typing import Any
 
 from cutlearn.errors import InputWarning
+from cutlearn.images.coding import Coding
 from cutlearn.images.facts import Facts, facts_of
 from cutlearn.images.listing import some
 from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample
 from cutlearn.images.volume import Volume
 from cutlearn.model.fitting.size import worked_shape
-from cutlearn.model.prepare import read_samples, values_of
+from cutlearn.model.prepare import coding_of_masks, read_samples
 from cutlearn.run.workers import Workers, own_threads
 
 # How many times larger or smaller, brighter or darker than any training image is another world.
@@ -47,6 +48,9 @@ class TrainingImages:
         The value that every label had in the masks.
     names : tuple of str
         What the labels are called; empty if nobody said.
+    coding : Coding or None
+        How the masks were read, as later ones are. Files of earlier versions have None: there the
+        values say it, and where these are 0 and 1, the rule of `cutlearn.images.coding`.
     """
 
     sides: tuple[int, int]
@@ -56,19 +60,20 @@ class TrainingImages:
     digests: tuple[str, ...]
     values: tuple[int, ...]
     names: tuple[str, ...] = ()
+    coding: Coding | None = None
 
     @classmethod
     def of(
-        cls, facts: Sequence[Facts], values: Sequence[int], names: Sequence[str] = ()
+        cls, facts: Sequence[Facts], coding: Coding, names: Sequence[str] = ()
     ) -> TrainingImages:
-        """Gather the facts of images."""
+        """Gather the facts of images, and how their masks were read."""
         sides = [min(one.height, one.width) for one in facts]
         light = [one.bright for one in facts]
         return cls(
             (min(sides), max(sides)),
             any(one.color for one in facts), not all(one.color for one in facts),
             (min(light), max(light)), tuple(one.digest for one in facts),
-            tuple(map(int, values)), tuple(names),
+            coding.values or (0, 1), tuple(names), coding,
         )  # fmt: skip
 
     def name_of(self, label: int) -> str:
@@ -126,8 +131,9 @@ class TrainingImages:
         return told
 
     def to_plain(self) -> dict[str, Any]:
-        """Give what a model file keeps."""
-        return asdict(self)
+        """Return what a model file keeps."""
+        coding = None if self.coding is None else self.coding.to_plain()
+        return asdict(self) | {"coding": coding}
 
     @classmethod
     def from_plain(cls, plain: Any) -> TrainingImages | None:
@@ -142,7 +148,12 @@ class TrainingImages:
         good = good and all(isinstance(word, str) for word in (*digests, *names))
         if not good or len(values) > 256 or len(names) > 256:
             raise ValueError("facts of training images that cannot be")
-        return cls(sides, bool(plain["color"]), bool(plain["grey"]), bright, digests, values, names)
+        kept = plain.get("coding")
+        coding = None if kept is None else Coding.from_plain(kept)
+        if coding is not None and (coding.values or (0, 1)) != values:
+            raise ValueError("values of masks that contradict each other")
+        return cls(sides, bool(plain["color"]), bool(plain["grey"]), bright, digests, values,
+                   names, coding)  # fmt: skip
 
 
 def warn_of_size(model: Any, shapes: Sequence[Shape]) -> None:
@@ -182,7 +193,7 @@ def remembered(images: Any, masks: Any, most_labels: int, threads: int = 1) -> T
     """Give what to remember of the images and masks that a fit was given."""
     with Workers(threads) as workers:
         facts = workers.map(_facts, read_samples(images))
-    return TrainingImages.of(facts, values_of(masks, most_labels, images))
+    return TrainingImages.of(facts, coding_of_masks(masks, most_labels, images))
 
 
 def _facts(sample: Sample, digest: bool = True) -> Facts:
