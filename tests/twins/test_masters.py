@@ -214,3 +214,13 @@ def test_when_no_solver_finds_the_minimum_the_best_weights_are_returned(learner,
     assert not r.converged
     risk = np.mean([(b + a @ r.w).max() for b, a in every])
     assert r.objective == pytest.approx(r.w @ r.w / 20.0 + risk, rel=1e-9)
+
+
+def test_weights_that_rounding_makes_worthless_are_not_certified():
+    """1 + 1e-9 k beside a constant: only weights of 2e9 tell the nodes apart."""
+    k = np.arange(-20, 20) + 0.5
+    problem, y = Problem(np.stack([1 + 1e-9 * k, np.ones(40)], axis=1)), (k < 0).astype(np.uint8)
+    with pytest.warns(ConvergenceWarning, match="too large to be trusted"):
+        r = train([problem], [y], learner="accpm", C=math.inf)
+    assert not r.converged
+    assert r.gap > 100 * (r.objective - r.lower_bound)

@@ -69,7 +69,8 @@ class TrainResult:
         The best weights.
     objective, lower_bound, gap, relative_gap : float
         lambda/2 |w|^2 + R(w) at w; a number that no weights can go below; the difference of the
-        two; this difference over max(objective, largest possible loss / 1000). For likelihood
+        two and the rounding error of the objective; the gap over max(objective, largest possible
+        loss / 1000). For likelihood
         learners: lambda/2 |w|^2 - L(w); 0, which bounds it; their difference; by what share of it
         the last 30 steps lowered it.
     steps : tuple of Step

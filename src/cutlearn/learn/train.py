@@ -75,7 +75,8 @@ def train(
         pseudo-gradient of that paper with a fixed step; `TrainResult.last_w` is its final point.
     C : float
         1 / lambda: how much fitting the annotated images counts against small weights. Infinity
-        means no regulariser, for "accpm" and likelihood learners.
+        means no regulariser, for "accpm" and likelihood learners; "accpm" then returns nearly the
+        shortest of all weights within the tolerance.
     tol : float
         Training stops when gap <= tol * max(objective, largest possible loss / 1000). A likelihood
         learner stops when 30 steps lower the objective by less than this share of it.
