@@ -273,17 +273,17 @@ class MarginRun(Run):
         return bool(new.any())
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Give planes, rounds and the master's state."""
+        """Return planes, rounds, the search for short weights and the master's state."""
         arrays = {
             "planes": np.concatenate([known.rows for known in self.pool.planes]),
             "counts": np.array([len(known) for known in self.pool.planes], np.int64),
             "rounds": np.array(self.rounds, np.int32).reshape(-1, len(self.pool)),
+            "search": np.array([self.ridge, self.limit]),
             **self.master.state(),
         }
         values = {
             "complete": self.complete, "confirmed": self.confirmed, "exhausted": self.exhausted,
-            "short": self.short, "shortening": self.shortening, "ridge": self.ridge,
-            "limit": self.limit,
+            "short": self.short, "shortening": self.shortening,
         }  # fmt: skip
         return values, arrays
 
@@ -296,8 +296,6 @@ class MarginRun(Run):
             self._give(index, self.pool.rows(index))
         self.master.restore(arrays)
         self.complete, self.confirmed = bool(values["complete"]), bool(values["confirmed"])
-        self.exhausted = bool(values.get("exhausted", False))
-        self.short = bool(values.get("short", self.short))
-        self.shortening = int(values.get("shortening", 0))
-        self.ridge = float(values.get("ridge", math.inf))
-        self.limit = float(values.get("limit", math.inf))
+        self.exhausted = bool(values["exhausted"])
+        self.short, self.shortening = bool(values["short"]), int(values["shortening"])
+        self.ridge, self.limit = arrays["search"].tolist()
