@@ -148,3 +148,22 @@ def test_a_checkpoint_of_another_run_is_refused(tiny, tmp_path):
     ):
         with pytest.raises(InputError, match="other data or settings"):
             other()
+
+
+def test_a_run_that_is_stopped_in_the_search_for_short_weights_resumes(tmp_path):
+    problems, labels, _ = tiny_set(np.random.default_rng(0))
+    options = {"learner": "accpm", "C": math.inf, "tol": 1e-3}
+    steps = []
+    whole = train(problems, labels, callback=steps.append, **options)
+    stops = range(len(steps) - 6, len(steps))
+
+    def stop(step):
+        if step.number in stops:
+            raise KeyboardInterrupt
+
+    for _ in stops:
+        with pytest.raises(KeyboardInterrupt):
+            train(problems, labels, checkpoint=tmp_path / "run", callback=stop, **options)
+    again = train(problems, labels, checkpoint=tmp_path / "run", **options)
+    assert again.w.tobytes() == whole.w.tobytes()
+    assert [step.objective for step in again.steps] == [step.objective for step in whole.steps]
