@@ -198,6 +198,11 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int:
     return int(value)
 
 
+def thread_number(threads: Any) -> int:
+    """The number of threads as an int, 1 or more; the core starts no more than it has work for."""
+    return whole_number("threads", threads, 1, 2**31 - 1)
+
+
 def real_number(name: str, value: Any, low: float, high: float) -> float:
     """The value as a float, low <= value <= high."""
     if not is_number(value) or not low <= value <= high:

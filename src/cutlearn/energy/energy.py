@@ -26,6 +26,7 @@ from cutlearn.checks import (
     given_shape,
     label_array,
     shape_of,
+    thread_number,
 )
 from cutlearn.energy.envelope import Envelope
 from cutlearn.energy.envelopes import Envelopes, asked
@@ -37,6 +38,8 @@ from cutlearn.graph.rounding import (
     EPSILON,
     ROUNDINGS,
     adds_exactly,
+    bound_of,
+    exact_sum,
     size_of,
 )
 from cutlearn.graph.solver import PAIR, SCALAR, SYMMETRIC, Solver, Terms, minimize, solved
@@ -181,8 +184,9 @@ class Energy:
         """
         more = float_array("unary", unary)
         shape_of("unary", more, self.shape, "the shape of the unaries")
+        total, lost = exact_sum(self._terms.unary, more.ravel())
         made = copy(self)
-        made._terms = replace(self._terms, unary=self._terms.unary + more.ravel())
+        made._terms = replace(self._terms, unary=total, slack=bound_of(self._terms.slack, lost))
         return made
 
     def value(self, labels: ArrayLike) -> float:
@@ -206,13 +210,14 @@ class Energy:
         `fixed` has the labels' shape: -1 leaves a node free, 0 or 1 is its label. Large grids
         without envelopes are cut on several threads; the result does not depend on their number.
         """
-        return minimize(self._terms, fixed_labels(fixed, self.shape), threads)
+        return minimize(self._terms, fixed_labels(fixed, self.shape), thread_number(threads))
 
     def min_marginals(self, fixed: ArrayLike | None = None, threads: int = 1) -> Floats:
         """Phi[..., k] = the least energy with that node at label k; inf against `fixed`.
 
         The result does not depend on the number of threads.
         """
+        threads = thread_number(threads)
         return min_marginals(self._solved(fixed, threads), self.shape, threads)
 
     def argmins(self, fixed: ArrayLike | None = None, threads: int = 1) -> Argmins:
@@ -221,6 +226,7 @@ class Energy:
         For node d they are A_d: where the labelling of least energy among those with d at its other
         label (among equals the one nearest to the cut) differs from the cut.
         """
+        threads = thread_number(threads)
         return argmins(self._solved(fixed, threads), self.shape, threads)
 
     def argmin_sums(
@@ -243,6 +249,7 @@ class Energy:
         regions : index arrays
             Regions whose numbers of ones are to be summed; see `ArgminSums.region`.
         """
+        threads = thread_number(threads)
         return argmin_sums(
             self._solved(fixed, threads), self.shape, weights, truth, regions, threads
         )

@@ -14,6 +14,7 @@ A share falls evenly from 1 to 0 across the overlap, so that a strip has little 
 where it sees little. A row takes its labels from the strip that has the larger share.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
@@ -23,9 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.energy.energy import Energy
+from cutlearn.graph.rounding import EPSILON, bound_of, multiplies_exactly
 from cutlearn.grid import grid_offsets
 
 Mask = NDArray[np.uint8]
+SMALLEST = 2.0**-1074  # what a product too small for all its digits may lose
 # Gives unaries of rows first .. last - 1, and the weights of the edges among them, by direction.
 RowTerms = Callable[[int, int], tuple[NDArray[Any], list[NDArray[Any]]]]
 # Makes an energy of such; it must be linear in both.
@@ -106,14 +109,15 @@ def minimize_strips(
     strips = list(_strips(shape[0], rows, overlap // 2))
     moves = grid_offsets(len(shape), connectivity)
     labels = np.empty(shape, np.uint8)
-    value = bound = 0.0
+    value, bounds = 0.0, []
     pose = energy_of or partial(Energy.grid, connectivity=connectivity)
     before: tuple[_Strip, Any] | None = None
     for strip in strips:
-        energy = pose(*_shared(strip, shape[0], overlap // 2, terms, moves))
+        unary, weights, slack = _shared(strip, shape[0], overlap // 2, terms, moves)
+        energy = pose(unary, weights)
         here = None if fixed is None else fixed[strip.first : strip.last]
         cut = energy.minimize(here)
-        bound += cut.lower_bound
+        bounds += [cut.lower_bound, -slack]
         inner = slice(strip.begin - strip.first, strip.end - strip.first)
         labels[strip.begin : strip.end] = cut.labels[inner]
         if before is not None:
@@ -122,7 +126,10 @@ def minimize_strips(
         before = strip, energy
     assert before is not None
     value += before[1].value(labels[before[0].first : before[0].last])
-    return Joined(labels, value, bound, len(strips))
+    bound = math.fsum(bounds)
+    # The sum itself is rounded to the nearest number.
+    exact = math.fsum([*bounds, -bound]) >= 0 if math.isfinite(bound) else True
+    return Joined(labels, value, bound if exact else math.nextafter(bound, -math.inf), len(strips))
 
 
 def _strips(n: int, rows: int, half: int) -> Iterator[_Strip]:
@@ -149,15 +156,25 @@ def _shared(
     half: int,
     terms: RowTerms,
     moves: list[tuple[int, ...]],
-) -> tuple[NDArray[Any], list[NDArray[Any]]]:
-    """A strip's part of every term."""
+) -> tuple[NDArray[Any], list[NDArray[Any]], float]:
+    """A strip's part of every term, and a bound of what rounding took from them."""
     unary, weights = terms(strip.first, strip.last)
     if strip.begin == 0 and strip.end == n:
-        return unary, weights
+        return unary, weights, 0.0
+    whole = (
+        half & (half - 1) == 0
+    )  # then shares are multiples of a power of two, as they were meant
+    errors: list[Any] = []
 
     def scaled(part: NDArray[Any], step: float) -> NDArray[Any]:
         places = strip.first + np.arange(len(part)) + step / 2
         share = _share(strip, n, half, places)
-        return part * share.reshape(-1, *(1,) * (part.ndim - 1))
+        made = part * share.reshape(-1, *(1,) * (part.ndim - 1))
+        if not (whole and multiplies_exactly(np.asarray(part, np.float64), share)):
+            # The share and the product are rounded; shares of 0 and 1 are exact.
+            inside = (share > 0) & (share < 1)
+            errors.append(2 * EPSILON * np.asarray(made[inside], np.float64).ravel() + SMALLEST)
+        return made
 
-    return scaled(unary, 0), [scaled(part, move[0]) for part, move in zip(weights, moves)]
+    parts = [scaled(unary, 0), *(scaled(part, move[0]) for part, move in zip(weights, moves))]
+    return parts[0], parts[1:], bound_of(*errors)

@@ -18,7 +18,6 @@ from cutlearn.checks import (
     index_array,
     label_array,
     shape_of,
-    whole_number,
 )
 from cutlearn.errors import InputError
 
@@ -66,18 +65,14 @@ class ArgminSums:
     region: tuple[Floats, ...]
 
 
-# What may be asked for; the core starts no more threads than it has work for.
-MOST_ASKED = 2**31 - 1
-
-
 def min_marginals(flow: _core.Flow, shape: tuple[int, ...], threads: int) -> Floats:
     """Phi of every node and label; infinite against a fixed label."""
-    return flow.min_marginals(_threads(threads)).reshape(*shape, 2)
+    return flow.min_marginals(threads).reshape(*shape, 2)
 
 
 def argmins(flow: _core.Flow, shape: tuple[int, ...], threads: int) -> Argmins:
     """Phi, and for every node the nodes that turn when it does."""
-    values, first, nodes = flow.argmins(_threads(threads))
+    values, first, nodes = flow.argmins(threads)
     return Argmins(values.reshape(*shape, 2), first, nodes)
 
 
@@ -108,11 +103,7 @@ def argmin_sums(
     members = np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int32)
     values, node, edge, region = flow.argmin_sums(
         np.ascontiguousarray(c.ravel()), np.ascontiguousarray(y.ravel()), ends, members,
-        _threads(threads),
+        threads,
     )  # fmt: skip
     counts = np.split(region, (ends + np.arange(ends.size))[1:-1]) if parts else []
     return ArgminSums(values.reshape(*shape, 2), node, edge, tuple(counts))
-
-
-def _threads(threads: int) -> int:
-    return whole_number("threads", threads, 1, MOST_ASKED)

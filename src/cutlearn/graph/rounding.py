@@ -21,6 +21,21 @@ def size_of(*arrays: Floats) -> float:
     return math.fsum(float(np.abs(a).sum()) for a in arrays)
 
 
+def exact_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """a + b, and what rounding took from each sum, exactly."""
+    with np.errstate(over="ignore", invalid="ignore"):  # the core names numbers beyond the range
+        total = a + b
+        of_b = total - a
+        lost = (a - (total - of_b)) + (b - of_b)
+    return total, np.where(np.isfinite(lost), lost, 0.0)
+
+
+def bound_of(*errors: float | Floats) -> float:
+    """No less than the sum of the absolute values of all errors; 0 if there are none."""
+    total = math.fsum(size_of(np.atleast_1d(e)) for e in errors)
+    return total * (1 + ROUNDINGS * EPSILON)
+
+
 def adds_exactly(*arrays: Floats) -> bool:
     """Whether every sum and difference of these numbers, in any order, is exact.
 

@@ -24,6 +24,7 @@ from cutlearn.checks import (
     index_array,
     label_array,
     spread,
+    thread_number,
 )
 from cutlearn.errors import InputError
 from cutlearn.graph.cut import Cut
@@ -202,6 +203,7 @@ class Solver:
 
     def minimize(self, threads: int = 1) -> Cut:
         """The minimum cut of the energy as it is now; threads serve a first cut of a large grid."""
+        threads = thread_number(threads)
         with self._alone():
             return self._minimize(threads)
 
@@ -218,6 +220,7 @@ class Solver:
 
     def min_marginals(self, threads: int = 1) -> Floats:
         """Least energy with each node at label 0 and 1, in the labels' shape + (2,)."""
+        threads = thread_number(threads)
         with self._alone():
             self._minimize(threads)
             return min_marginals(self._flow, self._terms.shape, threads)
