@@ -121,9 +121,10 @@ def kohli_torr(task: Task, w: Vector) -> Valued:
     y = task.known & (task.labels == 1)
     share = 1.0 / int(np.count_nonzero(task.known))
     q = np.where(task.known, softmax(phi)[:, 1], 0.0)
-    ends = problem.edge_ends()
-    i, j = q[ends[:, 0]], q[ends[:, 1]]
-    expected = i + j - 2.0 * i * j - (y[ends[:, 0]] != y[ends[:, 1]])
+    tail, head = problem.edge_ends().T
+    i, j = q[tail], q[head]
+    # An edge of a void node has no label to compare with.
+    expected = (i + j - 2.0 * i * j - (y[tail] != y[head])) * (task.known[tail] & task.known[head])
     parts = {
         "node": (q - y) @ problem.node_features,
         "edge": expected @ edge_features(problem),
