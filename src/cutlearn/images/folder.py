@@ -148,7 +148,6 @@ def read_folder(
     threshold: float | None = None,
     colors: Sequence[int] | None = None,
     values: Sequence[int] | Coding | None = None,
-    instances: bool = True,
     mask_suffix: str | None = None,
     pattern: str | None = None,
     turned: bool = True,
@@ -156,6 +155,7 @@ def read_folder(
     spacing: Sequence[float] | None = None,
     empty_void: bool = False,
     unannotated: bool = False,
+    instances: bool = True,
     strict: bool = False,
     leave: str | os.PathLike[str] | None = None,
     max_bytes: int = MAX_BYTES,
@@ -186,10 +186,6 @@ def read_folder(
         colour that is found is a label, in their order.
     values : sequence of int, or Coding, optional
         The values of the labels, as an earlier folder had them; its `coding` keeps void, too.
-    instances : bool, default True
-        Read masks that number their objects as background and object: many ids, each of one
-        connected part, others in other masks. False: numbers are classes. `n_labels` above two,
-        `object_value`, `threshold`, `colors` and `values` also settle it.
     mask_suffix : str, optional
         What the names of masks have behind those of their images, such as "_mask". By default it
         is found from the names.
@@ -206,6 +202,10 @@ def read_folder(
         Take slices of volumes whose mask is 0 throughout as not annotated.
     unannotated : bool, default False
         Look at images without a mask too, 200 of them at most: `Folder.unannotated`.
+    instances : bool, default True
+        Read masks that number their objects as background and object: many ids, each of one
+        connected part, others in other masks. False: numbers are classes. `n_labels` above two,
+        `object_value`, `threshold`, `colors` and `values` also settle it.
     strict : bool, default False
         Refuse the folder if any file would have to be left out.
     leave : path, optional

@@ -249,6 +249,8 @@ def open_values(
     """
     with decoding(name):
         array = decode(data, name, max_pixels, False, page, turned)
+    if array.dtype in (np.uint32, np.uint64) and array.size and array.max() < 2**16:
+        array = array.astype(np.uint16)
     if array.ndim == 3 and array.shape[2] in (2, 4) and array.dtype.kind == "u":
         if (array[:, :, -1] != np.iinfo(array.dtype).max).any():
             raise InputError(
@@ -260,11 +262,10 @@ def open_values(
         array = array[:, :, 0]
     if array.dtype == np.bool_:
         array = array.astype(np.uint8)
-    # Some programs save labels as floats.
     if array.dtype.kind == "f" and (abs(array) < 2**31).all() and (array == np.rint(array)).all():
         array = array.astype(np.int32)
-    if array.dtype.kind in "iu" and array.size and array.min() >= 0 and array.max() < 2**16:
-        array = array if array.dtype == np.uint8 else array.astype(np.uint16)
+    if array.dtype.kind == "i" and array.size and array.min() >= 0 and array.max() < 2**16:
+        array = array.astype(np.uint16)
     if not array.size:
         raise InputError(
             f"{name}: the mask has no pixels, but needs at least one. Export it again."
