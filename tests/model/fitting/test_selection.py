@@ -15,6 +15,7 @@ from cutlearn.features.problem import Problem
 from cutlearn.learn import pool
 from cutlearn.learn.losses import Count, Hamming
 from cutlearn.metrics import means, pooled_iou, ratio
+from cutlearn.model.fitting.bias import Odds, area_weights
 from cutlearn.model.fitting.scorers import Likelihood
 from cutlearn.model.fitting.selection import (
     LIKELIHOOD_PATH,
@@ -167,6 +168,27 @@ def test_strokes_that_show_no_border_do_not_smooth_objects_away():
     whole = [choose(problems, masks, plan(contrast=c)) for c in ((), (1,))]
     assert np.array_equal(whole[0].w, whole[1].w)
     assert "contrast" not in whole[1].judged
+
+
+def test_strokes_count_by_the_areas_of_their_labels():
+    """Strokes mark both labels alike: a pixel of the rare one counts less, nearly as it should."""
+    problems, masks = rare(4, noise=1.0)
+    rng, strokes = np.random.default_rng(1), []
+    for mask in masks:
+        stroke = np.full(mask.shape, 255, np.uint8)
+        for label in (0, 1):
+            places = rng.permutation(np.flatnonzero(mask == label))[:50]
+            stroke.flat[places] = label
+        strokes.append(stroke)
+    chosen = choose(problems, strokes, plan())
+    weights = area_weights(problems, strokes, chosen.result.w, plan().model)
+    rare_share, balanced = np.mean(np.stack(masks)), 0.5
+    assert weights @ [0.5, 0.5] == pytest.approx(1)
+    assert rare_share < 0.5 * weights[1] < 0.6 * balanced + 0.4 * rare_share
+    given = problems, strokes, chosen.result.w, plan().model
+    odds, weighed = Odds.of(*given), Odds.of(*given, weights)
+    assert weighed.plain < odds.plain
+    assert weighed.shift(weighed.plain) > odds.shift(odds.plain)  # label 1 costs more
 
 
 def test_borders_are_hidden_by_strokes_and_bands_but_not_by_regions_without_labels():

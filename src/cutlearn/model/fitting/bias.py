@@ -20,13 +20,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from cutlearn.energy.model import Model, unary_of
 from cutlearn.energy.potentials import Enveloped
 from cutlearn.features.pilot import best_threshold
 from cutlearn.features.problem import VOID, Problem
 from cutlearn.metrics import Confusion
-from cutlearn.model.fitting.scorers import Scorer
+from cutlearn.model.fitting.scorers import EQUAL, Scorer
 from cutlearn.model.probability.calibrations import Temperature
 
 Vector = NDArray[np.float64]
@@ -65,11 +66,19 @@ class Odds(NamedTuple):
 
     @staticmethod
     def of(
-        problems: Sequence[Problem], labels: Sequence[Mask], w: Vector, model: Model
+        problems: Sequence[Problem],
+        labels: Sequence[Mask],
+        w: Vector,
+        model: Model,
+        weights: Vector = EQUAL,
     ) -> "Odds | None":
-        """Fit them on pixels of all images, evenly drawn; None: one label, or one cost."""
+        """Fit them on pixels of all images, evenly drawn; None: one label, or one cost.
+
+        `weights` are what a pixel of label 0, and one of label 1, counts.
+        """
         u, y = _pixels(problems, labels, w, model)
-        share = float((y == 1).mean()) if len(y) else 0.0
+        weight = weights[y] / max(float(weights[y].sum()), NO_DOUBT)
+        share = float(weight[y == 1].sum())
         if not 0 < share < 1:
             return None
         # A hinge may leave next to nothing of the features; what is left is all that is known.
@@ -77,13 +86,13 @@ class Odds(NamedTuple):
         if unit <= 0:
             return None
         u = (u - middle) / unit
-        weight = np.full(len(y), 1 / len(y))
         costs = np.stack([np.zeros_like(u), u], axis=1)
         doubt = Temperature.fit(costs, y, weight).probabilities(costs).prod(axis=1) + NO_DOUBT
+        doubt *= weight
         fitted = Temperature.fit(costs, y, doubt / doubt.sum())
         least, most = (float(np.quantile(u, min(1.0, a * share))) for a in (LEAST_AREA, MOST_AREA))
         found = -u >= best_threshold([(-u).astype(np.float32)], [y], [weight])
-        plain = float((found & (y == 1)).sum() / (found | (y == 1)).sum())
+        plain = float(weight[found & (y == 1)].sum() / weight[found | (y == 1)].sum())
         offset = float(fitted.offsets[1] - fitted.offsets[0])
         return Odds(fitted.scale, offset, least, most, middle, unit, plain)
 
@@ -91,6 +100,26 @@ class Odds(NamedTuple):
         """Give the shift of the bias that puts the border at odds of J."""
         border = (self.offset - math.log(max(J, 1e-9))) / self.scale
         return -(self.middle + self.unit * min(max(border, self.least), self.most))
+
+
+def area_weights(
+    problems: Sequence[Problem], labels: Sequence[Mask], w: Vector, model: Model
+) -> Vector:
+    """Return what a pixel of label 0, and one of label 1, counts so that labels have their areas.
+
+    Strokes mark as much of a rare label as of a frequent one. The share of label 1 among all
+    pixels, void ones included, is estimated by its mean probability. Repeating this with the new
+    share, up to the largest likelihood (Saerens 2002), relies on the probabilities of pixels that
+    are unlike strokes, and can make a label vanish.
+    """
+    odds = Odds.of(problems, labels, w, model)
+    if odds is None:
+        return EQUAL
+    _, y = _pixels(problems, labels, w, model)
+    u, _ = _pixels(problems, [np.zeros_like(mask) for mask in labels], w, model)
+    marked = float((y == 1).mean())
+    share = float(expit(odds.offset - odds.scale * (u - odds.middle) / odds.unit).mean())
+    return np.array([(1 - share) / (1 - marked), share / marked])
 
 
 def _pixels(
@@ -111,7 +140,7 @@ def _pixels(
 def served(scorer: Scorer, w: Vector) -> tuple[float, float, list[Confusion]]:
     """Give the shift of the bias that serves pooled IoU, its J, and the scores of all images."""
     every = range(len(scorer.problems))
-    odds = Odds.of(scorer.problems, scorer.labels, w, scorer.model)
+    odds = Odds.of(scorer.problems, scorer.labels, w, scorer.model, scorer.weights)
     if odds is None:
         return 0.0, 0.0, scorer.scores(every, w)
     J, shift, scores = odds.plain, 0.0, []

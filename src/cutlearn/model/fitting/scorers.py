@@ -25,6 +25,10 @@ Vector = NDArray[np.float64]
 Mask = NDArray[np.uint8]
 
 
+# What a pixel of label 0, and one of label 1, counts.
+EQUAL = np.ones(2)
+
+
 class Scorer:
     """Scores of images, and the value of a list of them.
 
@@ -37,6 +41,7 @@ class Scorer:
     """
 
     name = ""
+    weights: Vector = EQUAL
 
     def __init__(
         self, problems: Sequence[Problem], labels: Sequence[Mask], model: Model, data: Residents
@@ -78,8 +83,9 @@ class Overlap(Scorer):
         return confusion(labels, self.model.mask(problem, w), self.model.n_labels)
 
     def parts(self, scores: Sequence[Confusion]) -> Vector:
-        """Give the tables."""
-        return stack_tables(scores)
+        """Return the tables; of two labels, true ones count by their weights."""
+        tables = stack_tables(scores)
+        return tables * self.weights[:, None] if self.model.n_labels == 2 else tables
 
     def figure(self, sums: Vector) -> Vector:
         """Give the IoU of added tables."""

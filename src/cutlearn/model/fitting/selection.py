@@ -33,7 +33,7 @@ from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.loaded import taken
 from cutlearn.metrics import bootstrap
-from cutlearn.model.fitting.bias import Odds, served, shifted
+from cutlearn.model.fitting.bias import Odds, area_weights, served, shifted
 from cutlearn.model.fitting.scorers import Cost, Likelihood, Overlap, Scorer
 from cutlearn.model.probability.calibrate import (
     Calibration,
@@ -165,6 +165,7 @@ def choose(
     run = _Training(problems, labels, plan, together)
     setting, judged = run.best()
     result = run.train(range(len(problems)), setting, "train", plan.least_gap)
+    run.weigh(result.w)
     w, scorer, aim = run.weakened(result.w), run.scorer, None
     if run.serves_overlap:
         judged["edges"] = plan.edges
@@ -252,6 +253,12 @@ class _Training:
         """Whether weights are changed after the training, for the pooled IoU of two labels."""
         return isinstance(self.scorer, Overlap) and self.plan.model.n_labels == 2
 
+    def weigh(self, w: Vector) -> None:
+        """Make annotated pixels count by the areas of their labels, where they are mere strokes."""
+        if self.serves_overlap and self.hidden:
+            given = self.problems, self.labels, w, self.plan.model
+            self.scorer.weights = area_weights(*given)
+
     def weakened(self, w: Vector) -> Vector:
         """Return w with edges that count what they should for new images.
 
@@ -293,7 +300,8 @@ class _Training:
 
     def _contrasted(self, w: Vector, strength: float) -> Vector:
         """Return w with edges of this strength, by what costs are worth in log-odds."""
-        made, odds = w.copy(), Odds.of(self.problems, self.labels, w, self.plan.model)
+        given = self.problems, self.labels, w, self.plan.model
+        made, odds = w.copy(), Odds.of(*given, self.scorer.weights)
         if odds is not None and odds.scale > 0:
             made[self.edges] = 0
             columns = self.edges.start + np.array(self.plan.contrast)
@@ -336,7 +344,7 @@ class _Training:
         """Shift the bias of weights that were trained on some images."""
         w, images = given
         problems, labels = taken(self.problems, images), taken(self.labels, images)
-        odds = Odds.of(problems, labels, w, self.plan.model)
+        odds = Odds.of(problems, labels, w, self.plan.model, self.scorer.weights)
         return w if odds is None else shifted(w, odds.shift(aim))
 
     def held_out_figure(self, others: Sequence[Vector]) -> dict[str, Any]:
@@ -357,7 +365,10 @@ class _Training:
         if setting not in self.unseen:
             found: dict[int, Any] = {}
             for k, out in enumerate(self.parts):
-                found |= zip(out, self.scorer.scores(out, self._train_without(k, setting)))
+                w = self._train_without(k, setting)
+                if self.serves_overlap and self.hidden:  # what training learns of edges is not used
+                    w = self._contrasted(w, STRENGTHS[0])
+                found |= zip(out, self.scorer.scores(out, w))
             self.unseen[setting] = [found[i] for i in range(len(self.problems))]
         return self.unseen[setting]
 
