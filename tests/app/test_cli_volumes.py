@@ -40,7 +40,10 @@ def test_masks_and_probabilities_are_volumes(folder, tmp_path):
     assert mask.shape == (6, 20, 24)
     assert set(np.unique(mask)) <= {0, 255}
     assert tifffile.imread(tmp_path / "probability" / "v2.tif").dtype == np.uint16
-    assert (tmp_path / "areas.csv").read_text().splitlines()[1].startswith("v2,1,")
+    row = (tmp_path / "areas.csv").read_text().splitlines()[1]
+    assert row.startswith("v2,1,")
+    assert row.endswith(",,")
+    assert "only 2 groups" in done.output
 
 
 def test_a_page_shows_slices(folder, tmp_path):

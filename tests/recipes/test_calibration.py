@@ -26,14 +26,14 @@ def registered(monkeypatch):
 
 
 def test_a_model_is_fitted_with_it_and_kept(tmp_path):
-    worlds = [cells(seed, (32, 40)) for seed in range(4)]
+    worlds = [cells(seed, (32, 40)) for seed in range(5)]
     images, masks = [w.image for w in worlds], [w.labels for w in worlds]
     model = cl.Segmenter(features="linear", C=10.0, calibration="modest", n_jobs=1)
-    model.fit(images[:3], masks[:3]).save(tmp_path / "m")
-    (q,) = cl.load(tmp_path / "m").predict_proba(images[3:])
-    plain = cl.Segmenter(features="linear", C=10.0, n_jobs=1).fit(images[:3], masks[:3])
-    (wanted,) = plain.predict_proba(images[3:])
+    model.fit(images[:4], masks[:4]).save(tmp_path / "m")
+    (q,) = cl.load(tmp_path / "m").predict_proba(images[4:])
+    plain = cl.Segmenter(features="linear", C=10.0, n_jobs=1).fit(images[:4], masks[:4])
+    (wanted,) = plain.predict_proba(images[4:])
     assert np.abs(q - (0.9 * wanted + 0.05)).max() < 1e-6
     assert wanted.max() > 0.95 > q.max() - 1e-6
-    value, interval = model.area(images[3:])
+    value, interval = model.area(images[4:])
     assert interval[0, 0] < value[0] < interval[0, 1]

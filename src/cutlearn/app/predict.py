@@ -15,6 +15,7 @@ from cutlearn.app.inputs import (
     label_names,
     load_model,
     open_folder,
+    remark,
     tell_differences,
     written_values,
 )
@@ -235,6 +236,8 @@ def _check_areas(areas: str | None, estimator: Any, model: str) -> None:
             "calibrate(images, masks) with images that it was not fitted on, and save it. Or leave "
             "out --areas."
         )
+    if areas is not None and estimator.calibration_.without_intervals:
+        remark(f"--areas: {estimator.calibration_.without_intervals}")
 
 
 def _summary(

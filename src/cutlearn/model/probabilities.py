@@ -7,6 +7,7 @@ answers back from it as for masks (`model.base`).
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.checks import is_number, is_one_of
-from cutlearn.errors import InputError, quoted
+from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.images.sample import Sample
 from cutlearn.model.fitting.parameters import check_parameters
 from cutlearn.model.fitting.size import probabilities_at_full_size, to_full_size
@@ -126,10 +127,12 @@ class Probabilities:
         Returns
         -------
         list of ((h, w) uint8 labels, (h, w, L) float32 probabilities)
-            With a level also (L, 3): expected area, and both ends of its interval.
+            With a level also (L, 3): expected area, and both ends of its interval or nan.
         """
-        samples = self._read(images)
-        return self._each(samples, self.segmenting(level, decision))
+        samples, one = self._read(images), self.segmenting(level, decision)
+        if level is not None:
+            self._warn_without_intervals()
+        return self._each(samples, one)
 
     def segmenting(
         self, level: float | None = None, decision: str | Decision = "map"
@@ -170,30 +173,37 @@ class Probabilities:
                 "calibrate(images, masks) with images that were not used to fit."
             )
 
+    def _warn_without_intervals(self) -> None:
+        if not self.calibration_.has_intervals:
+            told = f"area: {self.calibration_.without_intervals}"
+            warnings.warn(told, InputWarning, stacklevel=3)
+
     def area(
         self, images: Sequence[Any], label: int = 1, level: float = 0.95
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Give the area of a label in every image, and an interval for the true one.
+        """Return the area of a label in every image, and a prediction interval for the true one.
 
-        Between the expected area and that of the mask, as held-out images say (`calibrate`).
+        The area lies between the expected area and that of the mask, as held-out images suggest.
 
-        The width of the interval comes from how far areas strayed on held-out images: pixels are
-        wrong together, so taking them as independent would promise too much.
+        The interval is a prediction from the errors of held-out areas: errors of pixels are
+        correlated, so independent pixels would give too narrow an interval. It needs held-out
+        images of at least four groups, else it is nan with a warning.
 
         Parameters
         ----------
         images : n images or samples
         label : int
         level : float
-            The part of true areas that should lie in their intervals.
+            The coverage of the intervals: the part of true areas that should lie in them.
 
         Returns
         -------
         value : (n,) pixels
-        interval : (n, 2) pixels
+        interval : (n, 2) pixels, or nan
         """
         self._check_fitted()
         self._check_areas(label, level)
+        self._warn_without_intervals()
         rows = np.array(self._each(self._read(images), partial(area_of, label, level)))
         return rows[:, 0], rows[:, 1:]
 

@@ -162,9 +162,9 @@ class Answer:
         yield self.probability
 
     def area(self, label: int = 1, level: float = 0.95) -> tuple[float, tuple[float, float]]:
-        """Return the area of a label in pixels, and an interval for the true one.
+        """Return the area of a label in pixels, and a prediction interval for the true one.
 
-        As `Segmenter.area`: its width comes from the errors of areas on held-out images.
+        As `Segmenter.area`; nan where the model was calibrated on too few groups of images.
         """
         engine = self._opened.engine
         if not is_one_of(label, range(engine.n_labels)):

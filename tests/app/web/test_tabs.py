@@ -270,6 +270,13 @@ def test_beliefs_tell_probability_doubt_area_and_where_next(client):
         assert 0 <= left < right <= 64
 
 
+def test_beliefs_without_an_interval_have_none(client, monkeypatch):
+    client.mark(0, box())
+    monkeypatch.setattr(Session, "area", lambda *_: (5.0, (np.nan, np.nan)))
+    meta, _ = client.get(f"/api/tabs/{TAB}/0/beliefs?label=1").unpacked()
+    assert (meta["area"], meta["interval"]) == (5.0, None)
+
+
 @pytest.mark.parametrize("label", ["2", "-1", "x", "99999999", ""])
 def test_beliefs_of_other_labels_are_refused(client, label):
     assert client.get(f"/api/tabs/{TAB}/0/beliefs?label={label}").status == 400

@@ -105,7 +105,8 @@ def test_export_holds_masks_probabilities_areas_report_and_model(client):
         rows = list(csv.DictReader(archive.read("areas.csv").decode().splitlines()))
         mask = client.workspace.mask(0)
         assert int(rows[0]["mask_pixels"]) == mask.sum()
-        assert float(rows[0]["low"]) <= float(rows[0]["expected_pixels"]) <= float(rows[0]["high"])
+        assert float(rows[0]["expected_pixels"]) > 0
+        assert rows[0]["low"] == rows[0]["high"] == ""  # two images are too few for an interval
         assert b"<html" in archive.read("report.html")[:2000]
     left = {path.name for path in client.workspace.hidden.iterdir()}
     assert left <= {"drafts", "training.txt", LEARNED, "first"}

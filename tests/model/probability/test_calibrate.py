@@ -178,10 +178,10 @@ def test_decisions_serve_what_they_name(fitted):
 
 
 def test_calibrating_later_is_remembered_and_saved(fitted, tmp_path):
-    later = model(calibration=fitted.calibration).fit(IMAGES[:3], MASKS[:3])
+    later = model(calibration=fitted.calibration).fit(IMAGES[:2], MASKS[:2])
     before = later.predict_proba(NEW)[0]
-    assert later.calibrate(IMAGES[3:6], MASKS[3:6]) is later
-    assert later.calibration_.n_images == 3
+    assert later.calibrate(IMAGES[2:6], MASKS[2:6]) is later
+    assert later.calibration_.n_images == 4
     after = later.predict_proba(NEW)[0]
     assert np.array_equal(before, after) == (fitted.calibration is None)
     later.save(tmp_path / "m")
@@ -235,17 +235,67 @@ def test_a_file_without_calibration_asks_for_one(tmp_path):
 
 
 def test_images_that_vary_together_widen_the_interval():
-    rows = held_out(np.random.default_rng(6), n=6)
+    rows = held_out(np.random.default_rng(6), n=10)
     alone = calibrate(rows, "temperature", True)
-    pairs = calibrate(rows, "temperature", True, groups=[0, 0, 1, 1, 2, 2])
-    four = calibrate(rows, "temperature", True, groups=[0, 0, 1, 1, 2, 3])
-    one = calibrate(rows, "temperature", True, groups=[0] * 6)
-    assert (alone.n_groups, pairs.n_groups, one.n_groups) == (6, 3, 1)
-    assert four.spread == pytest.approx(alone.spread * np.sqrt((5 / 2) / (7 / 4)), rel=1e-12)
-    assert pairs.lean is one.lean is None
+    pairs = calibrate(rows, "temperature", True, groups=[0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
+    assert (alone.n_groups, pairs.n_groups) == (10, 5)
     q, labels = np.full((30, 30, 2), 0.5), np.zeros((30, 30), np.uint8)
-    width = [np.subtract(*c.area(q, labels, 1, 0.9)[:0:-1]) for c in (alone, pairs, one)]
-    assert width[0] < width[1] < width[2]
+    width = [np.subtract(*c.area(q, labels, 1, 0.9)[:0:-1]) for c in (alone, pairs)]
+    assert width[0] < width[1]
+
+
+def test_few_groups_have_no_interval():
+    rows = held_out(np.random.default_rng(6), n=6)
+    q, labels = np.full((30, 30, 2), 0.5), np.zeros((30, 30), np.uint8)
+    for g, known in ((1, False), (3, False), (4, True)):
+        made = calibrate(rows, "temperature", True, groups=[i % g for i in range(6)])
+        assert made.n_groups == g
+        assert made.has_intervals is known
+        value, low, high = made.area(q, labels, 1, 0.9)
+        assert 0 < value < 900
+        assert (low < value < high) if known else np.isnan([low, high]).all()
+        again = Calibration.from_header(*made.to_header(), 2)
+        assert np.array_equal(again.area(q, labels, 1, 0.9), (value, low, high), equal_nan=True)
+    few = model().fit(IMAGES[:2], MASKS[:2])
+    with pytest.warns(UserWarning, match="4 groups"):
+        area, interval = few.area(NEW)
+    assert np.isfinite(area).all()
+    assert np.isnan(interval).all()
+
+
+def test_the_interval_is_that_of_a_prediction_from_few_draws():
+    """Student's law of the errors themselves, one degree less where a was fitted."""
+    from scipy.stats import t
+
+    rows = held_out(np.random.default_rng(8), n=6)
+    made = calibrate(rows, "temperature", True)
+    for label in (0, 1):
+        z = []
+        for row in rows:
+            q = made.probabilities(row.min_marginals)
+            own = (row.min_marginals.argmin(-1) == label).sum()
+            area = (1 - made.lean[label]) * q[:, label].sum() + made.lean[label] * own
+            part = q[:, label]
+            z.append(((row.labels == label).sum() - area) / (1 + np.sqrt(part * (1 - part)).sum()))
+        degrees = 5 - (made.lean[label] > 0)
+        q, labels = np.full((30, 30, 2), 0.5), np.zeros((30, 30), np.uint8)
+        value, low, high = made.area(q, labels, label, 0.95)
+        half = t.ppf(0.975, degrees) * np.sqrt(np.sum(np.square(z)) / 6 * 7 / degrees) * 451
+        assert high - value == pytest.approx(half, rel=1e-9)
+        assert value - low == pytest.approx(half, rel=1e-9)
+
+
+def test_areas_of_old_files_are_unchanged():
+    plain, arrays = calibrate(held_out(np.random.default_rng(8), n=6), None, True).to_header()
+    q, labels = np.full((30, 30, 2), 0.5), np.zeros((30, 30), np.uint8)
+    del plain["degrees"]
+    plain |= {"spread": [0.2, 0.2], "lean": [0.0, 0.0]}
+    _, low, high = Calibration.from_header(plain, arrays, 2).area(q, labels, 1, 0.9)
+    assert (high - low) / 2 == pytest.approx(2.1318467863 * 0.2 * 451, rel=1e-9)  # t of 4 degrees
+    _, low, high = Calibration.from_header(plain | {"lean": None}, arrays, 2).area(
+        q, labels, 1, 0.9
+    )
+    assert (high - low) / 2 == pytest.approx(2.0150483733 * 0.2 * 451, rel=1e-9)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9])
@@ -306,8 +356,8 @@ def test_a_calibration_from_outside_is_as_good_as_the_others(name, monkeypatch, 
     with pytest.raises(cl.InputError, match="'isotonic', None"):
         model(calibration="halfway").fit(IMAGES[:3], MASKS[:3])
     monkeypatch.setitem(CALIBRATIONS, "halfway", Halfway)
-    fitted = model(calibration=name).fit(IMAGES[:3], MASKS[:3])
-    fitted.calibrate(IMAGES[3:6], MASKS[3:6]).save(tmp_path / "m")
+    fitted = model(calibration=name).fit(IMAGES[:2], MASKS[:2])
+    fitted.calibrate(IMAGES[2:6], MASKS[2:6]).save(tmp_path / "m")
     loaded = cl.load(tmp_path / "m")
     assert loaded.calibration_.kind == name
     q = loaded.predict_proba(NEW)
@@ -323,7 +373,8 @@ def test_a_calibration_from_outside_is_as_good_as_the_others(name, monkeypatch, 
     "change",
     [{"scale": 0.0}, {"scale": "1"}, {"offsets": [0.0]}, {"spread": [-1.0, 0.0]}, {"kind": "odd"},
      {"n_images": -1}, {"n_groups": 1}, {"n_images": 1.5}, {"held_out": 1}, {"kind": "isotonic"},
-     {"lean": [2.0, 0.0]}, {"lean": [0.5]}, {"lean": ["a", "b"]}, {"mixed": 1.5}, {"mixed": "1"}],
+     {"lean": [2.0, 0.0]}, {"lean": [0.5]}, {"lean": ["a", "b"]}, {"mixed": 1.5}, {"mixed": "1"},
+     {"degrees": [0.0, 1.0]}, {"degrees": [1.0]}, {"degrees": ["a", "b"]}],
 )  # fmt: skip
 def test_lying_headers_are_refused(change):
     plain, arrays = uncalibrated(2).to_header()

@@ -9,12 +9,11 @@ import zipfile
 from pathlib import Path
 from typing import IO, Any
 
+from cutlearn.app.products import AREAS, area_cell
 from cutlearn.app.tables import text_cell
 from cutlearn.app.web.models import Models
 from cutlearn.app.web.workspace import Workspace
 from cutlearn.errors import InputError
-
-AREAS = ("name", "label", "mask_pixels", "expected_pixels", "low", "high")
 
 
 class Exporter:
@@ -113,7 +112,7 @@ def _believed(
     for label in range(1, workspace.n_labels):
         value, (low, high) = session.area(label)
         count = 0 if mask is None else int((mask == label).sum())
-        rows.append((name, label, count, *(f"{v:.1f}" for v in (value, low, high))))
+        rows.append((name, label, count, *map(area_cell, (value, low, high))))
     return rows
 
 

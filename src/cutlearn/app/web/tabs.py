@@ -5,6 +5,7 @@ answered, and the rest is computed again. So the answer to some marks depends on
 on previews, on undo and redo, on which marks came in one request, or on a reload.
 """
 
+import math
 import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
@@ -201,7 +202,8 @@ class Tab:
             open_here = float(doubt[top:bottom, left:right].mean()) > 255 * WORTH
             meta = {
                 **one.about, "known": True, "label": label, "area": value,
-                "interval": list(interval), "next": list(window) if open_here else None,
+                "interval": None if math.isnan(interval[0]) else list(interval),
+                "next": list(window) if open_here else None,
             }  # fmt: skip
             return packed(meta, probability, doubt)
 

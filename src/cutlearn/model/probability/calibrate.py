@@ -17,11 +17,11 @@ where masks are trained for something else. Held-out images say whom to believe:
 A + a (B - A), with a in [0, 1] of the least squares of z below, 0 with fewer than four groups.
 
 Were all pixels right or wrong together, the deviation of the area would be
-S = sum_d sqrt(q_dk (1 - q_dk)), were they independent far less. Held-out images say which part of S
-is true. With z = (true area - area) / S and g groups of images that vary together,
-r^2 = (mean of z^2) (g + 1) / (g - 1), as for any prediction from g draws, and the interval is the
-area +- t r S with t of Student's law of g - 1 degrees; where a is fitted, g - 2 stands for g - 1.
-One group tells nothing: r = 1.
+S = sum_d sqrt(q_dk (1 - q_dk)), were they independent far less. Held-out images measure which part
+of S is true. With z = (true area - area) / S and g groups of images that vary together, the
+interval is the area +- t r S: a prediction from g draws, whose mean the map has fitted. Here
+r^2 = (mean of z^2) (g + 1) / d, and t is of Student's law of d degrees, d = g - 1, less one if
+a > 0. Fewer than four groups give no interval (docs/decisions/0054).
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, counted
 from cutlearn.features.problem import VOID
 from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, Softmax, share_of_second
 from cutlearn.run.workers import Workers
@@ -46,7 +46,7 @@ MOST_NUMBERS = 100_000
 MOST_OF_ALL = 16_000_000
 # Pixels of all images together that the map is fitted on: what images differ by counts for more.
 MOST_ROWS = 200_000
-# Groups of held-out images from which on they say whether to believe the masks' own areas.
+# Fewer groups of held-out images give areas no interval: t and r would make it useless.
 ENOUGH_GROUPS = 4
 
 
@@ -122,6 +122,8 @@ class Calibration:
         a of every label: how much of its area is that of the mask. None: 0.
     mixed : float
         c: how much of what the map sees is a pixel's own costs.
+    degrees : (L,) or None
+        d of every label. None: as files of earlier versions had it.
     """
 
     map: Map
@@ -131,6 +133,23 @@ class Calibration:
     spread: Floats
     lean: Floats | None = None
     mixed: float = 0.0
+    degrees: Floats | None = None
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether areas have intervals: whether there were enough groups of held-out images."""
+        return self.n_groups >= ENOUGH_GROUPS
+
+    @property
+    def without_intervals(self) -> str:
+        """Why areas have no intervals, as a sentence; empty where they have."""
+        if self.has_intervals:
+            return ""
+        return (
+            f"areas have no intervals, because the model was calibrated on held-out images of only "
+            f"{counted(self.n_groups, 'group')}, and intervals need {ENOUGH_GROUPS} groups. Fit it "
+            "on images of more groups, or calibrate it on such images."
+        )
 
     @property
     def kind(self) -> str | None:
@@ -162,7 +181,7 @@ class Calibration:
     def area(
         self, q: NDArray[np.floating], labels: Mask, label: int, level: float
     ) -> tuple[float, float, float]:
-        """Give the area of a label and the ends of its interval.
+        """Return the area of a label and the ends of its interval; nan where there is none.
 
         Parameters
         ----------
@@ -177,7 +196,10 @@ class Calibration:
         part = q[..., label].astype(np.float64).ravel()
         lean = 0.0 if self.lean is None else float(self.lean[label])
         value = (1 - lean) * float(part.sum()) + lean * float((labels == label).sum())
-        degrees = max(self.n_groups - (1 if self.lean is None else 2), 1)
+        if not self.has_intervals:
+            return value, np.nan, np.nan
+        old = self.n_groups - (1 if self.lean is None else 2)
+        degrees = old if self.degrees is None else float(self.degrees[label])
         half = float(t.ppf((1 + level) / 2, degrees)) * self.spread[label] * _stray(part)
         return value, max(value - half, 0.0), min(value + half, float(part.size))
 
@@ -188,6 +210,7 @@ class Calibration:
             "kind": self.kind, "n_images": self.n_images, "n_groups": self.n_groups,
             "held_out": self.held_out, "spread": self.spread.tolist(),
             "lean": None if self.lean is None else self.lean.tolist(), "mixed": self.mixed,
+            "degrees": None if self.degrees is None else self.degrees.tolist(),
         }  # fmt: skip
         return plain, arrays
 
@@ -214,8 +237,15 @@ class Calibration:
         mixed = plain.get("mixed", 0.0)  # old ones see min-marginals only
         if type(mixed) is not float or not 0 <= mixed <= 1:
             raise ValueError("a mixture of more than all")
+        degrees = plain.get("degrees")  # old ones count them from the groups
+        if degrees is not None:
+            degrees = np.array(degrees)
+            if degrees.dtype != np.float64 or degrees.shape != (n_labels,):
+                raise ValueError("degrees of something else")
+            if not (degrees >= 1).all():
+                raise ValueError("fewer degrees than one")
         found = CALIBRATIONS[kind].from_plain(plain, arrays, n_labels)
-        return cls(found, n_images, n_groups, held_out, spread, lean, mixed)
+        return cls(found, n_images, n_groups, held_out, spread, lean, mixed, degrees)
 
 
 def uncalibrated(n_labels: int) -> Calibration:
@@ -249,17 +279,15 @@ def calibrate(
     g = len({name for name, part in zip(names, rows) if len(part.labels)})
     rows = [part for part in rows if len(part.labels)]
     made = _fitted(rows, kind, g, held_out)
-    n_labels = len(made.spread)
+    if not made.has_intervals:
+        return made
     with Workers(threads) as workers:
         strays = workers.map(partial(_strays, made), rows)
     off, gain = (np.array(part) for part in zip(*strays))
-    if g < ENOUGH_GROUPS:
-        factor = (g + 1) / (g - 1) if g > 1 else 1.0
-        spread = np.sqrt(np.mean(off**2, axis=0) * factor) if g > 1 else np.ones(n_labels)
-        return replace(made, spread=spread)
     lean = np.clip((off * gain).sum(axis=0) / np.maximum((gain**2).sum(axis=0), 1e-12), 0, 1)
     left = np.mean((off - lean * gain) ** 2, axis=0)
-    return replace(made, spread=np.sqrt(left * (g + 1) / (g - 2)), lean=lean)
+    degrees = np.where(lean > 0, g - 2.0, g - 1.0)
+    return replace(made, spread=np.sqrt(left * (g + 1) / degrees), lean=lean, degrees=degrees)
 
 
 def _fitted(rows: Sequence[Rows], kind: str | None, g: int, held_out: bool) -> Calibration:

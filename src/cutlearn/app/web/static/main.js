@@ -288,7 +288,7 @@ function showArea() {
   strong.textContent = `${work.names[label]} ${count.toLocaleString("en")} px`;
   const share = ((100 * count) / work.labels.length).toFixed(1);
   place.append(strong, ` ${share} %`);
-  if (work.beliefs?.label === label) {
+  if (work.beliefs?.label === label && work.beliefs.interval) {
     const [low, high] = work.beliefs.interval.map((v) => Math.round(v).toLocaleString("en"));
     place.append(` [${low} .. ${high}]`);
   }
