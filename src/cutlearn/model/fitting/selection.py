@@ -10,7 +10,7 @@ as trained.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -388,18 +388,20 @@ class _Training:
     def calibration(self, w: Vector, others: Sequence[Vector]) -> Calibration:
         """Calibrate on min-marginals of training images.
 
-        Each image has weights that were not trained on it, if others exist. With logits it has w:
-        logits are held out themselves, and weights that were learned from half of the images
-        differ from w by more than w is optimistic (docs/decisions/0051, 0054).
+        Errors of areas come from weights that were not trained on the image, if others exist
+        (docs/decisions/0054). So does the map, unless there are logits: these are held out
+        themselves, and weights that were learned from a part of the images differ from w by more
+        than w is optimistic (docs/decisions/0051).
         """
         plan = self.plan
         if plan.calibration is None:
             return uncalibrated(plan.model.n_labels)
-        held_out, everything = len(others) > 1, list(range(len(self.problems)))
-        if held_out and plan.logits:
-            return self._calibrated([(w, everything)], True)
-        parts = self.parts if held_out else [everything]
-        return self._calibrated(list(zip(others, parts)), held_out)
+        parts = self.parts if len(others) > 1 else [list(range(len(self.problems)))]
+        held = self._calibrated(list(zip(others, parts)), len(others) > 1)
+        if not (plan.logits and held.held_out):
+            return held
+        own = self._calibrated([(w, range(len(self.problems)))], True)
+        return replace(own, spread=held.spread, lean=held.lean, degrees=held.degrees)
 
     def _calibrated(
         self, asked: Sequence[tuple[Vector, Sequence[int]]], held_out: bool
