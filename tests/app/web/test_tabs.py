@@ -89,6 +89,32 @@ def drawn_strokes(count, seed=0):
         yield stroke(label, *points.round(2).ravel().tolist(), radius=2.5)
 
 
+def test_any_way_to_some_marks_leads_to_their_answer(tmp_path):
+    """Strokes, previews, undo, redo and clear at random, against a tab that gets the marks only."""
+    for folder in ("seen", "plain"):
+        misty(tmp_path / folder / "images")
+    rng, lines = np.random.default_rng(2), drawn_strokes(100, seed=2)
+    with Client(tmp_path / "seen") as client, Client(tmp_path / "plain") as plain:
+        meta, _ = client.open()
+        for turn in range(30):
+            position = meta["position"]
+            if rng.random() < 0.4:
+                client.mark(position, next(lines), preview=True)
+            what = rng.choice(["draw", "draw", "draw", "undo", "redo", "box", "clear"])
+            if what == "draw":
+                meta, found = client.mark(position, next(lines))
+            elif what == "box":
+                top, left = rng.integers(0, 20, 2).tolist()
+                meta, found = client.mark(position, box([top, left, top + 25, left + 40]))
+            else:
+                way = {"undo": -1, "redo": 1, "clear": "clear"}[what]
+                meta, found = client.mark(position, step=way)
+            if turn % 3 == 2 and meta["marks"]:
+                _, expected = plain.mark(0, *meta["marks"], tab=f"{turn:032x}")
+                np.testing.assert_array_equal(found, expected)
+                plain.mark(len(meta["marks"]), step="clear", tab=f"{turn:032x}")
+
+
 def misty(folder):
     """An image without clear objects, where every stroke matters far around it."""
     rng = np.random.default_rng(0)
