@@ -210,7 +210,7 @@ class Late:
         self.waiting.append((route, route.fetch()))
 
     def wait(self, count=1):
-        for _ in range(600):
+        for _ in range(3000):
             if len(self.waiting) >= count:
                 return
             self.page.wait_for_timeout(20)
@@ -424,6 +424,29 @@ def test_an_image_that_was_opened_during_an_upload_stays(open_page, quick):
     page.page.wait_for_selector("[data-image='8']")
     page.page.wait_for_timeout(300)
     assert page.text("#title") == "blob-3"
+
+
+def test_training_that_has_ended_is_not_shown_as_running_again(open_page, quick):
+    folder, address = quick
+    page = open_page(5, address=address)
+    if not page.text("#area"):
+        page.drag(*OBJECT)
+    page.keys("Enter")
+    page.page.wait_for_selector("#message:has-text('is written')")
+    states = Late(page, "/api/state", "GET")
+    page.keys("t")
+    page.page.wait_for_selector("#progress", state="visible")
+    page.page.set_input_files("#file", folder / "images" / "blob-2.png")  # asks for the state
+    states.wait(2)  # and the end of the training asks again
+    states.arrive(1)
+    page.page.wait_for_selector("#model:has-text('learned from')")
+    page.page.wait_for_timeout(1500)
+    opened = []
+    page.page.on("request", lambda one: one.url.endswith("/open") and opened.append(one.url))
+    states.end()
+    page.page.wait_for_timeout(1500)
+    assert page.page.locator("#progress").is_hidden()
+    assert opened == []
 
 
 def test_names_are_text_and_images_can_be_dropped(open_page, served):
