@@ -446,7 +446,7 @@ def test_training_that_has_ended_is_not_shown_as_running_again(open_page, quick)
     states.end()
     page.page.wait_for_timeout(1500)
     assert page.page.locator("#progress").is_hidden()
-    assert opened == []
+    assert len(opened) == 1  # what was added, and nothing else
 
 
 def test_names_are_text_and_images_can_be_dropped(open_page, served):

@@ -35,10 +35,10 @@ const tools = new Tools(view, work, send, preview, dropped);
 const gallery = new Gallery(openImage);
 const learning = new Learning(say, learned);
 const files = new Files(say, tried, () => {
-  const turn = opening;
+  const before = wanted;
   return async (image) => {
     await refresh();
-    if (turn === opening) await openImage(image); // unless another one was opened meanwhile
+    if (wanted === before) await openImage(image); // unless another one was opened meanwhile
   };
 });
 const states = new Order(), known = new Map();
@@ -301,8 +301,8 @@ async function accept() {
   if (accepting || work.image === null) return;
   accepting = true;
   tools.finish();
-  const { image } = work, turn = opening;
-  const stays = () => turn === opening && wanted === image; // nothing else was opened meanwhile
+  const { image } = work;
+  const stays = () => wanted === image; // no other image was opened meanwhile
   try {
     await settled();
     const answer = await asked(`/api/tabs/${tab}/${image}/accept`, known.get(image));
