@@ -147,7 +147,7 @@ def as_array(name: str, values: ArrayLike) -> NDArray[Any]:
 
 def is_one_of(value: object, choices: Iterable[Any]) -> bool:
     """Whether a value of any type, an array too, is one of these words or numbers."""
-    known = str | int | np.integer | np.bool_ | None
+    known = (str, int, np.integer, np.bool_, type(None))
     return isinstance(value, known) and value in tuple(choices)
 
 

@@ -21,6 +21,7 @@ from sklearn.model_selection import (
 import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.images.coding import Coding
+from cutlearn.images.tally import tally
 from cutlearn.model.base import Masks
 from cutlearn.model.prepare import coding_of, known_coding, read_training
 from cutlearn.model.training_images import TrainingImages
@@ -65,7 +66,8 @@ def labels_of(sets, known, n=2):
 
 
 def trained(*sets, n=2):
-    return coding_of([frozenset(part) for part in sets], n)
+    tallies = [tally("", np.array(sorted(part))[None]) for part in sets]
+    return coding_of(tallies, n)[0]
 
 
 # Sets of values in the training masks, in later masks, and what these mean (None: refused).
