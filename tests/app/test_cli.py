@@ -319,7 +319,7 @@ def test_show_names_every_weight_and_step(world):
     for name in fitted.w_names_:
         assert name in done.stdout
     assert "training curve" in done.stdout
-    assert "to be written by a person" in done.stdout
+    assert "to be written by a person" not in done.stdout
     said = json.loads(run("show", model, "--json").stdout)
     assert said["weights"] == dict(zip(fitted.w_names_, fitted.w_.tolist()))
     assert len(said["curve"]) == fitted.n_steps_
