@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from cutlearn.model.own import Own
+from cutlearn.model.session import Answer
 from served import BOX, OTHER, TAB, Client, blob, box, make_images, stroke
 
 
@@ -298,7 +299,7 @@ def test_beliefs_tell_probability_doubt_area_and_where_next(client):
 
 def test_beliefs_without_an_interval_have_none(client, monkeypatch):
     client.mark(0, box())
-    monkeypatch.setattr(Session, "area", lambda *_: (5.0, (np.nan, np.nan)))
+    monkeypatch.setattr(Answer, "area", lambda *_: (5.0, (np.nan, np.nan)))
     meta, _ = client.get(f"/api/tabs/{TAB}/0/beliefs?label=1").unpacked()
     assert (meta["area"], meta["interval"]) == (5.0, None)
 
