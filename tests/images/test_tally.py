@@ -17,7 +17,7 @@ from cutlearn.errors import InputWarning
 from cutlearn.images import cells, read_folder
 from cutlearn.images.coding import Stated
 from cutlearn.images.tally import are_numbered, as_numbered, doubts, shares_of, tally
-from cutlearn.model.prepare import read_training, coding_of_masks
+from cutlearn.model.prepare import coding_of_masks, read_training
 
 SHAPE = (96, 120)
 WORLDS = [cells(seed, SHAPE) for seed in range(4)]
