@@ -236,7 +236,7 @@ def _check_areas(areas: str | None, estimator: Any, model: str) -> None:
             "calibrate(images, masks) with images that it was not fitted on, and save it. Or leave "
             "out --areas."
         )
-    if areas is not None and estimator.calibration_.without_intervals:
+    if estimator.calibration_.without_intervals:
         remark(f"--areas: {estimator.calibration_.without_intervals}")
 
 

@@ -12,6 +12,7 @@ from typing import IO, Any
 from cutlearn.app.products import AREAS, area_cell
 from cutlearn.app.tables import text_cell
 from cutlearn.app.web.models import Models
+from cutlearn.app.web.tabs import Trail
 from cutlearn.app.web.workspace import Workspace
 from cutlearn.errors import InputError
 
@@ -99,9 +100,7 @@ def _believed(
     session = models.session()
     session.set_image(image)
     try:
-        seeds = marks.seeds()
-        some = bool((seeds >= 0).any())
-        answer = session.segment(box=marks.grown_box(seeds), seeds=seeds if some else None)
+        answer = Trail(session, workspace.n_labels).answer(marks)
     except InputError:  # no marks, no model: the mask is all there is
         return []
     planes = answer.probability.transpose(2, 0, 1)
@@ -110,7 +109,7 @@ def _believed(
     archive.writestr(f"probability/{name}.tif", buffer.getvalue())
     rows = []
     for label in range(1, workspace.n_labels):
-        value, (low, high) = session.area(label)
+        value, (low, high) = answer.area(label)
         count = 0 if mask is None else int((mask == label).sum())
         rows.append((name, label, count, *map(area_cell, (value, low, high))))
     return rows
