@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.checks import as_array, real_number
 from cutlearn.errors import InputError, quoted
-from cutlearn.images.read import as_image
 
 KINDS = ("slic", "felzenszwalb")
 # Mean number of pixels of a superpixel: about 1200 regions on 640 x 480, as gould2011 used.
@@ -105,6 +104,8 @@ def superpixels(image: ArrayLike, kind: str = "slic", size: float = SIZE) -> NDA
     >>> superpixels(np.zeros((20, 30)), size=100).max() + 1
     np.int32(6)
     """
+    from cutlearn.images.read import as_image  # Pillow, which `import cutlearn` can do without
+
     checked_families([(kind, size)])
     picture = as_image(image)
     colour = picture.ndim == 3
