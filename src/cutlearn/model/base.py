@@ -168,6 +168,11 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         """The most labels that masks may have."""
         return 2
 
+    @property
+    def reads_instances(self) -> bool:
+        """Whether masks that number their objects have one label for all objects."""
+        return True
+
     def trainings(self, n_images: int) -> int:
         """Give how often a fit trains, at most; for its progress."""
         return 1
@@ -244,7 +249,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
                 told = self.shown_by(shown) if self.verbose and progress is None else progress
                 stepped = shown.step if self.verbose and callback is None else callback
                 samples, truth, together = self._read_training(
-                    images, masks, groups, self.most_labels, scratch=scratch
+                    images, masks, groups, self.most_labels, None, self.reads_instances, scratch
                 )
                 room = scratch.folder if isinstance(samples, Loaded) else None
                 # A copy learns, so that an interrupt leaves this one as it was.
@@ -252,7 +257,9 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
                                         self._unannotated(unannotated)))  # fmt: skip
                 made.card_ = card_of(made, truth)
             threads = own_threads(self._place())
-            made.training_ = remembered(images, masks, self.most_labels, threads)
+            made.training_ = remembered(
+                images, masks, self.most_labels, self.reads_instances, threads
+            )
         except ClusterLost as lost:
             raise interrupted(lost, farewell(folder)) from None
         except Interrupted:
@@ -311,6 +318,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         groups: Any,
         most_labels: int = 2,
         known: Any = None,
+        instances: bool | None = None,
         scratch: Scratch | None = None,
     ) -> tuple[Sequence[Sample], Sequence[NDArray[np.uint8]], list[int]]:
         """Check what fit or calibrate was given; give it at the size at which the model works.
@@ -318,7 +326,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         Images of one group number are never on both sides of a comparison. With a scratch, samples
         and masks that are larger than memory with their features lie there.
         """
-        given, truth = read_training(images, masks, most_labels, known)
+        given, truth = read_training(images, masks, most_labels, known, instances)
         self._check_samples(given)
         shapes, side = flat_shapes(given), self.min_side
         warn_of_size(self, shapes)

@@ -67,7 +67,11 @@ def _check_seeds(sample: Sample) -> None:
 
 
 def read_training(
-    images: Any, masks: Any, most_labels: int = 2, known: Coding | None = None
+    images: Any,
+    masks: Any,
+    most_labels: int = 2,
+    known: Coding | None = None,
+    instances: bool | None = None,
 ) -> tuple[Sequence[Sample], Sequence[Mask]]:
     """Check images and their masks; return samples and uint8 masks of labels and 255.
 
@@ -79,6 +83,9 @@ def read_training(
         Labels that there may be.
     known : Coding, optional
         How a fitted model reads masks (`known_coding`); by default their values decide.
+    instances : bool, optional
+        Whether masks that number their objects have one label for all; by default if there may be
+        two labels only.
     """
     samples = read_samples(images)
     given = _listed("masks", masks, images)
@@ -96,7 +103,7 @@ def read_training(
             wrong.append(str(error))
     if wrong:
         raise InputError("\n".join(wrong))
-    coding, line = coding_of(tallies, most_labels, known)
+    coding, line = coding_of(tallies, most_labels, known, instances)
     if told := line or coding.told():
         warnings.warn(f"masks: {told}.", InputWarning, stacklevel=4)
     for doubt, _ in doubts(tallies, coding) if known is None else []:
@@ -125,12 +132,14 @@ def _labelled(coding: Coding, mask: Any) -> Mask:
 
 
 def coding_of(
-    tallies: Sequence[Tally], most_labels: int, known: Coding | None = None
+    tallies: Sequence[Tally],
+    most_labels: int,
+    known: Coding | None = None,
+    instances: bool | None = None,
 ) -> tuple[Coding, str]:
     """Return what the values of masks mean, and a line if they number their objects.
 
-    -1 is void. The rule is that of `cutlearn.images.coding`; models of several labels take numbers
-    for classes.
+    -1 is void. The rule is that of `cutlearn.images.coding`.
     """
     named = [frozenset(one.values) - {FREE} for one in tallies]
     seen: dict[int, str] = {}
@@ -146,7 +155,7 @@ def coding_of(
     if known is not None:
         advice = "Give masks with the values of the training masks, and -1 where nothing is known."
     stated, line = Stated(n_labels=2 if most_labels == 2 else None, known=known), ""
-    if most_labels == 2:
+    if most_labels == 2 if instances is None else instances:
         stated, line = as_numbered(tallies, stated)
         if line and any(FREE in one.values for one in tallies):
             stated = replace(stated, void_value=VOID)
@@ -158,10 +167,13 @@ def coding_of(
     return coding, line
 
 
-def coding_of_masks(masks: Any, most_labels: int, images: Any = None) -> Coding:
+def coding_of_masks(
+    masks: Any, most_labels: int, images: Any = None, instances: bool | None = None
+) -> Coding:
     """Return what the values of masks mean that `read_training` has accepted."""
     given = _listed("masks", masks, images)
-    return coding_of([tally("", np.asarray(mask)) for mask in given], most_labels)[0]
+    tallies = [tally("", np.asarray(mask)) for mask in given]
+    return coding_of(tallies, most_labels, None, instances)[0]
 
 
 def known_coding(model: Any) -> Coding | None:

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.checks import is_one_of
 from cutlearn.energy.model import Model
 from cutlearn.energy.named import uses_edges, uses_regions
 from cutlearn.energy.potentials import Potential
@@ -287,6 +288,11 @@ class Segmenter(Estimator):
     def most_labels(self) -> int:
         """The most labels that masks may have."""
         return max(kind.most for kind in kinds(self))
+
+    @property
+    def reads_instances(self) -> bool:
+        """Whether masks that number their objects have one label for all objects."""
+        return bool(is_one_of(self.labels, ("auto", "binary")))
 
     @property
     def _rivals(self) -> tuple[str, ...]:

@@ -189,11 +189,13 @@ def warn_of_differences(model: Any, samples: Sequence[Sample]) -> None:
         warnings.warn(told, InputWarning, stacklevel=4)
 
 
-def remembered(images: Any, masks: Any, most_labels: int, threads: int = 1) -> TrainingImages:
-    """Give what to remember of the images and masks that a fit was given."""
+def remembered(
+    images: Any, masks: Any, most_labels: int, instances: bool, threads: int = 1
+) -> TrainingImages:
+    """Return what to remember of the images and masks that a fit was given."""
     with Workers(threads) as workers:
         facts = workers.map(_facts, read_samples(images))
-    return TrainingImages.of(facts, coding_of_masks(masks, most_labels, images))
+    return TrainingImages.of(facts, coding_of_masks(masks, most_labels, images, instances))
 
 
 def _facts(sample: Sample, digest: bool = True) -> Facts:
