@@ -14,6 +14,16 @@ MEASURED = {
     "horses, trees": ([(150, 194)] * 12, True, 2, {"features": "trees", "C": 10.0}, 9.2),
     "horses, linear": ([(150, 191)] * 10, True, 2, {"features": "linear"}, 5.2),
     "pedestrians, net": ([(100, 145)] * 3, True, 2, {"features": "net"}, 44),
+    "mitochondria, linear": ([(200, 267)] * 4, False, 2, {"features": "linear"}, 3.4),
+    "depth of nuclei": (
+        [(120, 120)] * 3,
+        False,
+        3,
+        {"features": "linear", "labels": "ordered"},
+        2.6,
+    ),
+    "4 depths": ([(120, 120)] * 2, False, 4, {"features": "linear", "labels": "ordered"}, 2.5),
+    "5 depths": ([(120, 120)] * 2, False, 5, {"features": "linear", "labels": "ordered"}, 2.6),
     "cows, linear": ([(150, 225)] * 4, True, 3, {"features": "linear", "labels": "unordered"}, 16),
 }
 
