@@ -171,7 +171,7 @@ def _mean_iou(tables: "Sequence[Confusion]") -> float:
 
 def label_text(rows: "Sequence[LabelFigures]") -> str:
     """Write the figures of every label as a table."""
-    titles = ["label", "IoU", "of it found", "of the found right", "true area", "predicted"]
+    titles = ["label", "IoU", "recall", "precision", "true area", "predicted"]
     cells = [
         [row.name, percent(row.iou), percent(row.found), percent(row.right), str(row.true_area),
          str(row.predicted_area)]
