@@ -232,7 +232,7 @@ def test_several_labels_have_names_and_a_table(meadow, tmp_path):
     done = run("evaluate", meadow / "m", meadow / "images", meadow / "masks", "--report", page)
     assert done.exit_code == 0, done.stderr
     assert done.stdout.startswith("label b, against all others (another one: --label)")
-    table = done.stdout[done.stdout.index("of it found") :]
+    table = done.stdout[done.stdout.index("recall") :]
     assert [line.split()[0] for line in table.splitlines()[2:5]] == ["a", "b", "c"]
     assert ", of label b; mean of all labels" in done.stdout
     text = page.read_text()

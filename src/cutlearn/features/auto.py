@@ -47,7 +47,7 @@ WHY_TOGETHER = "trees: they answer for all labels at once; budget best compares 
 AHEAD = 0.03
 # How far the favourite of a kind is ahead of another source on new images, how far this differs
 # from set to set, and how far a gain on held-out images is off beyond its spread over them; IoU of
-# few images of four sets (docs/decisions/0054-a-choice-of-least-regret.md).
+# few images of four sets (docs/decisions/0055-a-choice-of-least-regret.md).
 LEAD, SPREAD, ERROR = 0.028, 0.083, 0.062
 # Seconds in which a pixel is described for the few rows of the small trees.
 PILOT = {"photograph": 1e-6, "microscopy": 1e-6}
