@@ -105,6 +105,7 @@ def test_perfect_probabilities_stray_by_images_not_by_pixels(rows_bench):
     assert single < together / 20
 
 
+@pytest.mark.filterwarnings("ignore:area. areas have no intervals")
 def test_rows_of_ours_and_of_the_forest_become_a_page(rows_bench, tmp_path, monkeypatch):
     answers, rows = rows_bench["answers"], rows_bench["rows"]
     rivals, given = importlib.import_module("rivals"), tiny_split()

@@ -83,7 +83,9 @@ def outcome(call, *given):
 def same(found, wanted):
     if isinstance(wanted, list):
         return len(found) == len(wanted) and all(map(same, found, wanted))
-    return found.shape == wanted.shape and np.allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    return found.shape == wanted.shape and np.allclose(
+        found, wanted, rtol=1e-4, atol=1e-5, equal_nan=True
+    )
 
 
 def refused_types(call, array, types):

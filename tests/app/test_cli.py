@@ -108,7 +108,7 @@ def test_a_likelihood_claims_no_gap(tmp_path):
     done = run(*args)
     assert done.exit_code == 0, done.stderr
     assert "C = inf, likelihood (converged; no gap is proved) after" in done.stdout
-    assert "ends below 30.00%" in run(*args, "-v").stderr
+    assert "stops below 30.00%" in run(*args, "-v").stderr
     assert "training" not in run(*args, "-q").stderr
     assert "gap" not in done.stderr
     said = json.loads(run(*args, "--json", "--strict").stdout, parse_constant=pytest.fail)

@@ -89,7 +89,7 @@ def test_fit_with_a_given_C_tells_held_out_images_too(world, tmp_path):
 
 def test_rank_tells_of_every_image(world, monkeypatch):
     root, _, (images, _) = world
-    monkeypatch.setattr("cutlearn.run.job.PAUSE", 0.0)
+    monkeypatch.setattr("cutlearn.run.progress.PAUSE", 0.0)
     done = run("rank", root / "m", images)
     n = len(list(Path(images).iterdir()))
     told = [line for line in done.stderr.splitlines() if "comparing" in line]
@@ -236,7 +236,7 @@ def test_several_labels_have_names_and_a_table(meadow, tmp_path):
     assert [line.split()[0] for line in table.splitlines()[2:5]] == ["a", "b", "c"]
     assert ", of label b; mean of all labels" in done.stdout
     text = page.read_text()
-    assert "Every label" in text
+    assert "<h2>Labels</h2>" in text
     assert "fitted on 4 of these images" in text
     for word in ("to be written by a person", "{&#39;", "{'"):
         assert word not in text

@@ -159,8 +159,6 @@ RIGHT = {
     ("Segmenter.fit", "checkpoint"): {"None", "text", "bytes"},
     ("Segmenter.area", "level"): {"a half"},
     ("Featurizer.fit", "groups"): {"None", "complex numbers"},
-    ("write_mask", "path"): {"text", "bytes"},
-    ("write_probability", "path"): {"text", "bytes"},
 }
 
 

@@ -6,6 +6,7 @@ import pytest
 import cutlearn as cl
 from cutlearn.errors import InputError
 from cutlearn.features.boosted import Recipe
+from cutlearn.features.describe import Intensities
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.quarters import joined
@@ -17,6 +18,12 @@ from features.worlds import world
 RECIPE = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)
 NET = NetRecipe(steps=6, crops=2, folds=2, restore=4)
 SHAPE = (65, 70)
+
+
+@pytest.fixture
+def one_range(monkeypatch):
+    """The range of intensities of a whole image for its parts too, which have others."""
+    monkeypatch.setattr(Intensities, "of", lambda _: Intensities(0.0, 1.0))
 
 
 def corners(shape):
@@ -46,7 +53,7 @@ def test_quarters_are_put_together_again(shape):
 
 @pytest.mark.parametrize("color", [False, True])
 @pytest.mark.parametrize("features", SOURCES)
-def test_logits_of_one_image_come_from_models_of_the_other_quarters(features, color):
+def test_logits_of_one_image_come_from_models_of_the_other_quarters(features, color, one_range):
     images, masks = world(1, SHAPE, color=color)
     (alone,) = featurizer(features).fit_transform(images, masks)
     quarters = corners(SHAPE)
@@ -59,7 +66,7 @@ def test_logits_of_one_image_come_from_models_of_the_other_quarters(features, co
         np.testing.assert_allclose(grid[part].ravel(), own[:, 1], atol=1e-4)
 
 
-def test_images_of_one_group_are_quartered_together():
+def test_images_of_one_group_are_quartered_together(one_range):
     images, masks = world(2, SHAPE, color=False)
     both = featurizer("trees").fit_transform(images, masks, groups=["a", "a"])
     parts = [(k, place) for k in (0, 1) for place in corners(SHAPE)]

@@ -155,15 +155,15 @@ def test_fit_evaluate_and_python_agree_on_numbered_objects(tmp_path):
     assert len(model.classes_) == 2
     done = run("evaluate", tmp_path / "m", pictures, truths, "--json")
     assert done.exit_code == 0, done.stderr
-    assert "number their objects" in done.stderr
+    assert "mask values other than 0 are the object" in done.stderr
     pixels = [world.image for world in WORLDS]
-    with pytest.warns(InputWarning, match="number their objects"):
+    with pytest.warns(InputWarning, match="other than 0 are the object"):
         score = model.score(pixels, masks)
     plain = [(mask > 0).astype(np.uint8) for mask in masks]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         assert score == model.score(pixels, plain)
-    quick = cl.Segmenter(features="linear", C=10, n_jobs=1)
+    quick = cl.Segmenter(features="linear", C=10, n_jobs=1)  # labels from the masks
     with pytest.warns(InputWarning, match="number their objects"):
         fitted = quick.fit(pixels, masks)
     with warnings.catch_warnings():

@@ -102,7 +102,8 @@ def test_a_path_of_c_gives_what_single_runs_give_with_fewer_cuts(tiny, groups, l
     along = [train(*tiny, C=C, tol=1e-4, groups=groups, learner=learner, pool=pool) for C in Cs]
     for a, b in zip(alone, along):
         assert a.objective == pytest.approx(b.objective, rel=2e-4)
-    assert sum(len(r.steps) for r in along) < sum(len(r.steps) for r in alone)
+    few, many = (sum(len(r.steps) for r in runs) for runs in (along, alone))
+    assert few < many if last < math.inf else few <= many
 
 
 def test_a_pool_serves_a_part_of_the_images():

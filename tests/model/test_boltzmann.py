@@ -141,6 +141,7 @@ def test_extra_channels_are_refused_not_ignored(fitted):
             ask([IMAGES[0], extra[1]])
 
 
+@pytest.mark.filterwarnings("ignore:masks. value 1 is read as a label")
 def test_one_label_at_the_models_size_is_refused():
     masks = [np.zeros_like(m) for m in MASKS]
     masks[0][3, 3] = 1
@@ -303,5 +304,5 @@ def test_the_command_line_takes_such_a_model(fitted, tmp_path):
 def test_progress_is_told_phase_by_phase(capsys):
     cl.BoltzmannSegmenter(1, verbose=True, **SIZES).fit(IMAGES[:3], MASKS[:3])
     said = capsys.readouterr().err
-    assert "shapes, layer 1: 40 of 40 steps" in said
-    assert "margins: 5 of 5 steps" in said
+    assert "shapes, layer 1, 40 of 40" in said
+    assert "margins, 5 of 5" in said

@@ -191,8 +191,8 @@ def test_verbose_writes_to_stderr_only(capsys):
     boosted(C=10.0, verbose=True).fit(IMAGES, MASKS)
     told = capsys.readouterr()
     assert told.out == ""
-    assert "features: " in told.err
-    assert "training: step" in told.err
+    assert "%: features, " in told.err
+    assert "%: training, step" in told.err
 
 
 def test_groups_keep_images_together():

@@ -103,7 +103,7 @@ def test_every_label_has_its_own_envelopes():
 
 def test_boosted_features_answer_for_every_label():
     small = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4, stages=1)
-    boosted = model(learner="logistic", features=Featurizer(recipe=small))
+    boosted = model(learner="logistic", features=Featurizer(recipe=small, connectivity=4))
     boosted.fit(IMAGES[TRAIN], MASKS[TRAIN])
     assert boosted.featurizer_.node_names_[1:4] == ["logit1 of 0", "logit1 of 1", "logit1 of 2"]
     assert boosted.score(IMAGES[TEST], MASKS[TEST]) > constant() + 0.3

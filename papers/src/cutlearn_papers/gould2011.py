@@ -38,7 +38,7 @@ SAMPLES, CURVATURES = (EnvelopeSpec(lines=LINES, form=form) for form in ("sample
 # Algorithm 1 ends when no constraint is violated by more than this part of the largest loss, 1; the
 # paper does not give its own. `train` goes on until nothing is left of the gap, and counts as
 # converged at 1 % of the optimum.
-EPSILON, TOL, CONVERGED = 1e-5, 1e-8, 0.01
+EPSILON, TOL, CONVERGED = 1e-5, 1e-5, 0.01
 MOST = 200
 # Signals of black and white squares, and the paper's number of iterations.
 SETTINGS = {"equal signals": (0.1, 0.1, 48), "strong black": (0.5, 0.1, 43)}

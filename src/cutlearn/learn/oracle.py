@@ -370,7 +370,8 @@ def _ask_core(highest: Any, oracles: Sequence[Any], w: Vector, threads: int) -> 
         planes = highest([oracle.core for oracle in oracles], w[order], threads)
     except (OverflowError, RuntimeError, MemoryError) as error:
         raise failed(error, [oracle.task.image for oracle in oracles], w) from error
-    back: Matrix = planes[:, np.argsort(np.concatenate([[-1], order]))]
+    # In rows, as the core gave them: sums over images depend on the layout in their last bits.
+    back: Matrix = np.take(planes, np.argsort(np.concatenate([[-1], order])), axis=1)
     return back
 
 
