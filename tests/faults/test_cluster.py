@@ -323,7 +323,9 @@ def test_on_the_command_line(tmp_path, cluster):
     assert content(a)[1] == content(b)[1]
     # The columns alone are more: workers have read images and columns themselves.
     assert cluster.sent - before < 3 * 40 * 48 * 14 * 4
-    for words in (["evaluate", a, images, masks], ["rank", a, images]):
+    (tmp_path / "new").mkdir()
+    bare, _ = make_folders(tmp_path / "new", 3, (36, 40))
+    for words in (["evaluate", a, images, masks], ["rank", a, bare]):
         found = [json.loads(said(*words, "--json", *where)) for where in (here, away)]
         assert found[0] | {"seconds": 0} == found[1] | {"seconds": 0}
     both = said("predict", a, images, *here, *away, code=2)
