@@ -60,17 +60,17 @@ def round_seconds(images, workers, rng, batches=BATCHES):
 
 def measure():
     """Count bytes and processor seconds of tasks that do nothing, on two workers."""
-    from cutlearn.run.workers import Workers, place_of
+    from cutlearn.run.executor import executor_of
 
-    place = place_of("local:2")
+    place = executor_of("local:2")
     try:
-        with Workers(place) as workers:
-            workers.map(math.sqrt, range(50))
-            sent, begin, wall = place.sent + place.received, time.process_time(), time.monotonic()
-            workers.map(math.sqrt, range(1000))
-            # The scheduler of local:N is a thread of this process.
-            both = (time.process_time() - begin) / 1000
-            moved = (place.sent + place.received - sent) / 1000
+        executor = place
+        executor.map(math.sqrt, range(50))
+        sent, begin, wall = place.sent + place.received, time.process_time(), time.monotonic()
+        executor.map(math.sqrt, range(1000))
+        # The scheduler of local:N is a thread of this process.
+        both = (time.process_time() - begin) / 1000
+        moved = (place.sent + place.received - sent) / 1000
         seconds = (time.monotonic() - wall) / 1000
         told = {"driver and scheduler, ms a task": 1e3 * both, "wall, ms a task": 1e3 * seconds}
         print(json.dumps(told | {"bytes a task": moved}))
@@ -83,7 +83,7 @@ def compare(images, masks, count=40, side=300):
     import cutlearn as cl
     from cutlearn.features.featurizer import Featurizer
     from cutlearn.model.fitting.size import at_side, mask_at_side
-    from cutlearn.run.workers import place_of
+    from cutlearn.run.executor import executor_of
 
     given, truth = cl.images.read_folder(images, masks).lazy()
     samples = [at_side(cl.Sample(image), side) for image in given[:count]]
@@ -93,7 +93,7 @@ def compare(images, masks, count=40, side=300):
     problems = [featurizer.problem(*pair) for pair in zip(samples, nodes)]
     bits, rows = set(), {}
     for workers in (1, 2):
-        place = place_of(f"local:{workers}")
+        place = executor_of(f"local:{workers}")
         try:
             before, own = place.client.run(time.process_time), time.process_time()
             wall = time.monotonic()
@@ -122,7 +122,7 @@ def sent(side=200, count=8):
 
     import cutlearn as cl
     from cutlearn.images import cells
-    from cutlearn.run.workers import place_of
+    from cutlearn.run.executor import executor_of
 
     bits, rows = set(), []
     with tempfile.TemporaryDirectory() as name:
@@ -135,7 +135,7 @@ def sent(side=200, count=8):
                 Image.fromarray(grey).save(root / kind / f"{k}.png")
         files = cl.images.read_folder(root / "images", root / "masks").lazy()
         for workers, what in ((2, "files"), (2, "lists"), (1, "files"), (1, "lists")):
-            place = place_of(f"local:{workers}")
+            place = executor_of(f"local:{workers}")
             try:
                 place.client.run(_imported)
                 before, wall = place.client.run(time.process_time), time.monotonic()

@@ -19,7 +19,7 @@ from cutlearn.images import cells
 from cutlearn.learn.likelihood import run as runs
 from cutlearn.learn.likelihood.quasi_newton import QuasiNewton
 from cutlearn.learn.likelihood.value import image_likelihood, likelihood_tasks, mean_likelihood
-from cutlearn.run.workers import Workers
+from cutlearn.run.executor import executor_of
 
 
 def tasks_of(seed, images):
@@ -44,8 +44,7 @@ def race(seed, images, most):
     seen = []
 
     def value(w):
-        with Workers(1) as workers:
-            found, gradient = mean_likelihood(image_likelihood, tasks, w, workers)
+        found, gradient = mean_likelihood(image_likelihood, tasks, w, executor_of(1))
         seen.append(-found)
         return -found, -gradient
 

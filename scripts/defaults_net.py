@@ -20,7 +20,7 @@ from cutlearn.features.mixtures import fit_mixture
 from cutlearn.features.net.body import Pass, Shape, Weights, folded
 from cutlearn.features.net.optimise import Optimiser, loss_of
 from cutlearn.model.defaults import Net, packed, unpacked
-from cutlearn.run.single import one_thread
+from cutlearn.run.executor import one_thread
 
 WIDTHS = (12, 24, 48, 64, 64)
 SHAPE = Shape(CHANNELS, 1, WIDTHS, True)

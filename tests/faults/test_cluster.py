@@ -21,9 +21,9 @@ from cutlearn.images import cells, read_folder
 from cutlearn.learn.likelihood import run as likelihood_run
 from cutlearn.loaded import Loaded
 from cutlearn.model import base
-from cutlearn.run import connect, travel
+from cutlearn.run import cluster as remote
+from cutlearn.run.executor import executor_of
 from cutlearn.run.interrupt import Interrupted
-from cutlearn.run.workers import Workers, hold, place_of
 from small_folders import content, make_folders
 
 pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
@@ -39,7 +39,7 @@ SHAPE = {"shape": (16, 16), "hidden": (4, 4), "epochs": (2, 2), "cycles": 1, "wo
 def processes(tmp_path_factory):
     made = Processes(tmp_path_factory.mktemp("cluster"))
     yield made
-    connect.leave_clusters()
+    remote.leave_clusters()
     made.end()
 
 
@@ -51,7 +51,7 @@ def cluster(processes):
 
 def healed(processes):
     processes.heal()
-    place = place_of(processes.address)
+    place = executor_of(processes.address)
     place.client.wait_for_workers(2, timeout=60)
     return place
 
@@ -149,9 +149,9 @@ def test_another_file_under_the_same_path_is_refused(tmp_path):
             file.unlink() if wrong is None else file.write_bytes(wrong)
             with pytest.raises(cl.InputError, match=r"cell0.png: .* is another one"):
                 pickle.loads(sent)
-            assert not travel.can_make(sent)
+            assert not remote.can_make(sent)
         file.write_bytes(content)
-        assert travel.can_make(sent)
+        assert remote.can_make(sent)
 
 
 def test_a_part_of_another_run_is_refused(tmp_path):
@@ -222,38 +222,34 @@ def test_killed_during_prediction(processes, cluster, tmp_path, model, seen):
 
 def test_what_is_held_is_sent_once_and_made_again_elsewhere(processes, cluster):
     values = [np.full(50_000, k) for k in range(4)]
-    with Workers(cluster) as workers:
-        before = cluster.sent
-        held = hold(cluster, values)
-        size = cluster.sent - before
-        assert workers.map(np.sum, held) == [50_000 * k for k in range(4)]
-        again = hold(cluster, values)
-        processes.kill_worker()
-        assert workers.map(np.max, again) == [0, 1, 2, 3]
+    before = cluster.sent
+    held = cluster.hold(values)
+    size = cluster.sent - before
+    assert cluster.map(np.sum, held) == [50_000 * k for k in range(4)]
+    again = cluster.hold(values)
+    processes.kill_worker()
+    assert cluster.map(np.max, again) == [0, 1, 2, 3]
     assert size > 4 * 50_000 * 8
     assert cluster.sent - before < size + 20_000
 
 
 def test_what_cannot_travel_is_told(cluster):
-    with Workers(cluster) as workers, pytest.raises(cl.InputError, match="cannot be sent to a"):
-        workers.map(lambda x: x, [1])
+    with pytest.raises(cl.InputError, match="cannot be sent to a"):
+        cluster.map(lambda x: x, [1])
 
 
 def test_a_failure_on_a_worker_is_the_same_failure(cluster):
-    with Workers(cluster) as workers, pytest.raises(ValueError, match="math domain"):
-        workers.map(math.sqrt, [1, 2, -1])
+    with pytest.raises(ValueError, match="math domain"):
+        cluster.map(math.sqrt, [1, 2, -1])
 
 
 def test_other_versions_are_refused(cluster, monkeypatch):
-    other = travel.versions() | {"numpy": "1.0"}
+    other = remote.versions() | {"numpy": "1.0"}
     monkeypatch.setattr(cluster, "_tag", other)
-    with (
-        Workers(cluster) as workers,
-        pytest.raises(cl.InputError, match=r"numpy .* instead of 1\.0"),
-    ):
-        workers.map(abs, [1])
+    with pytest.raises(cl.InputError, match=r"numpy .* instead of 1\.0"):
+        cluster.map(abs, [1])
     with pytest.raises(cl.InputError, match=r"the worker tcp://127.* instead of 1\.0"):
-        connect._check_workers(cluster.client, cluster.name, other)
+        remote._check_workers(cluster.client, cluster.name, other)
 
 
 @pytest.mark.parametrize(
@@ -265,9 +261,9 @@ def test_other_versions_are_refused(cluster, monkeypatch):
     ],
 )
 def test_what_is_no_cluster_is_refused(monkeypatch, given, words):
-    monkeypatch.setattr(connect, "CONNECT", 0.5)
+    monkeypatch.setattr(remote, "CONNECT", 0.5)
     with pytest.raises(cl.InputError, match=words):
-        place_of(given)
+        executor_of(given)
 
 
 def test_models_name_no_cluster(tmp_path, cluster, model):
@@ -289,7 +285,7 @@ def test_the_scheduler_dies(tmp_path, problems):
     (tmp_path / "c").mkdir()
     processes = Processes(tmp_path / "c", 1)
     try:
-        place = place_of(processes.address)
+        place = executor_of(processes.address)
         file = tmp_path / "run.safetensors"
 
         def kill(step):

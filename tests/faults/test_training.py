@@ -16,6 +16,7 @@ from cutlearn.learn.losses import Count, CountFunction, Hamming
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.train import train
 from cutlearn.run.checkpoint import load_checkpoint
+from cutlearn.run.executor import Threads
 from tiny_problems import random_regions, tiny_set, with_regions
 
 SPEC = EnvelopeSpec(3)
@@ -98,7 +99,7 @@ def test_the_core_names_the_image_whose_energy_is_beyond_numbers():
     good, bad = Problem(np.ones((2, 1))), Problem(np.full((2, 1), 1e200))
     pool = Pool([good, good, bad], [[0, 1]] * 3)
     with pytest.raises(InputError, match="image 2: w makes energies beyond"):
-        pool.ask(np.array([1e150]), 2)
+        pool.ask(np.array([1e150]), Threads(2))
 
 
 @every_mode

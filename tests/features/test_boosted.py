@@ -12,6 +12,7 @@ from cutlearn.features.describe import Bank, Picture
 from cutlearn.features.grow import draw_rows, fit_questions, make_items
 from cutlearn.features.planes import whole
 from cutlearn.features.together import Together
+from cutlearn.run.executor import Threads
 from features.worlds import world
 
 SMALL = Recipe(trees=8, rows=1500, folds=2, min_leaf=5, leaves=15)
@@ -168,7 +169,7 @@ def test_threads_do_not_change_trees_of_several_questions():
     both = [np.stack([m, 1 - m], axis=-1) for m in masks]
     bank = Bank("photograph", False)
     given = images, both, [None] * 3, bank, replace(SMALL, stages=1), range(3)
-    one, two = (fit_questions(*given, place=n) for n in (1, 2))
+    one, two = (fit_questions(*given, place=Threads(n)) for n in (1, 2))
     for a, b in zip(one[1], two[1]):
         assert all(np.array_equal(x[0], y[0]) for x, y in zip(a, b))
     assert np.array_equal(one[0].stages[0].value, two[0].stages[0].value)

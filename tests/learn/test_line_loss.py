@@ -29,7 +29,7 @@ def test_the_oracle_finds_the_most_violated_labelling(seed):
     pool = Pool([problem], [truth], loss=cl.UpperEnvelope([constants], [slopes]), normalize="none")
     w = np.array([0.5, -0.3, 0.4])
     energy = cl.Energy.of(problem, w)
-    plane = pool.ask(w, 1)[1][0]
+    plane = pool.ask(w)[1][0]
     best = max(
         delta(constants, slopes, np.array(y)) - energy.value(np.reshape(y, (2, 4)))
         for y in product((0, 1), repeat=8)

@@ -158,7 +158,7 @@ def to_the_letter(pool: Pool, lam: float, most: int = MOST) -> Race:
     begin = time.process_time()
 
     def objective(w: Floats) -> tuple[float, Floats]:
-        plane = PERCENT * pool.ask(w, 1)[1].mean(axis=0)
+        plane = PERCENT * pool.ask(w)[1].mean(axis=0)
         return 0.5 * lam * float(w @ w) + float(plane[0] + plane[1:] @ w), lam * w + plane[1:]
 
     def note(best: float, bound: float) -> None:
@@ -182,7 +182,7 @@ def by_the_paper(pool: Pool, lam: float, learner: str) -> Race:
     w = pool.layout.inside(master.start(pool.largest))
     best = math.inf
     while not race.converged and len(race.best) < MOST:
-        plane = pool.ask(w, 1)[1].mean(axis=0)
+        plane = pool.ask(w)[1].mean(axis=0)
         best = min(best, 0.5 * master.lam * float(w @ w) + float(plane[0] + plane[1:] @ w))
         fine = GAP * max(best, FLOOR * pool.largest)
         master.add(plane[:1], plane[None, 1:], np.array([True]))

@@ -23,9 +23,8 @@ import numpy as np
 
 import cutlearn
 from cutlearn.errors import InputError
-from cutlearn.run.cluster import Cluster
+from cutlearn.run.executor import ONE_THREAD, Executor
 from cutlearn.run.progress import PAUSE, clock
-from cutlearn.run.workers import Place, Workers
 from cutlearn.sealed import load_sealed, save_sealed
 from cutlearn.store import atomic_write
 
@@ -111,7 +110,7 @@ class Course:
     scale: str = "full"
     tell: Tell = print
     restart: bool = False
-    place: Place = 1
+    place: Executor = ONE_THREAD
     kept_only: bool = False
     unfinished: bool = False
     cpu_seconds: float = 0.0
@@ -169,7 +168,7 @@ class Course:
         """
         if self.kept_only:
             works = self._finished(table, works, fewer, settings)
-        elif isinstance(self.place, Cluster):
+        elif self.place.remote:
             self._run_away(table, list(works), settings)
         found: dict[str, Figures] = {}
         begun = told = time.monotonic()
@@ -229,8 +228,9 @@ class Course:
             _write(self._path(table, left[place], settings), part)
             self.tell(f"{self.paper}, {table}: {left[place]} done")
 
-        with Workers(self.place, patient=False) as workers:
-            workers.map(partial(run_part, asked), [(table, name) for name in left], finished)
+        self.place.map(
+            partial(run_part, asked), [(table, name) for name in left], finished, patient=False
+        )
 
     def _path(self, table: str, name: str, settings: Figures) -> Path:
         """Give the file of a part; its name tells what it depends on."""

@@ -73,11 +73,11 @@ def _run_all(
     as_json: bool,
 ) -> dict[str, object]:
     """Run the papers that are asked for; of all papers, leave out those whose data are missing."""
-    from cutlearn.run.workers import place_of
+    from cutlearn.run.executor import executor_of
     from cutlearn_papers.course import Course
     from cutlearn_papers.page import claims_page
 
-    place = place_of(where_to_work(None))
+    place = executor_of(where_to_work(None))
     figures: dict[str, object] = {}
     for name in PAPERS if paper == "all" else (paper,):
         course = Course(

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cutlearn.errors import InputError, InputWarning
+from cutlearn.run.executor import ONE_THREAD, Executor
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from cutlearn.images.folder import Folder
     from cutlearn.images.read import FloatImage
     from cutlearn.images.sample import Sample
-    from cutlearn.run.workers import Place
 
 # What is asked of a model for a sample, given also at the size at which the model works.
 Question = Callable[[Any, "Sample", "Sample"], Any]
@@ -72,7 +72,7 @@ def answers(
     folder: "Folder",
     probability: bool,
     level: float | None = None,
-    place: "Place" = 1,
+    place: Executor = ONE_THREAD,
     decision: str = "map",
 ) -> Iterator[Answer]:
     """Give masks and, if asked for, probabilities and areas of all images."""
@@ -85,17 +85,15 @@ def answers(
 
 
 def asked_of_all(
-    estimator: Any, folder: "Folder", one: Question, place: "Place" = 1
+    estimator: Any, folder: "Folder", one: Question, place: Executor = ONE_THREAD
 ) -> Iterator[tuple[Callable[[], Any], Any]]:
     """Ask the model one question of every image, in order; a folder can be of any length.
 
     Gives what reads the image, and the answer.
     """
     from cutlearn.features.given import GivenFolder
-    from cutlearn.run.cluster import Cluster
-    from cutlearn.run.workers import Workers
 
-    away = isinstance(place, Cluster)
+    away = place.remote
     work = partial(_answered, estimator.alone(), folder, one, away)
     unseen = away and isinstance(folder, GivenFolder)  # logits have no fingerprint
 
@@ -103,14 +101,14 @@ def asked_of_all(
         for i in range(len(folder)):
             yield i, folder.image(i) if unseen else None
 
-    with Workers(place, patient=False) as workers, warnings.catch_warnings():
+    with warnings.catch_warnings():
         # What differs from the training images is told once for the whole folder.
         warnings.simplefilter("ignore", InputWarning)
         warnings.showwarning = _told
-        for i, found in enumerate(workers.stream(work, items())):
+        for i, found in enumerate(place.stream(work, items(), patient=False)):
             if found is None:  # a worker does not see the files
                 unseen = True
-                (found,) = workers.map(work, [(i, folder.image(i))])
+                (found,) = place.map(work, [(i, folder.image(i))], patient=False)
             image, answer, notes = found
             for note in notes:
                 _told(note)

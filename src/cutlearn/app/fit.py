@@ -236,7 +236,8 @@ def fit(
     # An annotated slice looks at one before and one behind it.
     depths = [min(one.depth, 3 * count) for one, count in zip(folder.facts, slices)]
     lazily = is_beyond_memory(estimator, folder) or is_read_away(estimator, folder)
-    estimator.n_jobs = fit_memory(estimator, folder, not lazily, depths)
+    place = fit_memory(estimator, folder, not lazily, depths)
+    estimator.n_jobs = place if place.remote else place.threads
     phases, seconds = expected(folder, estimator, slices)
     part = target.with_name(f"{target.name}.part")
     with only_one(part):

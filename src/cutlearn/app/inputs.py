@@ -2,13 +2,16 @@
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cutlearn.app.exits import in_options, say
 from cutlearn.app.options import CLUSTER, refuse_idle, shown_progress
 from cutlearn.errors import InputError
+
+if TYPE_CHECKING:
+    from cutlearn.run.executor import Executor
 
 # Seconds in which a folder is looked at without a word.
 SILENT = 3.0
@@ -33,7 +36,7 @@ def load_model(model: str, jobs: int | None, min_side: int | str | None) -> Any:
 
 def where_to_work(jobs: int | None) -> Any:
     """Give the threads of --jobs, or the cluster of --cluster, connected to before any work."""
-    from cutlearn.run.workers import place_of
+    from cutlearn.run.executor import executor_of
 
     cluster = click.get_current_context().meta.get(CLUSTER)
     if cluster is not None and jobs is not None:
@@ -41,7 +44,7 @@ def where_to_work(jobs: int | None) -> Any:
             "--jobs and --cluster are both given, but work runs in one place. Leave one of them "
             "out; a cluster has the threads that its workers were started with."
         )
-    place_of(jobs if cluster is None else cluster)  # refuses 0, and what is no cluster
+    executor_of(jobs if cluster is None else cluster)  # refuses 0, and what is no cluster
     return jobs if cluster is None else cluster
 
 
@@ -115,15 +118,15 @@ def label_names(estimator: Any) -> list[str]:
 
 def fit_memory(
     estimator: Any, folder: Any, keeps: bool = False, depths: list[int] | None = None
-) -> Any:
-    """Give where images are worked: in as many threads as memory allows, or on the cluster.
+) -> "Executor":
+    """Return the executor of a command: as many threads as memory allows, or the cluster.
 
-    Says which are worked at a smaller size; refuses, before any work, what the free memory cannot
-    hold. `depths`: slices that are worked of every volume; all by default.
+    Prints which images are resized; refuses, before any work, what the free memory cannot hold.
+    `depths`: slices that are processed of every volume; all by default.
     """
     from cutlearn.model.fitting.size import worked_shape
     from cutlearn.model.memory import Load, images_at_once
-    from cutlearn.run.workers import place_of
+    from cutlearn.run.executor import Threads, executor_of
 
     shapes = [(one.height, one.width) for one in folder.facts]
     depths = [one.depth for one in folder.facts] if depths is None else depths
@@ -138,13 +141,12 @@ def fit_memory(
             + (f". So are {len(large) - 1} others" if len(large) > 1 else "")
             + ". Another size: min_side"
         )
-    place = place_of(-1 if estimator.n_jobs is None else estimator.n_jobs)
+    place = executor_of(-1 if estimator.n_jobs is None else estimator.n_jobs)
     fitted = getattr(estimator, "model_", None)
     load = None if fitted is None else Load.of(fitted.labels)
-    if isinstance(place, int):
-        return images_at_once(shapes, side, place, keeps, depths=depths, load=load)
-    images_at_once(shapes, side, 1, keeps, depths=depths, load=load)  # what is kept is kept here
-    return place
+    # With a cluster, only results are kept here.
+    threads = images_at_once(shapes, side, place.threads, keeps, depths=depths, load=load)
+    return place if place.remote else Threads(threads)
 
 
 def is_beyond_memory(estimator: Any, folder: Any) -> bool:
@@ -163,12 +165,11 @@ def is_beyond_memory(estimator: Any, folder: Any) -> bool:
 
 def is_read_away(estimator: Any, folder: Any) -> bool:
     """Whether the workers of a cluster may read the images of a fit themselves."""
-    from cutlearn.run.cluster import Cluster
-    from cutlearn.run.workers import place_of
+    from cutlearn.run.executor import executor_of
 
-    place = place_of(-1 if estimator.n_jobs is None else estimator.n_jobs)
+    place = executor_of(-1 if estimator.n_jobs is None else estimator.n_jobs)
     flat = all(one.depth == 1 for one in folder.facts)
-    return isinstance(place, Cluster) and bool(estimator.streams) and flat
+    return place.remote and bool(estimator.streams) and flat
 
 
 def remark(text: str) -> None:

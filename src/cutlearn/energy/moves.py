@@ -32,7 +32,7 @@ from cutlearn.energy.joins import EdgeList, GridEdges, Joins, LinearTables, Part
 from cutlearn.energy.ordered import cost_tables, label_costs
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
-from cutlearn.run.workers import Workers
+from cutlearn.run.executor import executor_of
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
@@ -238,8 +238,7 @@ class UnorderedEnergy:
             rise = np.maximum(both[:, 1] - both[:, 0], 0.0)
             out[:, label] += np.where(y == label, 0.0, rise)
 
-        with Workers(threads) as workers:
-            workers.map(fill, range(self.n_labels))
+        executor_of(threads).map(fill, range(self.n_labels))
         if held is not None:
             out[held] = np.inf
             out[held, y[held]] = best.value

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from cutlearn.energy.model import ModelLike, model_for
 from cutlearn.energy.softmax import softmax
 from cutlearn.features.problem import Problem
-from cutlearn.run.workers import thread_count
+from cutlearn.run.executor import thread_count
 
 Floats = NDArray[np.float64]
 

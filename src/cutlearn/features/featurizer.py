@@ -46,7 +46,7 @@ from cutlearn.features.volumes import (
 )
 from cutlearn.images.sample import Sample, as_sample
 from cutlearn.images.volume import Volume
-from cutlearn.run.workers import Jobs
+from cutlearn.run.executor import Jobs
 
 
 class Featurizer(BaseEstimator):  # type: ignore[misc]

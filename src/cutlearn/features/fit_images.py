@@ -25,8 +25,8 @@ from cutlearn.features.settings import CHECKS, checked_seed
 from cutlearn.features.sources import source_of
 from cutlearn.features.task import Progress, Task
 from cutlearn.loaded import Loaded, mapped
+from cutlearn.run.executor import executor_of
 from cutlearn.run.shelf import Shelf
-from cutlearn.run.workers import place_of
 
 if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
@@ -79,7 +79,7 @@ def _learn(
     unannotated: Sequence[Pair],
 ) -> Sequence[Float32]:
     """Fit on checked images; give their out-of-fold node features."""
-    place = place_of(-1 if featurizer.n_jobs is None else featurizer.n_jobs)
+    place = executor_of(-1 if featurizer.n_jobs is None else featurizer.n_jobs)
     pictures, extras = (mapped(itemgetter(k), pairs) for k in (0, 1))
     if extras[0] is None:  # then no image has any, and nobody need look
         extras = [None] * len(pairs)

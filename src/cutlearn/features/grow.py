@@ -27,9 +27,9 @@ from cutlearn.features.planes import Float32
 from cutlearn.features.together import Together, grow_on
 from cutlearn.features.trees import Trees, logits_of
 from cutlearn.loaded import mapped, taken
+from cutlearn.run.executor import ONE_THREAD, Executor
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
-from cutlearn.run.workers import Place, hold, own_threads, sent_as
 
 Progress = Callable[[int, int, str], None]
 Labels = npt.NDArray[np.uint8]
@@ -62,7 +62,7 @@ def fit_questions(
     recipe: Recipe,
     groups: Sequence[Any],
     seed: int = 0,
-    place: Place = 1,
+    place: Executor = ONE_THREAD,
     progress: Progress | None = None,
     guesses: Sequence[Float32] | None = None,
     shelf: Shelf | None = None,
@@ -156,7 +156,7 @@ class _Growing:
         trees = self.recipe.stages * (self.n_folds + 1)
         return self.recipe.stages * len(self.items) + originals + self.weight * trees
 
-    def fit(self, place: Place, counter: Counter, shelf: Shelf) -> Boosted:
+    def fit(self, place: Executor, counter: Counter, shelf: Shelf) -> Boosted:
         """Grow all stages; `logits` then gives those out of fold."""
         drawn = self.drawn
         grower = Together(
@@ -165,19 +165,19 @@ class _Growing:
         every = list(range(len(drawn)))
         what = "describe images"
         # Images are looked at once before the first trees, and once in every stage.
-        held = hold(place, self.items)
+        held = place.hold(self.items)
 
         def seen(i: int) -> Seen:
             return held[i], [said[places[i]] for places, said in known], drawn[i].index
 
         known: list[tuple[dict[int, int], Sequence[Any]]] = []  # as it travels
         rows_of = partial(_first_rows, self.bank)
-        threads = own_threads(place)
+        threads = place.threads
         rows_seen = each_kept(rows_of, seen, every, place, shelf, ROWS, counter, what)
         grower.add(list(rows_seen), threads)
         stages: list[Trees] = []
         for stage in range(self.recipe.stages):
-            (rows,) = hold(place, [grower])
+            (rows,) = place.hold([grower])
 
             def without(fold: int, rows: Any = rows, seed: int = self.seed + stage) -> Any:
                 return rows, [i for i in every if drawn[i].fold != fold], seed
@@ -187,7 +187,7 @@ class _Growing:
             trees = each_kept(
                 grow_on, without, folds, place, here, FOREST, counter, what, self.weight
             )
-            grown = dict(zip(folds, hold(place, trees)))
+            grown = dict(zip(folds, place.hold(trees)))
             last = stage + 1 == self.recipe.stages
 
             def with_trees(i: int, grown: dict[int, Any] = grown) -> Any:
@@ -199,7 +199,7 @@ class _Growing:
             found = each_kept(guess, with_trees, wanted, place, here, GUESS, counter, what)
             logits, places = mapped(itemgetter(0), found), {i: at for at, i in enumerate(wanted)}
             self.found.append((places, logits))
-            known.append((places, sent_as(place, logits)))
+            known.append((places, place.by_reference(logits)))
             stages.append(trees[0])
             if not last:
                 grower.add([new for _, new in found if new is not None], threads)

@@ -15,7 +15,7 @@ from PIL import Image
 
 from cutlearn.features.mixtures import Palette, log_odds, odds_of, relabelled
 from cutlearn.features.net.body import Pass, Shape, Weights
-from cutlearn.run.single import one_thread
+from cutlearn.run.executor import one_thread
 
 Float32 = NDArray[np.float32]
 Box = tuple[int, int, int, int]

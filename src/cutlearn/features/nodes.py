@@ -36,7 +36,6 @@ from cutlearn.features.windows import window_means
 from cutlearn.loaded import mapped
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import each_kept
-from cutlearn.run.workers import sent_as
 
 # Channels of a picture: planes (c, h, w) float32 and c names. Any function with a name will do.
 Channel = Callable[[Bank, Picture], tuple[Float32, list[str]]]
@@ -246,7 +245,9 @@ def learn_columns(
     asked = [*beside, *channels]
     described = partial(described_by, asked, task.bank, source.stages, border)
 
-    images, extras, said = (sent_as(task.place, one) for one in (task.images, task.extras, maps))
+    images, extras, said = (
+        task.place.by_reference(one) for one in (task.images, task.extras, maps)
+    )
 
     def given(i: int) -> tuple[Image, Float32 | None, Answers]:
         return images[i], extras[i], said[i]

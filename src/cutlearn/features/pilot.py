@@ -27,7 +27,6 @@ from cutlearn.loaded import mapped
 from cutlearn.metrics import Figure, iou_of, left_out
 from cutlearn.run.progress import Counter
 from cutlearn.run.shelf import Form, each_kept
-from cutlearn.run.workers import hold, own_threads, sent_as
 
 # No more than these of a recipe.
 MOST = {"stages": 1, "rows": 20_000, "copies": 0, "folds": 3}
@@ -97,7 +96,7 @@ class Pilot:
         every = range(len(task.images))
         jobs = [(t, k) for t in questions for k in range(1 + int(fold.max()))]
         counter, shelf = Counter(task.progress, len(every) + len(jobs)), task.shelf
-        images, extras = (sent_as(task.place, one) for one in (task.images, task.extras))
+        images, extras = (task.place.by_reference(one) for one in (task.images, task.extras))
         rows = each_kept(
             partial(_rows_of, task.bank),
             lambda i: (images[i], extras[i], [part.index for part in drawn[i]]),
@@ -108,8 +107,8 @@ class Pilot:
         for t in questions:
             counts = [np.array([[(y[..., t] == v).sum() for v in (0, 1)]]) for y in small]
             growers.append(Together([part[t].labels[:, None] for part in drawn], counts, recipe))
-            growers[t].add([part[t] for part in rows], own_threads(task.place))
-        held = hold(task.place, growers)
+            growers[t].add([part[t] for part in rows], task.place.threads)
+        held = task.place.hold(growers)
 
         def without(job: tuple[int, int]) -> Any:
             return held[job[0]], [i for i in every if fold[i] != job[1]], task.seed

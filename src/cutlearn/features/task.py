@@ -16,8 +16,8 @@ from cutlearn.features.filters import Float32
 from cutlearn.features.grow import DESCRIBE, forest_seconds
 from cutlearn.features.net.crops import CANVAS, SIDE, SQUARE
 from cutlearn.features.net.learn import NetRecipe
+from cutlearn.run.executor import ONE_THREAD, Executor
 from cutlearn.run.shelf import Shelf
-from cutlearn.run.workers import Place
 
 Progress = Callable[[int, int, str], None]
 # Steps that sources which are fitted one after the other tell of, together.
@@ -40,7 +40,7 @@ class Task:
     recipe: Recipe
     net: NetRecipe
     seed: int = 0
-    place: Place = 1
+    place: Executor = ONE_THREAD
     progress: Progress | None = None
     shelf: Shelf = field(default_factory=Shelf)  # keeps what is finished
     shapes: tuple[tuple[int, int], ...] = ()  # of the images, looked at once

@@ -15,7 +15,7 @@ from cutlearn import _core
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.filters import Float32
 from cutlearn.features.trees import Trees
-from cutlearn.run.workers import Workers
+from cutlearn.run.executor import executor_of
 
 Answers = npt.NDArray[np.uint8]
 # Quantiles are those of about so many rows.
@@ -52,8 +52,7 @@ class Together:
             edges, table[column] = binned(whole, column)
             return edges
 
-        with Workers(threads) as workers:
-            self.edges += workers.map(bin_column, range(whole.shape[1]))
+        self.edges += executor_of(threads).map(bin_column, range(whole.shape[1]))
         made = np.split(table, ends, axis=1)
         self.bins = [np.concatenate(pair) for pair in zip(self.bins, made)] or made
 

@@ -25,8 +25,7 @@ from cutlearn.energy.potentials import Enveloped
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.problem import Problem, checked_labels
 from cutlearn.learn.loss import BoundLoss, Loss
-from cutlearn.run.travel import Seat
-from cutlearn.run.workers import Workers
+from cutlearn.run.executor import Resident, executor_of
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -318,8 +317,7 @@ class GenericOracle:
     def ask(oracles: Sequence["GenericOracle"], w: Vector, threads: int = 1) -> Matrix:
         """Ask every oracle at w; rows b, a of a high plane of each image."""
         checked_weights(w, oracles[0].task.layout.size)
-        with Workers(threads) as workers:
-            planes = workers.map(lambda oracle: oracle(w), oracles)
+        planes = executor_of(threads).map(lambda oracle: oracle(w), oracles)
         return np.array([[plane.b, *plane.a] for plane in planes])
 
 
@@ -339,7 +337,7 @@ def oracle_of(task: Task) -> Oracle:
 
 
 def plane_of(
-    name: str, model: Model, loss: Loss, normalize: str, seat: Seat, image: int, w: Vector
+    name: str, model: Model, loss: Loss, normalize: str, resident: Resident, image: int, w: Vector
 ) -> Vector:
     """Give the row b, a of an image's plane, where the image and its labels stay.
 
@@ -348,10 +346,10 @@ def plane_of(
     """
 
     def make() -> Oracle:
-        problem, labels = seat.value
+        problem, labels = resident.value
         return oracle_of(task_of(problem, labels, model, image, loss, normalize))
 
-    oracle: Oracle = seat.once(f"oracle {image} {name}", make)
+    oracle: Oracle = resident.once(f"oracle {image} {name}", make)
     row: Vector = oracle.ask([oracle], w)[0]
     return row
 

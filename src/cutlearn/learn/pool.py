@@ -21,10 +21,14 @@ from cutlearn.learn.losses import loss_of
 from cutlearn.learn.oracle import Oracle, Task, oracle_of, plane_of, task_of
 from cutlearn.learn.results import digest_of, joined_digest
 from cutlearn.loaded import Loaded, taken, together
-from cutlearn.run.cluster import Cluster
-from cutlearn.run.residents import Residents
-from cutlearn.run.travel import name_of
-from cutlearn.run.workers import Jobs, Place, Workers, own_threads, place_of
+from cutlearn.run.executor import (
+    ONE_THREAD,
+    Executor,
+    Jobs,
+    Residents,
+    executor_of,
+    name_of,
+)
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -102,7 +106,7 @@ class Facts:
     digest: str = ""
 
 
-def _facts_of(tasks: Sequence[Task], place: Place) -> list[Facts]:
+def _facts_of(tasks: Sequence[Task], place: Executor) -> list[Facts]:
     """The facts of all tasks; of those that are loaded the fingerprints too, while one is here."""
     if not isinstance(tasks, Loaded):
         return [Facts(task.largest, task.rounding) for task in tasks]
@@ -111,8 +115,7 @@ def _facts_of(tasks: Sequence[Task], place: Place) -> list[Facts]:
         task = tasks[image]
         return Facts(task.largest, task.rounding, digest_of(task))
 
-    with Workers(own_threads(place)) as workers:
-        return workers.map(look, range(len(tasks)))
+    return place.local.map(look, range(len(tasks)))
 
 
 class Pool:
@@ -139,7 +142,7 @@ class Pool:
         n_jobs: Jobs = None,
         model: ModelLike = None,
     ) -> None:
-        chosen, place = loss_of(loss), place_of(n_jobs)
+        chosen, place = loss_of(loss), executor_of(n_jobs)
         self.model = model_of_all(problems, labels, model)
         check_margin(self.model, chosen)
         self.loss, self.settings = chosen, _settings(normalize, self.model)
@@ -148,7 +151,7 @@ class Pool:
         # The oracles are here; or beside the images, on a cluster or when an image is loaded.
         self.oracles: list[Oracle] = []
         self.away: Residents | None = None
-        if isinstance(place, Cluster) or isinstance(self.tasks, Loaded):
+        if place.remote or isinstance(self.tasks, Loaded):
             self.away = residents_of(place, problems, labels)
             settings = self.model, chosen, normalize
             self._plane = partial(plane_of, name_of(settings), *settings)
@@ -222,12 +225,12 @@ class Pool:
         part.planes = [self.planes[i] for i in images]
         return part
 
-    def ask(self, w: Vector, place: Place) -> tuple[NDArray[np.int32], Matrix]:
+    def ask(self, w: Vector, place: Executor = ONE_THREAD) -> tuple[NDArray[np.int32], Matrix]:
         """Ask every oracle at w; give each plane's index and the planes b, a as (N, 1 + d)."""
         rows = self.highest(range(len(self)), w, place)
         return self.add(rows), rows
 
-    def highest(self, images: Sequence[int], w: Vector, place: Place) -> Matrix:
+    def highest(self, images: Sequence[int], w: Vector, place: Executor) -> Matrix:
         """Ask the oracles of some images at w; give their planes b, a as rows."""
         if self.away is not None:
             return np.array(self.away.take(images).map(self._plane, w))
@@ -240,13 +243,13 @@ class Pool:
         return np.array(index, np.int32)
 
     @staticmethod
-    def _threads(place: Place) -> int:
-        if isinstance(place, Cluster):
+    def _threads(place: Executor) -> int:
+        if place.remote:
             raise InputError(
                 "pool was made on threads, but training asks for a cluster. Make the pool with the "
                 "same n_jobs."
             )
-        return place
+        return place.threads
 
     def best(self, w: Vector) -> NDArray[np.int32]:
         """Give the index of each image's highest known plane at w, without any cut."""
@@ -268,11 +271,11 @@ class Pool:
 
 
 def residents_of(
-    place: Place, problems: Sequence[Problem], labels: Sequence[ArrayLike]
+    place: Executor, problems: Sequence[Problem], labels: Sequence[ArrayLike]
 ) -> Residents:
     """Give problems with their labels where they are asked; the same ones are sent once."""
     given = labels if isinstance(labels, Loaded) else [np.asarray(y) for y in labels]
-    return Residents(place, together(problems, given))
+    return place.residents(together(problems, given))
 
 
 def _settings(normalize: str, model: Model) -> str:
@@ -285,7 +288,7 @@ def bind_all(
     model: Model,
     loss: Loss | None = None,
     normalize: str = "pixels",
-    place: Place = 1,
+    place: Executor = ONE_THREAD,
 ) -> Sequence[Task]:
     """Bind every image to its labels; what is wrong names the image.
 
@@ -301,8 +304,7 @@ def bind_all(
     if isinstance(problems, Loaded):
         return Loaded(len(problems), bind)
     large = sum(problem.n_nodes for problem in problems) > WORTH_THREADS
-    with Workers(own_threads(place) if large else 1) as workers:
-        return workers.map(bind, range(len(problems)))
+    return (place.local if large else ONE_THREAD).map(bind, range(len(problems)))
 
 
 def check_margin(model: Model, loss: Loss) -> None:

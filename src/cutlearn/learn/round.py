@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cutlearn.errors import InputError
 from cutlearn.run.checkpoint import load_checkpoint, save_checkpoint
-from cutlearn.run.workers import Place
+from cutlearn.run.executor import Executor
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -24,9 +24,9 @@ PORTION = 64
 PAUSE = 20.0
 
 
-def portion_of(place: Place) -> int:
+def portion_of(place: Executor) -> int:
     """Give how many images are asked together: on a cluster all, so that no worker waits."""
-    return PORTION if isinstance(place, int) else 2**31
+    return 2**31 if place.remote else PORTION
 
 
 class Round:

@@ -34,7 +34,7 @@ from cutlearn.run.checkpoint import (
     restoring,
     rotate_checkpoint,
 )
-from cutlearn.run.workers import Place
+from cutlearn.run.executor import Executor
 from cutlearn.sealed import Arrays
 
 Vector = NDArray[np.float64]
@@ -80,11 +80,11 @@ class Run(ABC):
                 self._forget_starts()
 
     @abstractmethod
-    def begin(self, place: Place, tell: Tell | None) -> None:
+    def begin(self, place: Executor, tell: Tell | None) -> None:
         """Look for good first weights; the steps on the way are told with the number 0."""
 
     @abstractmethod
-    def step(self, place: Place) -> Step:
+    def step(self, place: Executor) -> Step:
         """Ask at w and take the next w."""
 
     @abstractmethod
@@ -111,7 +111,7 @@ class Run(ABC):
             len(self.steps) >= self.setting.max_steps or self.rest() <= self.setting.tol
         )
 
-    def go(self, place: Place, tell: Tell | None = None, sought: bool = False) -> None:
+    def go(self, place: Executor, tell: Tell | None = None, sought: bool = False) -> None:
         """Make steps until the run is done; `sought`: on the way to another run's first weights."""
         while not self.done():
             step = self.step(place)

@@ -28,9 +28,8 @@ from cutlearn.learn.pool import Pool, residents_of
 from cutlearn.learn.results import Step, TrainResult, settings_of
 from cutlearn.learn.run import Run
 from cutlearn.run.checkpoint import check_place
-from cutlearn.run.cluster import Cluster
+from cutlearn.run.executor import Jobs, executor_of
 from cutlearn.run.interrupt import interrupted
-from cutlearn.run.workers import Jobs, place_of
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -125,13 +124,13 @@ def train(
     given: ModelLike = envelope if model is None else model
     if callback is not None and not callable(callback):
         raise InputError(f"callback must be a function of a step, not {quoted(callback)}.")
-    chosen, place = learner_of(learner), place_of(n_jobs)
+    chosen, place = learner_of(learner), executor_of(n_jobs)
     run: Run
     if not chosen.margin:
         _refuse_margin(loss, normalize, constraints, groups, pool)
         setting = settings_of(len(problems), chosen, C, tol, groups, max_steps)
         tasks, away = likelihood_tasks(problems, labels, given), None
-        if isinstance(place, Cluster):
+        if place.remote:
             away = residents_of(place, problems, labels)
         run = LikelihoodRun(tasks, setting, checkpoint, place, away)
     else:

@@ -58,9 +58,9 @@ from cutlearn.model.training_images import (
     warn_of_size,
 )
 from cutlearn.run.cluster import ClusterLost
+from cutlearn.run.executor import Executor, Jobs, executor_of
 from cutlearn.run.interrupt import Interrupted, interrupted
 from cutlearn.run.progress import Progress
-from cutlearn.run.workers import Jobs, Place, Workers, own_threads, place_of, sent_as
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -256,9 +256,8 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
                 made._learn(TrainingSet(samples, truth, together, folder, room, told, stepped,
                                         self._unannotated(unannotated)))  # fmt: skip
                 made.card_ = card_of(made, truth)
-            threads = own_threads(self._place())
             made.training_ = remembered(
-                images, masks, self.most_labels, self.reads_instances, threads
+                images, masks, self.most_labels, self.reads_instances, self._executor().local
             )
         except ClusterLost as lost:
             raise interrupted(lost, farewell(folder)) from None
@@ -379,7 +378,9 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         """
         if not self.streams:
             return False
-        return not fits(shapes, self.min_side) or sent_as(self._place(), samples) is not samples
+        return (
+            not fits(shapes, self.min_side) or self._executor().by_reference(samples) is not samples
+        )
 
     def _each(
         self,
@@ -394,8 +395,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
             if progress is not None:
                 progress(next(count), len(samples))
 
-        with Workers(self._place(), patient=False) as workers:
-            return workers.map(partial(asked, self.alone(), one), samples, finished)
+        return self._executor().map(partial(asked, self.alone(), one), samples, finished)
 
     def alone(self) -> Self:
         """Give a copy that answers in one thread, and can travel."""
@@ -434,8 +434,8 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
 
         save(self, path)
 
-    def _place(self) -> Place:
-        return place_of(-1 if self.n_jobs is None else self.n_jobs)
+    def _executor(self) -> Executor:
+        return executor_of(-1 if self.n_jobs is None else self.n_jobs)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "w_"):

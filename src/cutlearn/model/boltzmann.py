@@ -28,7 +28,7 @@ from cutlearn.model.fitting.parameters import BOLTZMANN, seed_of
 from cutlearn.model.fitting.training_set import TrainingSet
 from cutlearn.model.probability.calibrate import Rows, calibrate, drawn, uncalibrated
 from cutlearn.run.checkpoint import fingerprint
-from cutlearn.run.workers import Jobs, Workers
+from cutlearn.run.executor import Jobs
 from cutlearn.shape.cccp import Learning
 from cutlearn.shape.conditional import Conditional
 from cutlearn.shape.describe import Describer, View
@@ -190,12 +190,11 @@ class BoltzmannSegmenter(Estimator):
             return
 
         found: dict[int, tuple[Rows, Confusion]] = {}
-        with Workers(self._place()) as workers:
-            for part, machine in zip(parts, machines):
-                # What is calibrated is refined as strongly as what will be predicted.
-                machine.strength_ = self.strength_
-                given = ((data.samples[i], data.masks[i]) for i in part)
-                found |= zip(part, workers.map(partial(_compared, machine.alone()), given))
+        for part, machine in zip(parts, machines):
+            # What is calibrated is refined as strongly as what will be predicted.
+            machine.strength_ = self.strength_
+            given = ((data.samples[i], data.masks[i]) for i in part)
+            found |= zip(part, self._executor().map(partial(_compared, machine.alone()), given))
         rows, tables = zip(*(found[i] for i in range(len(found))))
         self.calibration_ = calibrate(rows, self.calibration, len(parts) > 1, data.groups)
         if len(parts) > 1:
@@ -240,10 +239,10 @@ class BoltzmannSegmenter(Estimator):
         """Learn the codebooks and describe the training images."""
         shape = (int(self.shape[0]), int(self.shape[1]))
         patches = Patches.layout(shape) if self.layers == 2 else Patches.whole(shape)
-        with Workers(self._place()) as workers:
-            pictures = workers.map(partial(_pictured, shape), samples)
-            describer = Describer.fit(pictures, patches, self.words, seed)
-            return describer, workers.map(describer.view, pictures)
+        executor = self._executor()
+        pictures = executor.map(partial(_pictured, shape), samples)
+        describer = Describer.fit(pictures, patches, self.words, seed)
+        return describer, executor.map(describer.view, pictures)
 
     def _halves(
         self, data: TrainingSet, labels: Sequence[Mask]

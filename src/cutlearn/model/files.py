@@ -16,7 +16,7 @@ from cutlearn.model.card import check_card
 from cutlearn.model.estimators import ESTIMATORS
 from cutlearn.model.probability.calibrate import Calibration, uncalibrated
 from cutlearn.model.training_images import TrainingImages
-from cutlearn.run.connect import is_cluster
+from cutlearn.run.executor import is_cluster
 from cutlearn.sealed import Arrays, ForeignError, load_sealed, save_sealed
 
 KEY = "cutlearn-model"
@@ -44,7 +44,7 @@ def save(model: Estimator, path: str | os.PathLike[str]) -> None:
             f"Put the class in cutlearn.model.estimators.ESTIMATORS as {name!r} first."
         )
     given, tensors = model.to_header()
-    # A cluster is of this place and day: whoever reads the file must not be sent there.
+    # An address that holds here and now: a reader of the file must not connect to it.
     if is_cluster(given["parameters"].get("n_jobs")):
         given["parameters"]["n_jobs"] = None
     calibration, points = model.calibration_.to_header()

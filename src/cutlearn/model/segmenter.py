@@ -52,8 +52,8 @@ from cutlearn.model.prepare import training_features
 from cutlearn.model.probability.evidence import Evidence, alone
 from cutlearn.model.probability.ranking import Described as Windows
 from cutlearn.model.probability.ranking import Ranked, describe, rank
+from cutlearn.run.executor import Jobs
 from cutlearn.run.progress import Progress
-from cutlearn.run.workers import Jobs, Workers, width_of
 
 Mask = NDArray[np.uint8]
 
@@ -198,7 +198,7 @@ class Segmenter(Estimator):
     def _learn(self, data: TrainingSet) -> None:
         if isinstance(self.loss, Described):
             self.loss.refuse()
-        place = self._place()
+        place = self._executor()
         top = max(int(mask[mask != VOID].max()) for mask in data.masks)
         n_labels = max(2, 1 + top)
         check_parameters_for(self, n_labels)
@@ -214,8 +214,7 @@ class Segmenter(Estimator):
         if data.scratch is not None:  # joined whenever somebody asks for them
             problems = mapped(pose, together(*given))
         else:
-            with Workers(place) as workers:
-                problems = workers.map(pose, zip(*given))
+            problems = place.map(pose, zip(*given))
         model = model_for(self, featurizer, labels.count, len(problems[0].regions))
         source, named = featurizer.fitted_.source, enumerate(featurizer.edge_names_)
         contrast = tuple(k for k, name in named if name.startswith("contrast"))
@@ -311,10 +310,10 @@ class Segmenter(Estimator):
         """Give the seconds of the features and of all trainings, as reckoned beforehand."""
         from cutlearn.model.fitting.duration import phases_of
 
-        labels, place = labels_for(self, n_labels), self._place()
+        labels, place = labels_for(self, n_labels), self._executor()
         return phases_of(
             fresh_featurizer(self, place), shapes, color, labels, self.trainings(len(shapes)),
-            width_of(place),
+            place.width,
         )  # fmt: skip
 
     def shown_by(self, shown: Progress) -> Any:

@@ -22,7 +22,7 @@ from cutlearn.images.sample import Sample
 from cutlearn.images.volume import Volume
 from cutlearn.model.fitting.size import worked_shape
 from cutlearn.model.prepare import coding_of_masks, read_samples
-from cutlearn.run.workers import Workers, own_threads
+from cutlearn.run.executor import Executor
 
 # How many times larger or smaller, brighter or darker than any training image is another world.
 FAR_SIZE, FAR_LIGHT = 2.0, 4.0
@@ -180,8 +180,7 @@ def warn_of_differences(model: Any, samples: Sequence[Sample]) -> None:
     training = getattr(model, "training_", None)
     if training is None:
         return
-    with Workers(own_threads(model._place())) as workers:
-        facts = workers.map(partial(_facts, digest=False), samples)
+    facts = model._executor().local.map(partial(_facts, digest=False), samples)
     names = [f"images[{i}]" for i in range(len(samples))]
     # A model of a fixed shape brings every image to it.
     sized = model.min_side is None and not hasattr(model, "shape")
@@ -190,11 +189,10 @@ def warn_of_differences(model: Any, samples: Sequence[Sample]) -> None:
 
 
 def remembered(
-    images: Any, masks: Any, most_labels: int, instances: bool, threads: int = 1
+    images: Any, masks: Any, most_labels: int, instances: bool, executor: Executor
 ) -> TrainingImages:
     """Return what to remember of the images and masks that a fit was given."""
-    with Workers(threads) as workers:
-        facts = workers.map(_facts, read_samples(images))
+    facts = executor.map(_facts, read_samples(images))
     return TrainingImages.of(facts, coding_of_masks(masks, most_labels, images, instances))
 
 

@@ -1,19 +1,25 @@
-"""A dask.distributed cluster with the face of `Workers`: work goes out, results come back in order.
+"""A dask.distributed cluster as an executor: work is sent, results come back in order.
 
 What is used again (an image and its labels, a model) is sent once and stays as the *result of a
-task*: when its worker dies, the scheduler makes it again elsewhere from what it was sent, and
-nothing else is lost. Nothing is scattered and there are no actors: those do not survive a worker.
-What travels is pickled here, so that it must be plain data and functions of modules, and so that
-`sent` and `received` count its bytes. A worker with another cutlearn, numpy or Python is refused,
-whenever it comes: it might give other bits.
+task*: when its worker dies, the scheduler makes it again elsewhere from what was sent, and nothing
+else is lost. Nothing is scattered and there are no actors, which do not survive a worker. All that
+is sent is pickled here, so that it must be plain data and functions of modules, and so that `sent`
+and `received` count its bytes. A value that stays is a `Resident` there and a `Held` here; an item
+that contains a `Held` is sent without it. A worker with another cutlearn, numpy or Python is
+refused, whenever it joins: its results might differ.
 """
 
 import asyncio
+import atexit
 import contextlib
 import hashlib
+import io
+import logging
 import math
 import os
 import pickle
+import platform
+import re
 import time
 import weakref
 from collections import OrderedDict, deque
@@ -21,19 +27,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
+import numpy as np
+
 from cutlearn.errors import InputError
 from cutlearn.loaded import Loaded
+from cutlearn.run.executor import Executor, Resident, Residents, as_task, packed
 from cutlearn.run.interrupt import Interrupted
-from cutlearn.run.travel import (
-    Held,
-    call,
-    call_each,
-    can_make,
-    packed,
-    packed_with_held,
-    take,
-    versions,
-)
+
+# What must be the same everywhere, for the same bits.
+Tag = dict[str, str]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -45,6 +47,11 @@ FUNCTIONS = 4
 BATCHES = 2
 # Items that are sent before the first of them is done, for each thread.
 AHEAD = 4
+# Results of a stream that nobody has taken, for each thread.
+STREAM_AHEAD = 2
+LOCAL = re.compile(r"local:([1-9]\d{0,3})")
+# Seconds to find the scheduler, and to wait for a first worker.
+CONNECT, FIRST_WORKER = 10.0, 60.0
 # Seconds for which the list of workers holds.
 FRESH = 1.0
 
@@ -57,7 +64,7 @@ class ClusterLost(Interrupted):
         self.why = why
 
 
-class Cluster:
+class Cluster(Executor):
     """A connected cluster.
 
     Parameters
@@ -74,6 +81,8 @@ class Cluster:
     tasks : int
         Tasks that were sent.
     """
+
+    remote, threads = True, 1
 
     def __init__(self, client: Any, name: str, own: Sequence[Any]) -> None:
         self.client, self.name, self._own = client, name, own
@@ -98,24 +107,24 @@ class Cluster:
         raise TypeError("a cluster cannot be sent to its own workers")
 
     @property
-    def threads(self) -> int:
+    def width(self) -> int:
         """Threads of all workers together, at least 1."""
         return max(1, sum(self._homes().values()))
 
-    def hold(self, values: Sequence[Any]) -> list[Held]:
+    def hold(self, values: Sequence[Any]) -> "list[Held]":
         """Send values once; they stay as results of tasks, spread over the workers in order.
 
-        Of those that all workers can make from files only the way is sent.
+        Values that all workers can load themselves are sent as references to their files.
         """
-        given = self.sent_as(values)
+        given = self.by_reference(values)
         homes = [home for home, threads in sorted(self._homes().items()) for _ in range(threads)]
         return [
             self._held(packed(value), homes[i * len(homes) // len(values)] if homes else "")
             for i, value in enumerate(given)
         ]
 
-    def sent_as(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Give values as they travel: how they are made, if all workers can make the first one."""
+    def by_reference(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Return values as they are sent: as references, if all workers can load the first one."""
         known = isinstance(values, Loaded) and len(values) and values.origin is not None
         if not known:
             return values
@@ -126,16 +135,20 @@ class Cluster:
             return values
         return Loaded(len(values), values.origin)  # type: ignore[attr-defined]
 
+    def residents(self, values: Sequence[Any]) -> "ClusterResidents":
+        """Send values once; see `Residents`."""
+        return ClusterResidents(self, values)
+
     def each(
         self,
         function: Callable[..., Result],
-        held: Sequence[Held],
+        held: "Sequence[Held]",
         numbers: Sequence[int],
         args: tuple[Any, ...],
     ) -> list[Any]:
-        """Give function(seat, number, *args) of all held values, in order, a batch of them a task.
+        """Return function(resident, number, *args) of all held values; a task has a batch of them.
 
-        Every value has a number, which travels with the question and not with the value.
+        Every value has a number, which is sent with each call and not with the value.
         """
         work = self._function(function)
         threads, homes = self._homes(), OrderedDict[str, list[int]]()
@@ -154,8 +167,8 @@ class Cluster:
         def submit(k: int) -> Any:
             given = packed(([numbers[place] for place in batches[k]], args))
             self.sent += len(given)
-            seats = [held[place].future for place in batches[k]]
-            return self._submit(call_each, self._tag, work, given, *seats)
+            residents = [held[place].future for place in batches[k]]
+            return self._submit(call_each, self._tag, work, given, *residents)
 
         self._run(submit, range(len(batches)), took, len(batches))
         return [results[place] for place in range(len(held))]
@@ -165,21 +178,27 @@ class Cluster:
         function: Callable[[Item], Result],
         items: Iterable[Item],
         took: Callable[[int, Result], Item | None],
+        patient: bool = True,
     ) -> None:
-        """As `Workers.rounds`."""
+        """Process items; an interrupt never waits for workers."""
         work = self._function(function)
-        self._run(lambda item: self._begin(work, item), items, took, AHEAD * self.threads)
+        self._run(lambda item: self._begin(work, item), items, took, AHEAD * self.width)
 
     def stream(
-        self, function: Callable[[Item], Result], items: Iterable[Item], ahead: int
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        ahead: int | None = None,
+        patient: bool = True,
     ) -> Iterator[Result]:
-        """As `Workers.stream`."""
+        """Yield results in order; an interrupt never waits for workers."""
+        most = ahead or STREAM_AHEAD * self.width
         work, begun, source = self._function(function), deque[Any](), iter(items)
         try:
             with self._watched():
                 for item in source:
                     begun.append(self._begin(work, item))
-                    if len(begun) >= ahead:
+                    if len(begun) >= most:
                         yield self._read(begun.popleft().result())
                 while begun:
                     yield self._read(begun.popleft().result())
@@ -253,13 +272,13 @@ class Cluster:
             self._functions.popitem(last=False)
         return held
 
-    def _held(self, blob: bytes, home: str) -> Held:
+    def _held(self, blob: bytes, home: str) -> "Held":
         digest = hashlib.blake2b(blob, digest_size=16).hexdigest()
         held = self._live.get(digest)
         if held is None or held.future.cancelled():
             self.sent += len(blob)
             near = {"workers": [home], "allow_other_workers": True} if home else {}
-            held = Held(self._send(take, blob, key=_key(digest), **near), home)
+            held = Held(self._send(_unpacked, blob, key=_key(digest), **near), home)
             self._live[digest] = held
         return held
 
@@ -318,3 +337,189 @@ class Cluster:
 
 def _key(what: str) -> str:
     return f"cutlearn-{what}-{os.urandom(8).hex()}"
+
+
+class ClusterResidents(Residents):
+    """Values that stay on the workers."""
+
+    def __init__(self, cluster: Cluster, values: Sequence[Any]) -> None:
+        super().__init__(cluster.hold(values))
+        self.cluster = cluster
+
+    def map(self, function: Callable[..., Result], *args: Any) -> list[Result]:
+        """Send `args`, and the function once; return the results in order."""
+        return self.cluster.each(function, self.values, self.numbers, args)
+
+
+class Held:
+    """The driver's handle of a value that stays on the cluster."""
+
+    def __init__(self, future: Any, home: str) -> None:
+        self.future, self.home = future, home
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a held value can only be sent as an item of Cluster.map")
+
+
+def versions() -> Tag:
+    """What must be the same everywhere, for the same bits."""
+    import cutlearn
+
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"cutlearn": cutlearn.__version__, "numpy": np.__version__, "Python": python}
+
+
+def _check_here(tag: Tag) -> None:
+    here = versions()
+    if here != tag:
+        raise InputError(differs("a worker that came later", here, tag))
+
+
+def differs(where: str, there: Tag, here: Tag) -> str:
+    found = " and ".join(f"{k} {there.get(k)} instead of {v}" for k, v in here.items()
+                        if there.get(k) != v)  # fmt: skip
+    return (
+        f"{where} has {found}, which may give other results. Install the same versions on all "
+        "workers."
+    )
+
+
+def _unpacked(blob: bytes) -> Resident:
+    return Resident(pickle.loads(blob), len(blob))
+
+
+def can_make(blob: bytes) -> bool:
+    """Whether a value that travels as its origin can be made here: its files are seen."""
+    try:
+        pickle.loads(blob)
+    except (InputError, OSError):
+        return False
+    return True
+
+
+def call(tag: Tag, work: "bytes | Resident", blob: bytes, *residents: Resident) -> bytes:
+    _check_here(tag)
+    function = pickle.loads(work) if isinstance(work, bytes) else work.value
+    item = _Unpickler(io.BytesIO(blob), [one.value for one in residents]).load()
+    with as_task():
+        return packed(function(item))
+
+
+def call_each(tag: Tag, work: "bytes | Resident", given: bytes, *residents: Resident) -> bytes:
+    _check_here(tag)
+    function = pickle.loads(work) if isinstance(work, bytes) else work.value
+    (numbers, args), found = pickle.loads(given), []
+    with as_task():
+        for resident, number in zip(residents, numbers):
+            with resident.lock:
+                found.append(function(resident, number, *args))
+    return packed(found)
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves held values out, and remembers them."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, 5)
+        self.held: list[Held] = []
+
+    def persistent_id(self, value: Any) -> int | None:
+        if not isinstance(value, Held):
+            return None
+        self.held.append(value)
+        return len(self.held) - 1
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, values: Sequence[Any]) -> None:
+        super().__init__(file)
+        self.values = values
+
+    def persistent_load(self, number: int) -> Any:
+        return self.values[number]
+
+
+def packed_with_held(item: Any) -> tuple[bytes, list[Held]]:
+    file = io.BytesIO()
+    pickler = _Pickler(file)
+    try:
+        pickler.dump(item)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        packed(item)  # says what is wrong
+        raise
+    return file.getvalue(), pickler.held
+
+
+def _check_workers(client: Any, name: str, tag: Tag) -> None:
+    try:
+        client.wait_for_workers(1, timeout=FIRST_WORKER)
+    except TimeoutError:
+        raise InputError(
+            f"{name}: the cluster has no workers, though {FIRST_WORKER:.0f} seconds were waited. "
+            f"Start some with `dask worker {name}`."
+        ) from None
+    try:
+        found = client.run(versions)
+    except ImportError as error:
+        raise InputError(
+            f"{name}: its workers cannot import cutlearn ({error}). Install the same cutlearn for "
+            "the Python of all workers."
+        ) from None
+    for address, there in sorted(found.items()):
+        if there != tag:
+            raise InputError(differs(f"{name}: the worker {address}", there, tag))
+
+
+# Clusters that are connected, by their names.
+_OPEN: dict[str, Cluster] = {}
+
+
+def cluster_of(given: Any) -> Cluster:
+    """Connect to a cluster, once for each address or client; this process leaves it at its end."""
+    name = given if isinstance(given, str) else str(given.scheduler.address)
+    known = _OPEN.get(name)
+    if known is not None and known.client.status == "running":
+        return known
+    made = _connected(name) if isinstance(given, str) else Cluster(given, name, ())
+    try:
+        _check_workers(made.client, name, versions())
+    except BaseException:
+        made.close()
+        raise
+    _OPEN[name] = made
+    return made
+
+
+def _connected(name: str) -> Cluster:
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise InputError(
+            f"n_jobs={name!r}: the package distributed, which clusters need, is not installed. "
+            "Install it with `pip install cutlearn[cluster]`."
+        ) from None
+    local, own = LOCAL.fullmatch(name), None
+    if local is not None:
+        own = LocalCluster(
+            n_workers=int(local[1]), threads_per_worker=1, processes=True, host="127.0.0.1",
+            dashboard_address=None, memory_limit=None, silence_logs=logging.CRITICAL,
+        )  # fmt: skip
+    # The state of the scheduler is reported by an error, in one sentence.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+    try:
+        client = Client(own or name, timeout=CONNECT, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise InputError(
+            f"{name}: no scheduler of a cluster answers there. Check the address and that "
+            "`dask scheduler` runs."
+        ) from error
+    return Cluster(client, name, (client,) if own is None else (client, own))
+
+
+def leave_clusters() -> None:
+    """Leave all clusters that were connected to by name, and end those of this machine."""
+    for cluster in list(_OPEN.values()):
+        cluster.close()
+
+
+atexit.register(leave_clusters)

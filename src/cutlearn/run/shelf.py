@@ -23,8 +23,8 @@ from cutlearn.run.checkpoint import (
     restoring,
     save_checkpoint,
 )
+from cutlearn.run.executor import Executor
 from cutlearn.run.progress import KEPT, Counter
-from cutlearn.run.workers import Place, Workers
 from cutlearn.sealed import Arrays
 
 Job = TypeVar("Job", bound=Hashable)
@@ -184,7 +184,7 @@ def each_kept(
     work: Callable[[Any], Result],
     given: Callable[[Job], Any],
     jobs: Sequence[Job],
-    place: Place,
+    place: Executor,
     shelf: Shelf,
     form: Form[Job, Result],
     counter: Counter,
@@ -214,6 +214,5 @@ def each_kept(
         shelf.keep(form.name(left[place]), *form.kept(result))
         counter.add(what, weight)
 
-    with Workers(place, patient=False) as workers:
-        workers.rounds(work, map(given, left), took)
+    place.rounds(work, map(given, left), took, patient=False)
     return shelf.loaded(jobs, form) if shelf.spills else [results[job] for job in jobs]

@@ -12,7 +12,7 @@ from cutlearn.features.net.learn import NetRecipe, answer_of, fit_nets
 from cutlearn.features.net.optimise import Optimiser, loss_of, orthogonal, rate_at
 from cutlearn.features.net.planes import Layout, convolve, from_depth, pool, to_depth
 from cutlearn.features.net.trainer import Trainer
-from cutlearn.run.single import one_thread
+from cutlearn.run.executor import Threads, one_thread
 from features.worlds import world
 
 SMALL = NetRecipe(steps=12, crops=2, folds=2, restore=10)
@@ -210,7 +210,7 @@ def test_same_bits_for_any_number_of_threads():
     images, masks = world(3, shape=(32, 40))
     labels = [m[..., None] for m in masks]
     given = images, labels, [None] * 3, Bank("photograph", True), SMALL, np.array([0, 1, 1])
-    (one, first), (two, second) = (fit_nets(*given, place=n) for n in (1, 2))
+    (one, first), (two, second) = (fit_nets(*given, place=Threads(n)) for n in (1, 2))
     for a, b in zip(one.weights, two.weights):
         assert all(np.array_equal(a[name], b[name]) for name in a)
     assert all(np.array_equal(a, b) for a, b in zip(first, second))

@@ -10,7 +10,7 @@ from cutlearn.metrics import confusions, pooled_iou
 from cutlearn.model.fitting.bias import Odds, served, shifted
 from cutlearn.model.fitting.scorers import Overlap
 from cutlearn.model.fitting.selection import Plan, choose
-from cutlearn.run.residents import Residents
+from cutlearn.run.executor import executor_of
 from tiny_problems import with_regions
 
 SHAPE = (60, 80)
@@ -29,7 +29,7 @@ def believed(n=4, share=-2.0, spread=1.5, seed=0):
 
 
 def scorer_of(problems, masks, model=None):
-    data = Residents(1, list(zip(problems, masks)))
+    data = executor_of(1).residents(list(zip(problems, masks)))
     return Overlap(problems, masks, model or Model(), data)
 
 

@@ -20,7 +20,7 @@ from cutlearn.energy.labels.binary import feature_sums, regions_of
 from cutlearn.energy.potentials import Potential, Summands, features_of
 from cutlearn.errors import InputError
 from cutlearn.features.problem import Problem
-from cutlearn.run.workers import Workers
+from cutlearn.run.executor import executor_of
 
 if TYPE_CHECKING:
     from cutlearn.energy.model import Model
@@ -86,8 +86,7 @@ class Surrogate(Labels):
             both = energy.min_marginals(_fixed_in_field(problem, energy, k)).reshape(-1, 2)
             np.subtract(both[:, 1], both[:, 0], out=out[:, k])
 
-        with Workers(threads) as workers:
-            workers.map(fill, range(len(rows)))
+        executor_of(threads).map(fill, range(len(rows)))
         if problem.fixed is not None:  # -inf for the label itself, which no softmax likes
             fixed = np.flatnonzero(problem.fixed >= 0)
             out[fixed] = np.inf

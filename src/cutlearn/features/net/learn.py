@@ -31,11 +31,9 @@ from cutlearn.features.net.restore import Restorer, unannotated_lessons
 from cutlearn.features.net.trainer import Trainer
 from cutlearn.images.resize import resize_channels
 from cutlearn.loaded import chained, mapped, taken
-from cutlearn.run.cluster import Cluster
+from cutlearn.run.executor import ONE_THREAD, Executor, one_thread
 from cutlearn.run.progress import KEPT, Counter
 from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
-from cutlearn.run.single import one_thread
-from cutlearn.run.workers import Place, Workers, hold, sent_as
 
 Progress = Callable[[int, int, str], None]
 # Micrographs, and photographs with one more level and the mean over the picture.
@@ -146,7 +144,7 @@ def fit_nets(
     recipe: NetRecipe,
     fold: npt.NDArray[np.intp],
     seed: int = 0,
-    place: Place = 1,
+    place: Executor = ONE_THREAD,
     progress: Progress | None = None,
     shelf: Shelf | None = None,
     unannotated: Sequence[tuple[Image, Float32 | None]] = (),
@@ -175,7 +173,7 @@ def fit_nets(
     shape = Shape(sight.inputs, masks[0].shape[2], widths, bank.kind == "photograph")
     parts = shelf or Shelf()
     lessons = parts.spilled(mapped(partial(Lesson.of, sight), images, masks, extras), LESSONS)
-    if isinstance(place, Cluster) and place.sent_as(lessons) is lessons:
+    if place.remote and place.by_reference(lessons) is lessons:
         lessons = list(lessons)  # trainers travel with what they learn from
     canvas = canvas_of(sight, lessons, shape.block)
     nets = 1 + int(fold.max())
@@ -197,8 +195,8 @@ def fit_nets(
         crops = Crops(sight, taken(lessons, chosen.tolist()), canvas, recipe.crops)
         trainers.append(Trainer(shape, crops, recipe.steps, (seed, 5, k), first))
     weights = _trained(trainers, recipe.steps, place, parts, counter, "net", "train nets")
-    every, what, held = range(len(images)), "predict out of fold", hold(place, weights)
-    seen, beside = sent_as(place, images), sent_as(place, extras)
+    every, what, held = range(len(images)), "predict out of fold", place.hold(weights)
+    seen, beside = place.by_reference(images), place.by_reference(extras)
     maps = each_kept(
         partial(_out_of_fold, sight, shape), lambda i: (held[fold[i]], seen[i], beside[i]),
         every, place, parts, LOGITS, counter, what,
@@ -214,7 +212,7 @@ def _out_of_fold(sight: Sight, shape: Shape, given: Any) -> Float32:
 def _trained(
     trainers: Sequence[Trainer],
     steps: int,
-    place: Place,
+    place: Executor,
     shelf: Shelf,
     counter: Counter,
     name: str,
@@ -231,7 +229,7 @@ def _trained(
             trainer.take(*found)
             for _ in range(sum(end <= trainer.optimiser.step for end in ends)):
                 counter.add(KEPT)
-    held = hold(place, trainers)
+    held = place.hold(trainers)
     late = [k for k, trainer in enumerate(trainers) if trainer.optimiser.step < steps]
 
     def job(k: int) -> Job:
@@ -245,10 +243,10 @@ def _trained(
         counter.add(work)
         return job(k) if trainers[k].optimiser.step < steps else None
 
-    with Workers(place, patient=False) as workers:
-        workers.rounds(_advanced, [job(k) for k in late], took)
-        states = [trainer.state() for trainer in trainers]
-        return workers.map(_settled, zip(held, states))
+    executor = place
+    executor.rounds(_advanced, [job(k) for k in late], took, patient=False)
+    states = [trainer.state() for trainer in trainers]
+    return executor.map(_settled, zip(held, states), patient=False)
 
 
 # A trainer where it is, its state, and the steps that it takes next.

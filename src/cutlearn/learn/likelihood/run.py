@@ -27,9 +27,7 @@ from cutlearn.learn.results import Settings, Step, digest_of_all
 from cutlearn.learn.round import portion_of
 from cutlearn.learn.run import Run, Tell
 from cutlearn.loaded import mapped, taken
-from cutlearn.run.residents import Residents
-from cutlearn.run.travel import name_of
-from cutlearn.run.workers import Place
+from cutlearn.run.executor import ONE_THREAD, Executor, Residents, name_of
 from cutlearn.sealed import Arrays
 
 Vector = NDArray[np.float64]
@@ -89,7 +87,7 @@ class LikelihoodRun(Run):
         tasks: Sequence[Task],
         setting: Settings,
         file: str | Path | None,
-        place: Place = 1,
+        place: Executor = ONE_THREAD,
         away: Residents | None = None,
     ) -> None:
         super().__init__(tasks[0].layout, setting, file)
@@ -102,7 +100,7 @@ class LikelihoodRun(Run):
         thin = thinning(tasks) if several and smooth else 1
         self.tasks = mapped(lambda task: every(task, thin), tasks)
         self._given, self.place, self.away = tasks, place, away
-        self.data = Residents(place, self.tasks) if away is None else away
+        self.data = place.residents(self.tasks) if away is None else away
         model = tasks[0].model
         self._valued = partial(valued, self.value, name_of((model, thin)), model, thin)
         self.move: Move
@@ -115,7 +113,7 @@ class LikelihoodRun(Run):
         plain = f"{setting.learner.name} {setting.C!r} {self.layout!r}"
         self.resume(lambda: digest_of_all(plain, self.tasks))
 
-    def begin(self, place: Place, tell: Tell | None) -> None:
+    def begin(self, place: Executor, tell: Tell | None) -> None:
         """Start from logistic regression, and from where it wins the race."""
         if self.learner.starts == "zero":
             return
@@ -126,7 +124,7 @@ class LikelihoodRun(Run):
         if self.learner.starts == "race":
             self.w = self._race(first.best_w, place, tell)
 
-    def _race(self, w: Vector, place: Place, tell: Tell | None) -> Vector:
+    def _race(self, w: Vector, place: Executor, tell: Tell | None) -> Vector:
         """Give the weights of the start that gets furthest on some of the images."""
         if not self.tasks[0].model.labels.has_energy:
             w = each_alone(self.tasks, w)
@@ -166,7 +164,7 @@ class LikelihoodRun(Run):
         """Whether the run came to rest or the steps are used up."""
         return self._rest <= self.setting.tol or len(self.steps) >= self.setting.max_steps
 
-    def step(self, place: Place) -> Step:
+    def step(self, place: Executor) -> Step:
         """Ask every image at w, and move on."""
         begin = time.perf_counter()
         ask = partial(self._rows, self.w)

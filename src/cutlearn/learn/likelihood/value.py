@@ -25,8 +25,7 @@ from cutlearn.features.problem import Problem
 from cutlearn.learn.likelihood.baselines import every
 from cutlearn.learn.oracle import Task, task_of
 from cutlearn.learn.pool import bind_all, model_of_all
-from cutlearn.run.travel import Seat
-from cutlearn.run.workers import Jobs, Workers
+from cutlearn.run.executor import Executor, Jobs, Resident, executor_of
 
 Vector = NDArray[np.float64]
 # Of one image at w.
@@ -69,8 +68,7 @@ def likelihood(
     """
     tasks = likelihood_tasks(problems, labels, envelope)
     weights = checked_weights(w, tasks[0].layout.size)
-    with Workers(n_jobs) as workers:
-        return mean_likelihood(image_likelihood, tasks, weights, workers)
+    return mean_likelihood(image_likelihood, tasks, weights, executor_of(n_jobs))
 
 
 def likelihood_tasks(
@@ -105,9 +103,9 @@ def image_likelihood(task: Task, w: Vector) -> Valued:
     return share * total, share * gradient
 
 
-def mean_likelihood(value: Value, tasks: Sequence[Task], w: Vector, workers: Workers) -> Valued:
+def mean_likelihood(value: Value, tasks: Sequence[Task], w: Vector, executor: Executor) -> Valued:
     """Give the mean over images of L_n and of its gradient."""
-    return mean_of(workers.map(partial(_at, value, w), tasks))
+    return mean_of(executor.map(partial(_at, value, w), tasks))
 
 
 def _at(value: Value, w: Vector, task: Task) -> Valued:
@@ -115,20 +113,20 @@ def _at(value: Value, w: Vector, task: Task) -> Valued:
 
 
 def valued(
-    value: Value, name: str, model: Model, thin: int, seat: Seat, image: int, w: Vector
+    value: Value, name: str, model: Model, thin: int, resident: Resident, image: int, w: Vector
 ) -> Valued:
     """Give L_n of an image where it stays: as a task, or as a problem and its labels.
 
     Of the latter the task is made once, with every so many-th node, under the name of both.
     """
-    if isinstance(seat.value, Task):
-        return value(seat.value, w)
+    if isinstance(resident.value, Task):
+        return value(resident.value, w)
 
     def make() -> Task:
-        problem, labels = seat.value
+        problem, labels = resident.value
         return every(task_of(problem, labels, model, image), thin)
 
-    return value(seat.once(f"task {image} {name}", make), w)
+    return value(resident.once(f"task {image} {name}", make), w)
 
 
 def mean_of(parts: Sequence[Valued]) -> Valued:

@@ -23,7 +23,7 @@ from cutlearn.learn.pool import Pool
 from cutlearn.learn.results import Settings, Step
 from cutlearn.learn.round import portion_of
 from cutlearn.learn.run import Run, Tell
-from cutlearn.run.workers import Place
+from cutlearn.run.executor import Executor
 from cutlearn.sealed import Arrays
 
 Vector = NDArray[np.float64]
@@ -95,7 +95,7 @@ class MarginRun(Run):
             )
         )
 
-    def begin(self, place: Place, tell: Tell | None) -> None:
+    def begin(self, place: Executor, tell: Tell | None) -> None:
         """With many images and no planes, train roughly on a quarter of them, to ask the first
         time at good weights."""
         if len(self.pool) < MANY or any(map(len, self.pool.planes)):
@@ -178,7 +178,7 @@ class MarginRun(Run):
         self.w = self.layout.inside(w)
         return True
 
-    def step(self, place: Place) -> Step:
+    def step(self, place: Executor) -> Step:
         """Ask the oracles at w, give their planes to the master, take the next w."""
         begin = time.perf_counter()
         if not (self.complete or self.shortening or (self.begun and not self.steps)):

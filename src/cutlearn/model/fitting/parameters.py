@@ -27,7 +27,7 @@ from cutlearn.learn.loss import Loss
 from cutlearn.learn.losses import NAMED, loss_of
 from cutlearn.model.fitting.size import FULL
 from cutlearn.model.probability.calibrations import CALIBRATIONS
-from cutlearn.run.workers import MOST_THREADS, Place, is_place
+from cutlearn.run.executor import MOST_THREADS, Executor, is_jobs
 from cutlearn.shape.cccp import MARGINS
 
 # The most that a Boltzmann machine may ask for; its masks have at most so many labels.
@@ -158,7 +158,7 @@ SHARED = (
     ),
     rule(
         "n_jobs",
-        is_place,
+        is_jobs,
         f"None, a whole number other than 0, up to {MOST_THREADS}, or a cluster: the address of "
         "its scheduler, 'local:4' for four processes here, or a Client",
     ),
@@ -303,7 +303,7 @@ def _featurizer_of(model: Any) -> Featurizer:
     return Featurizer(model.features, budget=model.budget, connectivity=model.connectivity or 8)
 
 
-def fresh_featurizer(model: Any, place: Place) -> Featurizer:
+def fresh_featurizer(model: Any, place: Executor) -> Featurizer:
     """Return an unfitted featurizer for the model; one that the user brought is copied."""
     seed = seed_of(model.random_state)
     made: Featurizer = clone(_featurizer_of(model)).set_params(n_jobs=place)

@@ -18,8 +18,7 @@ from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.loss import Loss
 from cutlearn.metrics import Confusion, confusion, iou_of, mean_iou_of, means, ratio, stack_tables
 from cutlearn.model.probability.calibrate import drawn
-from cutlearn.run.residents import Residents
-from cutlearn.run.travel import Seat
+from cutlearn.run.executor import ONE_THREAD, Resident, Residents
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -51,7 +50,7 @@ class Scorer:
     def scores(self, images: Sequence[int], w: Vector) -> list[Any]:
         """Give the scores of some images, by their numbers."""
         alone = copy.copy(self)  # what scores one image needs no others, and travels without them
-        alone.problems, alone.labels, alone.data = (), (), Residents(1, ())
+        alone.problems, alone.labels, alone.data = (), (), ONE_THREAD.residents(())
         return self.data.take(images).map(partial(_scored, alone), w)
 
     def score(self, image: int, problem: Problem, labels: Mask, w: Vector) -> Any:
@@ -125,6 +124,6 @@ class Likelihood(Scorer):
         return float((soft - rows.min_marginals[np.arange(len(soft)), rows.labels]).mean())
 
 
-def _scored(scorer: Scorer, seat: Seat, image: int, w: Vector) -> Any:
-    problem, labels = seat.value
+def _scored(scorer: Scorer, resident: Resident, image: int, w: Vector) -> Any:
+    problem, labels = resident.value
     return scorer.score(image, problem, labels, w)

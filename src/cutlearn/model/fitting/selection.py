@@ -44,9 +44,7 @@ from cutlearn.model.probability.calibrate import (
     uncalibrated,
 )
 from cutlearn.model.probability.evidence import alone
-from cutlearn.run.residents import Residents
-from cutlearn.run.travel import Seat
-from cutlearn.run.workers import Jobs, Workers, own_threads, place_of
+from cutlearn.run.executor import Jobs, Resident, Residents, executor_of
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -211,7 +209,7 @@ class _Training:
         # What is held out together, for C and calibration alike.
         self.parts = held_out_parts(groups)
         # On a cluster all that is asked of images finds them where they were sent once.
-        self.data = residents_of(place_of(plan.n_jobs), problems, labels)
+        self.data = residents_of(executor_of(plan.n_jobs), problems, labels)
         self.scorer = plan.scorer(problems, labels, self.data)
         self.loss: str | Loss = plan.loss
         self.pool: Pool | None = None
@@ -337,8 +335,9 @@ class _Training:
         if aim is None:
             return unseen
         seen = [self._without(k) for k in range(len(self.parts))]
-        with Workers(own_threads(self.plan.n_jobs)) as workers:
-            return workers.map(partial(self._served, aim), zip(unseen, seen))
+        return executor_of(self.plan.n_jobs).local.map(
+            partial(self._served, aim), zip(unseen, seen)
+        )
 
     def _served(self, aim: float, given: tuple[Vector, Sequence[int]]) -> Vector:
         """Shift the bias of weights that were trained on some images."""
@@ -411,7 +410,7 @@ class _Training:
         draw = partial(_drawn, plan.model, most_of(len(self.problems), plan.model.n_labels))
         for w, images in asked:
             rows |= zip(images, self.data.take(images).map(draw, w))
-        seen, threads = [rows[i] for i in range(len(rows))], own_threads(plan.n_jobs)
+        seen, threads = [rows[i] for i in range(len(rows))], executor_of(plan.n_jobs).threads
         return calibrate(seen, plan.calibration, held_out, self.groups, threads)
 
 
@@ -446,6 +445,6 @@ def _ends(problem: Problem, mask: Mask) -> Iterator[tuple[Mask, Mask]]:
             yield mask.reshape(problem.shape)[tail], mask.reshape(problem.shape)[head]
 
 
-def _drawn(model: Model, most: int, seat: Seat, image: int, w: Vector) -> Rows:
-    problem, labels = seat.value
+def _drawn(model: Model, most: int, resident: Resident, image: int, w: Vector) -> Rows:
+    problem, labels = resident.value
     return drawn(model.min_marginals(problem, w), labels, most, alone(model, problem, w))

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from cutlearn.errors import InputError, counted
 from cutlearn.features.problem import VOID
 from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, Softmax, share_of_second
-from cutlearn.run.workers import Workers
+from cutlearn.run.executor import executor_of
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.uint8]
@@ -281,8 +281,7 @@ def calibrate(
     made = _fitted(rows, kind, g, held_out)
     if not made.has_intervals:
         return made
-    with Workers(threads) as workers:
-        strays = workers.map(partial(_strays, made), rows)
+    strays = executor_of(threads).map(partial(_strays, made), rows)
     off, gain = (np.array(part) for part in zip(*strays))
     lean = np.clip((off * gain).sum(axis=0) / np.maximum((gain**2).sum(axis=0), 1e-12), 0, 1)
     left = np.mean((off - lean * gain) ** 2, axis=0)

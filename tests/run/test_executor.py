@@ -1,4 +1,4 @@
-"""The ordered map over threads."""
+"""The ordered map on threads."""
 
 import threading
 import time
@@ -6,7 +6,7 @@ import time
 import pytest
 
 from cutlearn.errors import InputError
-from cutlearn.run.workers import Workers, thread_count
+from cutlearn.run.executor import Threads, executor_of, thread_count
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, 5, -1])
@@ -15,14 +15,12 @@ def test_results_come_in_order(n_jobs):
         time.sleep(0.002 * (i % 3 == 0))
         return i * i
 
-    with Workers(n_jobs) as workers:
-        assert workers.map(slow, range(20)) == [i * i for i in range(20)]
+    assert executor_of(n_jobs).map(slow, range(20)) == [i * i for i in range(20)]
 
 
 def test_threads_are_used():
-    with Workers(2) as workers:
-        barrier = threading.Barrier(2, timeout=10)
-        workers.map(lambda _: barrier.wait(), range(2))
+    barrier = threading.Barrier(2, timeout=10)
+    executor_of(2).map(lambda _: barrier.wait(), range(2))
 
 
 def test_the_first_failure_is_raised():
@@ -31,8 +29,8 @@ def test_the_first_failure_is_raised():
             raise RuntimeError(str(i))
         return i
 
-    with Workers(2) as workers, pytest.raises(RuntimeError, match="3"):
-        workers.map(fail, range(8))
+    with pytest.raises(RuntimeError, match="3"):
+        Threads(2).map(fail, range(8))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
@@ -43,8 +41,7 @@ def test_results_are_handed_over_as_they_come(n_jobs):
         assert threading.current_thread() is here
         heard[place] = result
 
-    with Workers(n_jobs) as workers:
-        assert workers.map(abs, [-1, 2, -3], finished) == [1, 2, 3]
+    assert executor_of(n_jobs).map(abs, [-1, 2, -3], finished) == [1, 2, 3]
     assert heard == {0: 1, 1: 2, 2: 3}
 
 
@@ -62,8 +59,8 @@ def test_an_interrupt_waits_for_what_runs_if_it_must(patient):
             raise KeyboardInterrupt
         return slow(i)
 
-    with pytest.raises(KeyboardInterrupt), Workers(2, patient) as workers:
-        workers.map(interrupt, range(20), lambda *_: None)
+    with pytest.raises(KeyboardInterrupt):
+        Threads(2).map(interrupt, range(20), lambda *_: None, patient=patient)
     assert sorted(ended) == (sorted(begun) if patient else [])
     assert len(begun) < 19, "what had not begun was dropped"
     release.set()
