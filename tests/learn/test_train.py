@@ -95,15 +95,17 @@ def test_one_image_one_node_without_edges():
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize(("learner", "last"), [("bundle", 100.0), ("accpm", math.inf)])
-def test_a_path_of_c_gives_what_single_runs_give_with_fewer_cuts(tiny, groups, learner, last):
+def test_a_path_of_c_gives_what_single_runs_give(tiny, groups, learner, last):
     Cs = [0.1, 1.0, 10.0, last]
     alone = [train(*tiny, C=C, tol=1e-4, groups=groups, learner=learner) for C in Cs]
     pool = Pool(*tiny)
     along = [train(*tiny, C=C, tol=1e-4, groups=groups, learner=learner, pool=pool) for C in Cs]
     for a, b in zip(alone, along):
         assert a.objective == pytest.approx(b.objective, rel=2e-4)
-    few, many = (sum(len(r.steps) for r in runs) for runs in (along, alone))
-    assert few < many if last < math.inf else few <= many
+    # Without a regulariser the search for short weights decides how many steps there are.
+    finite = sum(math.inf > C for C in Cs)
+    few, many = (sum(len(r.steps) for r in runs[:finite]) for runs in (along, alone))
+    assert few < many
 
 
 def test_a_pool_serves_a_part_of_the_images():
