@@ -102,10 +102,9 @@ def test_a_path_of_c_gives_what_single_runs_give(tiny, groups, learner, last):
     along = [train(*tiny, C=C, tol=1e-4, groups=groups, learner=learner, pool=pool) for C in Cs]
     for a, b in zip(alone, along):
         assert a.objective == pytest.approx(b.objective, rel=2e-4)
-    # Without a regulariser the search for short weights decides how many steps there are.
-    finite = sum(math.inf > C for C in Cs)
-    few, many = (sum(len(r.steps) for r in runs[:finite]) for runs in (along, alone))
-    assert few < many
+    # The centre of a set with more planes may take longer to reach the last digits.
+    if learner == "bundle":
+        assert sum(len(r.steps) for r in along) < sum(len(r.steps) for r in alone)
 
 
 def test_a_pool_serves_a_part_of_the_images():
