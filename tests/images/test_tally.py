@@ -17,7 +17,7 @@ from cutlearn.errors import InputWarning
 from cutlearn.images import cells, read_folder
 from cutlearn.images.coding import Stated
 from cutlearn.images.tally import are_numbered, as_numbered, doubts, shares_of, tally
-from cutlearn.model.prepare import coding_of_masks, read_training
+from cutlearn.model.prepare import read_training
 
 SHAPE = (96, 120)
 WORLDS = [cells(seed, SHAPE) for seed in range(4)]
@@ -132,15 +132,15 @@ def test_files_and_arrays_read_numbered_objects_alike(tmp_path):
     (note,) = (note for note in folder.notes if "number their objects" in note)
     assert "up to 35" in note
     with pytest.warns(InputWarning, match="number their objects"):
-        _, read = read_training([folder.image(i) for i in range(3)], masks)
+        _, read, coding = read_training([folder.image(i) for i in range(3)], masks)
     for i, mask in enumerate(masks):
         assert (folder.labels(i) == (mask > 0)).all()
         assert (read[i] == (mask > 0)).all()
-    assert coding_of_masks(masks, 2).kind == "nonzero"
+    assert coding.kind == "nonzero"
     assert read_folder(pictures, truths, instances=False).coding.n_labels == 36
     assert read_folder(pictures, truths, n_labels=36).coding.n_labels == 36
     with pytest.warns(InputWarning, match="value 21 is read as a label.*; so do 22"):
-        _, several = read_training([folder.image(i) for i in range(3)], masks, 64)
+        _, several, _ = read_training([folder.image(i) for i in range(3)], masks, 64)
     assert (several[0] == masks[0]).all()
 
 

@@ -42,7 +42,7 @@ Box = tuple[int, int, int, int]
     "--output",
     type=FILE,
     metavar="MASK.png",
-    help="The mask, a PNG or TIFF: 0 and 255. [default: beside IMAGE, with _mask behind its name]",
+    help="The mask, a PNG or TIFF: 0 and 255. [default: next to IMAGE, NAME_mask.png]",
 )
 @click.option(
     "--probability",

@@ -26,6 +26,7 @@ from cutlearn.checks import listed
 from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.features.folds import find_groups
 from cutlearn.features.volumes import are_volumes
+from cutlearn.images.coding import Coding
 from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample, as_sample
 from cutlearn.loaded import Loaded, mapped
@@ -248,7 +249,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
             with Progress() as shown, Scratch(folder) as scratch:
                 told = self.shown_by(shown) if self.verbose and progress is None else progress
                 stepped = shown.step if self.verbose and callback is None else callback
-                samples, truth, together = self._read_training(
+                samples, truth, together, coding = self._read_training(
                     images, masks, groups, self.most_labels, None, self.reads_instances, scratch
                 )
                 room = scratch.folder if isinstance(samples, Loaded) else None
@@ -256,9 +257,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
                 made._learn(TrainingSet(samples, truth, together, folder, room, told, stepped,
                                         self._unannotated(unannotated)))  # fmt: skip
                 made.card_ = card_of(made, truth)
-            made.training_ = remembered(
-                images, masks, self.most_labels, self.reads_instances, self._executor().local
-            )
+            made.training_ = remembered(images, coding, self._executor().local)
         except ClusterLost as lost:
             raise interrupted(lost, farewell(folder)) from None
         except Interrupted:
@@ -319,13 +318,13 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         known: Any = None,
         instances: bool | None = None,
         scratch: Scratch | None = None,
-    ) -> tuple[Sequence[Sample], Sequence[NDArray[np.uint8]], list[int]]:
+    ) -> tuple[Sequence[Sample], Sequence[NDArray[np.uint8]], list[int], Coding]:
         """Check what fit or calibrate was given; give it at the size at which the model works.
 
         Images of one group number are never on both sides of a comparison. With a scratch, samples
         and masks that are larger than memory with their features lie there.
         """
-        given, truth = read_training(images, masks, most_labels, known, instances)
+        given, truth, coding = read_training(images, masks, most_labels, known, instances)
         self._check_samples(given)
         shapes, side = flat_shapes(given), self.min_side
         warn_of_size(self, shapes)
@@ -335,7 +334,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
             pieces = in_pieces(samples, resized, groups)
             deep, *_ = zip(*(piece.shape for piece in pieces[0]))
             images_at_once([piece.shape[1:] for piece in pieces[0]], "full", 1, True, depths=deep)
-            return pieces
+            return *pieces, coding
         if scratch is not None and not self.streams:
             images_at_once(shapes, side, 1, True)
         if scratch is not None and self._spills(shapes, samples):
@@ -346,7 +345,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         else:
             samples, resized = list(samples), list(resized)
         pictures = mapped(attrgetter("image"), samples)
-        return samples, resized, find_groups(pictures, groups)
+        return samples, resized, find_groups(pictures, groups), coding
 
     def _refuse_unused(self, **given: bool) -> None:
         """Refuse an argument of fit that was given, but would change nothing."""
@@ -424,7 +423,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted()
         n_labels = len(self.classes_)
-        samples, truth = read_training(images, masks, n_labels, known_coding(self))
+        samples, truth, _ = read_training(images, masks, n_labels, known_coding(self))
         return mean_iou(truth, self.predict(samples), n_labels)
 
     def save(self, path: str | os.PathLike[str]) -> None:

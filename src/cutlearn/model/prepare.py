@@ -72,8 +72,8 @@ def read_training(
     most_labels: int = 2,
     known: Coding | None = None,
     instances: bool | None = None,
-) -> tuple[Sequence[Sample], Sequence[Mask]]:
-    """Check images and their masks; return samples and uint8 masks of labels and 255.
+) -> tuple[Sequence[Sample], Sequence[Mask], Coding]:
+    """Check images and masks; return samples, uint8 masks of labels and 255, and their coding.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def read_training(
                 f"masks[{i}]: no pixel is annotated (all are {found}). Leave this image out, or "
                 "give it a mask with labels."
             )
-    return samples, truth
+    return samples, truth, coding
 
 
 def _few(values: Iterable[int]) -> str:
@@ -165,15 +165,6 @@ def coding_of(
             f"masks have {coding.n_labels} labels, but at most {most_labels} are possible. {advice}"
         )
     return coding, line
-
-
-def coding_of_masks(
-    masks: Any, most_labels: int, images: Any = None, instances: bool | None = None
-) -> Coding:
-    """Return what the values of masks mean that `read_training` has accepted."""
-    given = _listed("masks", masks, images)
-    tallies = [tally("", np.asarray(mask)) for mask in given]
-    return coding_of(tallies, most_labels, None, instances)[0]
 
 
 def known_coding(model: Any) -> Coding | None:

@@ -56,7 +56,7 @@ class Probabilities:
     @abstractmethod
     def _read_training(
         self, images: Any, masks: Any, groups: Any, most_labels: int = 2, known: Any = None
-    ) -> tuple[Sequence[Sample], Sequence[Mask], list[int]]:
+    ) -> tuple[Sequence[Sample], Sequence[Mask], list[int], Any]:
         """Check images and masks, at the size at which the model works."""
 
     @abstractmethod
@@ -219,7 +219,7 @@ class Probabilities:
         """
         self._check_fitted()
         check_parameters(self)
-        samples, truth, together = self._read_training(
+        samples, truth, together, _ = self._read_training(
             images, masks, groups, len(self.classes_), known_coding(self)
         )
         found = self._each(samples, evidence_of)

@@ -21,7 +21,7 @@ from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample
 from cutlearn.images.volume import Volume
 from cutlearn.model.fitting.size import worked_shape
-from cutlearn.model.prepare import coding_of_masks, read_samples
+from cutlearn.model.prepare import read_samples
 from cutlearn.run.executor import Executor
 
 # How many times larger or smaller, brighter or darker than any training image is another world.
@@ -188,12 +188,9 @@ def warn_of_differences(model: Any, samples: Sequence[Sample]) -> None:
         warnings.warn(told, InputWarning, stacklevel=4)
 
 
-def remembered(
-    images: Any, masks: Any, most_labels: int, instances: bool, executor: Executor
-) -> TrainingImages:
-    """Return what to remember of the images and masks that a fit was given."""
-    facts = executor.map(_facts, read_samples(images))
-    return TrainingImages.of(facts, coding_of_masks(masks, most_labels, images, instances))
+def remembered(images: Any, coding: Coding, executor: Executor) -> TrainingImages:
+    """Return what to remember of the images that a fit was given, and of its masks."""
+    return TrainingImages.of(executor.map(_facts, read_samples(images)), coding)
 
 
 def _facts(sample: Sample, digest: bool = True) -> Facts:

@@ -103,7 +103,7 @@ class Trail:
         if box is None and colors:
             raise InputError(
                 "Draw a stroke of every label that is in the image." if self.n_labels > 2
-                else "Draw a box around the object, or a stroke in it and one beside it."
+                else "Draw a box around the object, or a stroke inside it and one outside."
             )  # fmt: skip
         return box, None
 

@@ -6,7 +6,7 @@ const find = (id) => document.getElementById(id);
 
 export class Files {
   // `adding` is called when files come, and what it returns with the number of the last image;
-  // `tried` tells what goes wrong.
+  // `tried` shows what goes wrong.
   constructor(say, tried, adding) {
     Object.assign(this, { say, tried, adding });
     this.mostBytes = Infinity;
