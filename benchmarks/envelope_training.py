@@ -21,9 +21,9 @@ from scipy.ndimage import gaussian_filter
 from scipy.spatial import cKDTree
 
 from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.features.edges import edge_features
-from cutlearn.features.problem import Problem
 from cutlearn.learn.oracle import CoreOracle
 from cutlearn.learn.train import train
 

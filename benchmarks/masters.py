@@ -20,8 +20,8 @@ import matplotlib as mpl
 import numpy as np
 from scipy import ndimage
 
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning
-from cutlearn.features.problem import Problem
 from cutlearn.grid import grid_edge_counts
 from cutlearn.images.synth import cells
 from cutlearn.learn.margin import master, run

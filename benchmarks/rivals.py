@@ -11,10 +11,11 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GroupKFold
 
 import cutlearn as cl
+from cutlearn.arrays import VOID
 from cutlearn.energy.joins import LinearTables
 from cutlearn.energy.moves import UnorderedEnergy
 from cutlearn.grid import grid_slices
-from cutlearn.metrics import VOID, confusions, stack_tables
+from cutlearn.metrics import confusions, stack_tables
 
 ROWS = 60_000
 TREES = 60

@@ -16,7 +16,7 @@ import time
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from cutlearn.features.problem import Problem
+from cutlearn.energy.problem import Problem
 from cutlearn.grid import grid_edge_counts
 from cutlearn.learn.train import train
 

@@ -24,7 +24,8 @@ from torch import nn
 from torch.nn import functional
 
 import cutlearn as cl
-from cutlearn.metrics import VOID, confusions, stack_tables
+from cutlearn.arrays import VOID
+from cutlearn.metrics import confusions, stack_tables
 
 torch.set_num_threads(1)
 

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "cutlearn"
 # A folder imports only folders to its left, plus run/ and the root modules.
-ORDER = "metrics images features graph energy learn shape model report app".split()
+ORDER = "metrics images graph energy features learn shape model report app".split()
 FORBIDDEN = re.compile("utils|helpers|common|clique|site|theta|phi|scribble")
 PYTHON = sorted(p for top in ("src", "papers", "tests", "benchmarks", "examples", "scripts")
                 for p in (ROOT / top).rglob("*.py"))  # fmt: skip
@@ -85,19 +85,3 @@ def test_no_comparison_that_cannot_fail(path):
             function = item.value.func
             called = getattr(function, "attr", getattr(function, "id", ""))
             assert called not in ("allclose", "array_equal", "isclose"), f"line {item.lineno}"
-
-
-# What is about no single room: extensions from outside, laws, twins, damage, the page in a browser.
-APART = {"recipes", "laws", "twins", "faults", "browser"}
-TESTS = [path.relative_to(ROOT / "tests") for path in sorted((ROOT / "tests").rglob("test_*.py"))]
-
-
-@pytest.mark.parametrize("path", [p for p in TESTS if p.parent.name], ids=str)
-def test_tests_mirror_the_source(path):
-    """tests/room/test_module.py, or test_module_aspect.py, is about src/cutlearn/room/module.py."""
-    if path.parts[0] in APART:
-        return
-    room = ROOT / "src" / "cutlearn" / path.parent
-    name = path.stem.removeprefix("test_")
-    modules = [module.stem for module in room.glob("*.py")]
-    assert any(name == module or name.startswith(f"{module}_") for module in modules), modules

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 
 import cutlearn as cl
-from cutlearn.features.problem import Problem
+from cutlearn.energy.problem import Problem
 
 SHAPES = [(2, 2), (1, 4), (2, 1), (1, 1), (3, 1)]
 

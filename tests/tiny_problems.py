@@ -8,7 +8,7 @@ import piqp
 from scipy.optimize import linprog
 
 from cutlearn.energy.forms import EnvelopeSpec
-from cutlearn.features.problem import Problem
+from cutlearn.energy.problem import Problem
 from linear_energies import constraints_of, psi
 
 

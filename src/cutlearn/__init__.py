@@ -19,14 +19,14 @@ from cutlearn.energy import (
     probabilities,
     swap,
 )
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning, InputError
-from cutlearn.features.problem import Problem
 from cutlearn.graph import Cut, MaxFlow, Solver, max_flow
 from cutlearn.grid import direction_features, grid_edges
 
 if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
-    from cutlearn.features.regions import superpixels
+    from cutlearn.features.superpixels import superpixels
     from cutlearn.images import Sample, Volume
     from cutlearn.learn.label_order import choose_order
     from cutlearn.learn.likelihood.value import likelihood
@@ -109,7 +109,7 @@ _LATER = {
     "likelihood": "cutlearn.learn.likelihood.value",
     "load": "cutlearn.model.files",
     "refine": "cutlearn.model.refine",
-    "superpixels": "cutlearn.features.regions",
+    "superpixels": "cutlearn.features.superpixels",
     "train": "cutlearn.learn.train",
 }
 

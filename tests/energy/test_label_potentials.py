@@ -7,7 +7,7 @@ from cutlearn.energy.label_potentials import Borders, Own, PerLabel, Tables
 from cutlearn.energy.labels import Unordered
 from cutlearn.energy.model import Model
 from cutlearn.energy.potentials import Contrast, FeatureNames, OwnUnary, Unary
-from cutlearn.features.problem import Problem
+from cutlearn.energy.problem import Problem
 
 NAMES = FeatureNames(["bias", "a of 0", "b of 0", "a of 1", "b of 1"], ["flat", "step"], [])
 

@@ -5,8 +5,8 @@ import pytest
 
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
 from cutlearn.grid import grid_edge_counts
 from linear_energies import constraints_of, energy_of, layout_of, psi, unary_of, weights_of
 from tiny_problems import labellings, random_problem, random_vector, with_regions

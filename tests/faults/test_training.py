@@ -9,8 +9,8 @@ import pytest
 import tiny_labels
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.model import Model
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
 from cutlearn.learn import oracle
 from cutlearn.learn.losses import Count, CountFunction, Hamming
 from cutlearn.learn.pool import Pool

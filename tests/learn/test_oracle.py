@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
 from cutlearn.learn.losses import Count, CountFunction, Hamming
 from cutlearn.learn.oracle import CoreOracle
 from linear_energies import bound_task, psi

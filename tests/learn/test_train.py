@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning, InputError
-from cutlearn.features.problem import Problem
 from cutlearn.images import cells
 from cutlearn.learn.learners import LEARNERS, MarginLearner
 from cutlearn.learn.margin import run

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning
-from cutlearn.features.problem import Problem
 from cutlearn.learn.margin import master
 from cutlearn.learn.train import train
 from tiny_problems import count, full_optimum, hamming, planes, tiny_set

@@ -15,13 +15,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats, Mask
 from cutlearn.energy.labels import Ordered
 from cutlearn.energy.model import Model
 from cutlearn.energy.ordered import OrderedEnergy
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning
-from cutlearn.features.problem import Problem
 from cutlearn.images.resize import Shape
 from cutlearn.learn.label_order import choose_order
 from cutlearn.learn.learners import MarginLearner, learner_of
@@ -43,9 +43,6 @@ from cutlearn_papers.antoniuk2012_tables import (
 from cutlearn_papers.color import color_problem
 from cutlearn_papers.course import Course, Figures
 from cutlearn_papers.pictures import Pictures, read_pictures
-
-Mask = NDArray[np.uint8]
-Floats = NDArray[np.float64]
 
 GAP, MOST = 0.01, 500
 SHOWN = 4

@@ -13,11 +13,9 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
+from cutlearn.arrays import Matrix, Vector
 
 # B; "a conservatively large value" in the paper. Features here are in [0, 1].
 BOX = 1e3

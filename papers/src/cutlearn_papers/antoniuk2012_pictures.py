@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from cutlearn.arrays import VOID
 from cutlearn_papers.antoniuk2012_tables import LAMBDAS, LEARNERS, RULES, WAYS, Split
 from cutlearn_papers.course import Figures
-from cutlearn_papers.pictures import VOID, Pictures
+from cutlearn_papers.pictures import Pictures
 
 COLORS = np.array([[0.55, 0.3, 0.15], [0.35, 0.65, 0.25], [0.55, 0.75, 0.95]])
 # The lambda whose gaps are drawn.

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from cutlearn.features.problem import Problem
+from cutlearn.arrays import Floats
+from cutlearn.energy.problem import Problem
 
-Floats = NDArray[np.float64]
 DAMPING, MOST, STILL = 0.3, 100, 1e-4
 LEAST = 1e-300
 

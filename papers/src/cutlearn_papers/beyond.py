@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Mask
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
@@ -27,9 +28,8 @@ from cutlearn_papers.beyond_second import Rbm, color_columns, shape_columns
 from cutlearn_papers.course import Claim, Course, Figures, Section
 from cutlearn_papers.intervals import over_splits
 from cutlearn_papers.logits import boosted_logits
-from cutlearn_papers.pictures import Mask, Pictures, read_pictures
+from cutlearn_papers.pictures import Pictures, read_pictures
 
-Floats = NDArray[np.float64]
 Float32 = NDArray[np.float32]
 SETS = {"horses": "weizmann_horses", "pedestrians": "penn_fudan"}
 # Pixels of a superpixel.

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Mask
 from cutlearn.features.guided import MOST_ODDS, colors_of
 from cutlearn.features.mixtures import palette
 from cutlearn.images.resize import Shape, resize_channels, resize_labels
@@ -25,7 +26,7 @@ from cutlearn.shape.boltzmann import Boltzmann, sigmoid
 from cutlearn.shape.generative import train_layers
 from cutlearn.shape.journal import Journal
 from cutlearn.shape.training import filled
-from cutlearn_papers.pictures import Mask, Pictures
+from cutlearn_papers.pictures import Pictures
 
 Float32 = NDArray[np.float32]
 FOLDS = 3

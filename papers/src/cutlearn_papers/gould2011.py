@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats, Mask
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.model import model_of
-from cutlearn.features.problem import Problem
+from cutlearn.energy.problem import Problem
 from cutlearn.images.synth import Checkerboard, checkerboard
 from cutlearn.learn.losses import Hamming
 from cutlearn.learn.margin.bundle import Bundle
@@ -27,9 +27,6 @@ from cutlearn.learn.results import TrainResult
 from cutlearn.learn.train import train
 from cutlearn_papers import gould2011_grabcut
 from cutlearn_papers.course import VERDICTS, Claim, Course, Figures, Section
-
-Mask = NDArray[np.uint8]
-Floats = NDArray[np.float64]
 
 BOARDS, QUICK_BOARDS = 20, 2
 LINES, C = 10, 1000.0

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import VOID, Image, Mask
+from cutlearn.energy.problem import Problem
 from cutlearn.features.edges import edge_contrast
 from cutlearn.features.mixtures import Palette, log_odds, palette, relabelled
-from cutlearn.features.problem import Problem
-from cutlearn.features.regions import superpixels
+from cutlearn.features.superpixels import superpixels
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import confusion
 from cutlearn.model.own import Own
 from cutlearn_papers.course import Course
-from cutlearn_papers.pictures import VOID, Image, Mask, read_pictures
+from cutlearn_papers.pictures import read_pictures
 
 Float32 = NDArray[np.float32]
 MEASURES = ("accuracy of the image", "accuracy in the box", "IoU")

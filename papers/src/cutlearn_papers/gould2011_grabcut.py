@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats, Mask
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.forms import EnvelopeSpec, Per
 from cutlearn.errors import ConvergenceWarning
@@ -37,9 +37,7 @@ from cutlearn_papers.gould2011_cases import (
     read_cases,
 )
 from cutlearn_papers.intervals import over_images
-from cutlearn_papers.pictures import Mask
 
-Floats = NDArray[np.float64]
 HEADING = "GrabCut boxes"
 CLAIM = "Envelopes over superpixels beat the GrabCut baseline"
 STRENGTHS = (0.0, 0.3, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)

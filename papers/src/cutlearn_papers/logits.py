@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats, Image
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
-from cutlearn_papers.pictures import Image, Pictures
-
-Floats = NDArray[np.float64]
+from cutlearn_papers.pictures import Pictures
 
 
 def boosted_logits(

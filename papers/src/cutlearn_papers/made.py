@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-Mask = NDArray[np.uint8]
+from cutlearn.arrays import Mask
+
 COLORS = ((90, 110, 70), (150, 100, 80))
 
 

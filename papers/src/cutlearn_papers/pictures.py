@@ -5,15 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.arrays import VOID, Image, Mask
 from cutlearn.errors import InputError
 from cutlearn.images.read import read_image, read_values
 from cutlearn.images.resize import Shape, resize_image, resize_labels, side_shape
-
-Mask = NDArray[np.uint8]
-Image = NDArray[np.float32]
-VOID = 255
 
 
 @dataclass(frozen=True, eq=False)

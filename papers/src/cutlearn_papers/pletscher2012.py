@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats
 from cutlearn.features.boosted import Recipe
 from cutlearn_papers.course import VERDICTS, Claim, Course, Figures, Section
 from cutlearn_papers.intervals import Interval, over_images
@@ -34,7 +34,6 @@ from cutlearn_papers.pletscher2012_learn import labels_of, sweep
 from cutlearn_papers.pletscher2012_pictures import draw_differences, draw_masks
 from cutlearn_papers.pletscher2012_times import inference_times
 
-Floats = NDArray[np.float64]
 SHOWN = 4
 # Table 1 of the paper: how often the count-trained model is better (%), by Hamming and by count.
 PAPER = {"4/S": ("47.9 ± 7.0", "66.2 ± 8.3"), "4/D": ("60.6 ± 6.1", "70.4 ± 8.3"),

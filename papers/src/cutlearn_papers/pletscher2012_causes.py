@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from cutlearn.arrays import Floats
 from cutlearn_papers.course import Claim, Course, Figures, Section
 from cutlearn_papers.intervals import Interval, over_images
 from cutlearn_papers.pletscher2012_data import (
@@ -26,7 +26,6 @@ from cutlearn_papers.pletscher2012_data import (
 )
 from cutlearn_papers.pletscher2012_learn import judge, sweep
 
-Floats = NDArray[np.float64]
 # Both losses of all images by two models of a part.
 Pick = Callable[[Figures], tuple[Floats, Floats]]
 STRUCTURE, HEADING = "4/S", "Why: the claim or the copy"

@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.special import expit
 
+from cutlearn.arrays import VOID, Floats, Image, Mask
+from cutlearn.energy.problem import Problem
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.mixtures import log_odds, palette, relabelled
-from cutlearn.features.problem import Problem
 from cutlearn.grid import grid_edge_counts, grid_edges
 from cutlearn.images.read import read_values
 from cutlearn.images.resize import Shape, resize_channels
 from cutlearn_papers.logits import boosted_logits
-from cutlearn_papers.pictures import VOID, Image, Mask, Pictures, read_pictures
+from cutlearn_papers.pictures import Pictures, read_pictures
 
-Floats = NDArray[np.float64]
 LOSSES = ("hamming", "count")
 # Neighbours, and whether each direction has weights of its own.
 STRUCTURES = {"4/S": (4, False), "4/D": (4, True), "8/S": (8, False), "8/D": (8, True)}

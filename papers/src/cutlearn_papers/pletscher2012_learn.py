@@ -4,16 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats, Mask
 from cutlearn.energy.energy import Energy
-from cutlearn.features.problem import Problem
+from cutlearn.energy.problem import Problem
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.train import train
-from cutlearn_papers.pictures import Mask
 from cutlearn_papers.pletscher2012_data import LOSSES, Divided, losses_of
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

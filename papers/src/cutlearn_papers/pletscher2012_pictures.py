@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats
 from cutlearn.report.displays.overlay import errors_over, rgb
 from cutlearn_papers.course import Figures
 from cutlearn_papers.pletscher2012_data import losses_of
-
-Floats = NDArray[np.float64]
 
 
 def draw_differences(losses: dict[str, Sequence[Floats]]) -> Any:

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.envelope import Envelope
 from cutlearn.energy.model import unary_of
@@ -15,7 +15,6 @@ from cutlearn.learn.train import train
 from cutlearn_papers.course import Figures
 from cutlearn_papers.pletscher2012_data import LOSSES, Nodes
 
-Floats = NDArray[np.float64]
 # Of the model whose energies are solved.
 C = 1e-3
 

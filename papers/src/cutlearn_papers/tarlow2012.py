@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats, Mask
 from cutlearn.energy.model import Model
 from cutlearn.energy.probability import probabilities
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.features.problem import Problem
 from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn_papers.course import Claim, Course, Figures, Section
@@ -57,10 +58,6 @@ from cutlearn_papers.tarlow2012_tables import (
     time_words,
     words_of,
 )
-
-Mask = NDArray[np.uint8]
-Image = NDArray[np.float32]
-Floats = NDArray[np.float64]
 
 SET = "voc2010_coseg"
 TOL = 2e-3

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
+from cutlearn.arrays import Image
+from cutlearn.energy.problem import Problem
 from cutlearn.features.describe import as_color, lab
-from cutlearn.features.problem import Problem
 from cutlearn.grid import grid_slices
-from cutlearn_papers.pictures import Image
 
 Float32 = NDArray[np.float32]
 SIZES, TEXTURES, TURNS = (2.0, 4.0, 8.0), (1.0, 2.0, 4.0), 6

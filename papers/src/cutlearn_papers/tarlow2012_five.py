@@ -14,24 +14,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from cutlearn.arrays import Floats, Mask
 from cutlearn.energy.model import Model
 from cutlearn.energy.probability import probabilities
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning
-from cutlearn.features.problem import Problem
 from cutlearn.images.resize import resize_image, resize_labels, side_shape
 from cutlearn.learn.train import train
 from cutlearn.metrics import confusion
 from cutlearn.model.probability.decisions import best_for_iou
 from cutlearn_papers.belief_propagation import Field, believe, log_likelihood
 from cutlearn_papers.course import Course, Figures
-from cutlearn_papers.pictures import Mask, Pictures
+from cutlearn_papers.pictures import Pictures
 from cutlearn_papers.tarlow2012_features import Filters
 from cutlearn_papers.tarlow2012_tables import Scale
 
-Floats = NDArray[np.float64]
 Told = list[list[float]]
 Learn = Callable[[Sequence[Problem], Sequence[Mask], float, int], tuple[Floats, Told]]
 Believe = Callable[[Problem, Floats], tuple[Floats, bool]]

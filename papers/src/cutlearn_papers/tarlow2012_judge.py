@@ -11,14 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.features.problem import Problem
+from cutlearn.arrays import Floats, Mask
+from cutlearn.energy.problem import Problem
 from cutlearn.metrics import beliefs, confusion
 from cutlearn.model.probability.decisions import best_for_iou
 from cutlearn_papers.course import Claim, Figures, Section
 from cutlearn_papers.intervals import Interval
 
-Mask = NDArray[np.uint8]
-Floats = NDArray[np.float64]
 Believe = Callable[[Problem], Floats]
 
 MEASURES = ("log-likelihood", "accuracy", "AUC", "calibration error", "IoU before", "IoU after")

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats
 from cutlearn.model.probability.decisions import best_for_iou
 from cutlearn.report.displays import TrajectoryDisplay
 from cutlearn.report.displays.style import LINES, bare
 from cutlearn_papers.pictures import Pictures
-
-Floats = NDArray[np.float64]
 
 
 def draw_singles(rows: Sequence[dict[str, float]]) -> Any:

@@ -14,14 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats, Mask
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.model import unary_of
+from cutlearn.energy.problem import Problem
 from cutlearn.energy.softmax import softmax
-from cutlearn.features.problem import Problem
 from cutlearn.learn.likelihood.value import likelihood
 
-Mask = NDArray[np.uint8]
-Floats = NDArray[np.float64]
 # What is taken for the optimum: this share of the best value so far.
 SHARE = 0.95
 # The step of Kohli-Torr training, of 0.1, 0.3 and 1: at 0.1 it takes long to rest, at 1 it swings.

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import VOID, Mask
 from cutlearn.energy.energy import Energy
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images.resize import resize_image
@@ -57,9 +58,7 @@ from cutlearn_papers.yang2014_tables import (
     shapes_name,
 )
 
-Mask = NDArray[np.uint8]
 Float32 = NDArray[np.float32]
-VOID = 255
 STARTS = 4
 NOT_RUN = "Not run yet at the size of a full run."
 JUDGED = 20

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import VOID, Mask
 from cutlearn.images.read import read_image, read_values
 
-Mask = NDArray[np.uint8]
-VOID = 255
 # A crop is so much taller than the person's box, and half as wide as tall.
 MARGIN = 1.1
 

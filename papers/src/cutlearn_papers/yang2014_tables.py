@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cutlearn_papers.course import Claim, Figures, Section
 from cutlearn_papers.intervals import DRAWS, ENDS, Interval
 
-Floats = NDArray[np.float64]
 FIGURES = ("accuracy", "balanced", "iou", "full_iou")
 # The deviation of V where it starts at random; the paper does not tell its own.
 SPREAD = 0.01

@@ -292,7 +292,7 @@ def _estimator(command: str, settings: dict[str, Any]) -> Any:
 
 def _annotated(folder: Any) -> list[int]:
     """How many slices of every volume are annotated; 1 of an image. Says if most are empty."""
-    from cutlearn.metrics import VOID
+    from cutlearn.arrays import VOID
 
     found, empty = [], 0
     for i, one in enumerate(folder.facts):

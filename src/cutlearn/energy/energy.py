@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
+from cutlearn.arrays import Floats
 from cutlearn.checks import (
     MOST_NODES,
     edge_array,
@@ -30,8 +31,8 @@ from cutlearn.checks import (
 )
 from cutlearn.energy.envelope import Envelope
 from cutlearn.energy.envelopes import Envelopes, asked
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
 from cutlearn.graph.marginals import Argmins, ArgminSums, argmin_sums, argmins, min_marginals
 from cutlearn.graph.rounding import (
@@ -44,8 +45,6 @@ from cutlearn.graph.rounding import (
 )
 from cutlearn.graph.solver import PAIR, SCALAR, SYMMETRIC, Solver, Terms, minimize, solved
 from cutlearn.grid import check_grid, grid_slices
-
-Floats = NDArray[np.float64]
 
 
 class Energy:

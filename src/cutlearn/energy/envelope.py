@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import Floats
 from cutlearn.checks import MOST_NODES, as_array, finite, float_array, index_array
 from cutlearn.errors import InputError
-
-Floats = NDArray[np.float64]
 
 # Products below this may have lost digits.
 SMALLEST = 1e-290

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
+from cutlearn.arrays import Floats
 from cutlearn.checks import MOST_NODES, as_array, finite, float_array, listed
 from cutlearn.energy.envelope import SMALLEST, Envelope, lower_lines
 from cutlearn.errors import InputError
 from cutlearn.graph.rounding import EPSILON, ROUNDINGS, adds_exactly, multiplies_exactly, size_of
 
-Floats = NDArray[np.float64]
 Hinges = tuple[Floats, Floats, list[Floats], list[Floats]]  # a_1, b_1, alpha, beta of each region
 
 

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cutlearn.arrays import Floats
 from cutlearn.checks import finite, float_array, one_of, whole_number
 from cutlearn.energy.envelope import Envelope
 from cutlearn.errors import InputError
 
 Form = Literal["samples", "slopes", "curvatures"]
 Per = Literal["region", "node"]
-Floats = NDArray[np.float64]
 MOST_LINES = 10_000
 
 

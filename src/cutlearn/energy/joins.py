@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn import _core
+from cutlearn.arrays import Floats
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.envelope import Envelope
 from cutlearn.grid import grid_edge_counts, grid_edges, grid_slices
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
 
 

@@ -23,6 +23,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Matrix, Vector
 from cutlearn.energy.joins import LinearTables
 from cutlearn.energy.ordered import LabelSums
 from cutlearn.energy.potentials import (
@@ -35,12 +36,10 @@ from cutlearn.energy.potentials import (
     features_of,
     terms_of,
 )
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
 from cutlearn.graph.marginals import ArgminSums
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Labels = NDArray[np.intp]
 # With more labels than this images rarely tell of all pairs of them, nor which logits of others
 # speak for a label (docs/decisions/0024).

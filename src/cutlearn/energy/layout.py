@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cutlearn.arrays import Matrix, Vector
 from cutlearn.checks import float_array
 from cutlearn.energy.label_potentials import PerLabel, block_diagonal
 from cutlearn.energy.potentials import (
@@ -21,11 +22,8 @@ from cutlearn.energy.potentials import (
     constraints_of,
     count_of,
 )
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

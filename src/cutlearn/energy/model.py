@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import Mask, Matrix, Vector
 from cutlearn.checks import as_array, instance, listed
 from cutlearn.energy.forms import Envelopes, specs_of
 from cutlearn.energy.joins import LinearTables
@@ -26,12 +27,8 @@ from cutlearn.energy.potentials import (
     Unary,
     terms_of,
 )
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.problem import Problem
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Mask = NDArray[np.uint8]
 
 CORE_ORDER = (Unary, Contrast, Enveloped)
 

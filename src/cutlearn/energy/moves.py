@@ -25,18 +25,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import Bits, Floats
 from cutlearn.checks import edge_array, finite, listed, ordered_labels, shape_of
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.envelope import Envelope
 from cutlearn.energy.joins import EdgeList, GridEdges, Joins, LinearTables, Part, Tables
 from cutlearn.energy.ordered import cost_tables, label_costs
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
 from cutlearn.run.executor import executor_of
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
-Bits = NDArray[np.bool_]
 Envelopes = Sequence[tuple[int, Envelope]]
 # The two labels between which a node chooses, by its label now.
 Move = tuple[Labels, Labels]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
+from cutlearn.arrays import Floats
 from cutlearn.checks import (
     MOST_NODES,
     edge_array,
@@ -27,8 +28,8 @@ from cutlearn.checks import (
     ordered_labels,
     shape_of,
 )
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
 from cutlearn.graph.cut import Cut
 from cutlearn.graph.solver import certified
 from cutlearn.grid import edge_ends, grid_edges, grid_slices
@@ -47,8 +48,6 @@ class LabelSums:
     node: NDArray[np.float64]
     edge: NDArray[np.float64]
 
-
-Floats = NDArray[np.float64]
 
 MOST_LABELS = 255  # 255 itself is void
 NONE, UNARY, TABLE, NOT_SUBMODULAR, RANGE = range(5)  # OrderedFault::What of the core

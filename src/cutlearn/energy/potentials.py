@@ -20,19 +20,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Bits, Matrix, Vector
 from cutlearn.checks import as_array, whole_number
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.joins import LinearTables
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.problem import Problem
 from cutlearn.graph.marginals import ArgminSums
 
 if TYPE_CHECKING:
     from cutlearn.energy.label_potentials import LabelPotential
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Bits = NDArray[np.bool_]
 
 # Rows of features that are copied at a time; few enough to stay in a cache.
 BLOCK = 4096

@@ -4,15 +4,13 @@ q_d = softmax over k of -Phi_d(k), with the min-marginals Phi of the energy: exa
 labels and for ordered ones, the surrogate S for any others.
 """
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cutlearn.arrays import Floats
 from cutlearn.energy.model import ModelLike, model_for
+from cutlearn.energy.problem import Problem
 from cutlearn.energy.softmax import softmax
-from cutlearn.features.problem import Problem
 from cutlearn.run.executor import thread_count
-
-Floats = NDArray[np.float64]
 
 
 def probabilities(

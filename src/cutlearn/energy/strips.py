@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Mask
 from cutlearn.energy.energy import Energy
 from cutlearn.graph.rounding import EPSILON, bound_of, multiplies_exactly
 from cutlearn.grid import grid_offsets
 
-Mask = NDArray[np.uint8]
 SMALLEST = 2.0**-1074  # what a product too small for all its digits may lose
 # Gives unaries of rows first .. last - 1, and the weights of the edges among them, by direction.
 RowTerms = Callable[[int, int], tuple[NDArray[Any], list[NDArray[Any]]]]

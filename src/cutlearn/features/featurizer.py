@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.checks import listed
+from cutlearn.energy.problem import Problem
 from cutlearn.features.auto import usual_net
 from cutlearn.features.boosted import Recipe, default_recipe
 from cutlearn.features.describe import Bank, Intensities, Picture, one_if_grey
@@ -28,10 +29,9 @@ from cutlearn.features.inputs import Pair, read_image
 from cutlearn.features.micrographs import Light
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.nodes import Fitted
-from cutlearn.features.problem import Problem
-from cutlearn.features.regions import SIZE, checked_families, superpixels
 from cutlearn.features.settings import CHECKS, FREE, checked_seed
 from cutlearn.features.stored import FORMAT, read_featurizer
+from cutlearn.features.superpixels import SIZE, checked_families, superpixels
 from cutlearn.features.task import Progress
 from cutlearn.features.volumes import (
     Third,

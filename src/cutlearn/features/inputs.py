@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.arrays import VOID
 from cutlearn.checks import as_array, float_array, listed
 from cutlearn.errors import InputError
 from cutlearn.features.describe import Image
@@ -19,7 +20,6 @@ from cutlearn.images.read import as_image
 from cutlearn.images.volume import Volume
 from cutlearn.loaded import Loaded, mapped, spread
 
-VOID = 255
 Pair = tuple[Image, Float32 | None]
 
 

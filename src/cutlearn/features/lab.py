@@ -1,9 +1,8 @@
 """Lab colours by hand: a session starts quicker without scikit-image."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cutlearn.arrays import Floats
 
 # Linear sRGB to XYZ in parts of the white of daylight (D65, 2 degrees).
 TO_XYZ = np.array(

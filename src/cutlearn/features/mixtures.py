@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import Bits, Floats
 from cutlearn.checks import as_array
 from cutlearn.errors import InputError
 from cutlearn.features.lab import rgb_to_lab
-
-Floats = NDArray[np.float64]
-Bits = NDArray[np.bool_]
 
 COMPONENTS = 5
 # Cells along each axis of the colours, and how many of them make a coarse one: 63 and 21 in each

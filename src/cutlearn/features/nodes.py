@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.arrays import VOID
 from cutlearn.checks import listed, one_of, whole_number
 from cutlearn.errors import InputError
 from cutlearn.features.boosted import Answers
 from cutlearn.features.columns import standardise
 from cutlearn.features.describe import Bank, Image, Picture
 from cutlearn.features.filters import Float32
-from cutlearn.features.inputs import VOID
 from cutlearn.features.kept import COLUMNS
 from cutlearn.features.micrographs import Light
 from cutlearn.features.mixtures import odds_of, palette

@@ -10,8 +10,8 @@ from cutlearn.features.boosted import Recipe
 from cutlearn.features.describe import KINDS
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.nodes import OWN, checked_channels
-from cutlearn.features.regions import checked_families
 from cutlearn.features.sources import SOURCES
+from cutlearn.features.superpixels import checked_families
 
 
 def modes() -> tuple[str, ...]:

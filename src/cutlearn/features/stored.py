@@ -12,8 +12,8 @@ from cutlearn.features.boosted import Recipe
 from cutlearn.features.describe import Intensities
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.nodes import Fitted, bank_from_plain
-from cutlearn.features.regions import SIZE
 from cutlearn.features.settings import CHECKS, OLDER_NAMES
+from cutlearn.features.superpixels import SIZE
 from cutlearn.features.volumes import third_from
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.arrays import VOID
 from cutlearn.errors import InputError
 from cutlearn.features.describe import one_if_grey
 from cutlearn.features.edges import (
@@ -22,7 +23,6 @@ from cutlearn.features.edges import (
     volume_edge_names,
 )
 from cutlearn.features.filters import Float32
-from cutlearn.features.inputs import VOID
 from cutlearn.images.volume import Volume
 from cutlearn.loaded import Loaded
 

@@ -7,7 +7,7 @@ features of each.
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cutlearn.arrays import Floats
 
 # Windows along the shorter side of an image, and at most along the longer one.
 SHORTER, LONGER = 4, 16

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cutlearn import _core
+from cutlearn.arrays import VOID, Floats, Indices
 from cutlearn.checks import (
     finite,
     float_array,
@@ -20,10 +21,6 @@ from cutlearn.checks import (
     shape_of,
 )
 from cutlearn.errors import InputError
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
-VOID = 255  # a label that is not known
 
 
 @dataclass(frozen=True, eq=False)

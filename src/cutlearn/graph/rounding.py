@@ -7,9 +7,8 @@ so that the lower bound of a cut holds for the numbers that were given.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cutlearn.arrays import Floats
 
 EPSILON = 2.0**-52
 # Numpy adds in blocks: the error of a sum is well below this many roundings of all of it.

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
+from cutlearn.arrays import Floats
 from cutlearn.checks import (
     as_array,
     finite,
@@ -32,7 +33,6 @@ from cutlearn.graph.marginals import min_marginals
 from cutlearn.grid import edge_ends, grid_edge_counts
 
 SCALAR, SYMMETRIC, PAIR = range(3)  # Weights::Kind of the core
-Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 

@@ -22,8 +22,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.arrays import VOID
 from cutlearn.errors import InputError
-from cutlearn.metrics import VOID
 
 # Masks with more values than this hold a photograph or smoothed edges, not labels.
 MOST_LABELS = 64

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.arrays import VOID
 from cutlearn.errors import InputError, shown, unseen
 from cutlearn.images.coding import Coding, LabelMap
 from cutlearn.images.decode import ENDINGS, JPEG, content
@@ -29,7 +30,6 @@ from cutlearn.images.read import (
 )
 from cutlearn.images.stacks import NIFTI, read_voxels
 from cutlearn.images.volume import Volume
-from cutlearn.metrics import VOID
 
 Array = npt.NDArray[Any]
 

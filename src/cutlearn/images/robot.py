@@ -7,10 +7,10 @@ some room around the object, then always marks the middle of the largest part th
 import numpy as np
 from numpy.typing import NDArray
 
-Mask = NDArray[np.uint8]
+from cutlearn.arrays import VOID, Mask
+
 Seeds = NDArray[np.int16]
 Box = tuple[int, int, int, int]
-VOID = 255
 # Radius of a stroke, of the diagonal of the image, at most; a part that is narrower gets less.
 RADIUS = 0.015
 

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
+from cutlearn.arrays import VOID
 from cutlearn.errors import counted
 from cutlearn.images.coding import Coding, Stated, hex_of
 from cutlearn.images.listing import some
-from cutlearn.metrics import VOID
 
 # Values of one mask that are kept: more are no labels anyway.
 MOST_VALUES = 4096

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import VOID
 from cutlearn.checks import as_array, is_one_of, listed
 from cutlearn.energy.labels import Ordered
 from cutlearn.energy.model import Model
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.train import train
 
 MOST_LABELS = 5  # 60 orders

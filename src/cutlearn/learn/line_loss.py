@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cutlearn.arrays import Bits, Mask
 from cutlearn.checks import finite, float_array
 from cutlearn.errors import InputError
-from cutlearn.learn.loss import Bits, BoundLoss, Loss, Mask, check_pieces, digest_of
+from cutlearn.learn.loss import BoundLoss, Loss, check_pieces, digest_of
 
 # How far from 0 the true labels may cost, as a part of the largest constant or slope.
 ROUNDING = 1e-9

@@ -20,13 +20,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import Bits, Mask, Vector
 from cutlearn.energy.envelope import Envelope
 from cutlearn.errors import InputError
 from cutlearn.run.checkpoint import fingerprint
-
-Vector = NDArray[np.float64]
-Mask = NDArray[np.uint8]
-Bits = NDArray[np.bool_]
 
 MOST_PIECES = 16
 

@@ -10,8 +10,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from cutlearn.arrays import Bits, Mask
 from cutlearn.errors import InputError
-from cutlearn.learn.loss import Bits, BoundLoss, Loss, LossSum, Mask
+from cutlearn.learn.loss import BoundLoss, Loss, LossSum
 from cutlearn.learn.losses import NAMED, Absolute, Count, Hamming, LabelCount
 
 BUILT_IN: dict[str, type[Loss]] = {

@@ -9,21 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import Bits, Mask, Vector
 from cutlearn.checks import as_array, float_array, index_array, is_number, is_one_of
 from cutlearn.energy.envelope import Envelope, lower_lines
+from cutlearn.energy.problem import families_of
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.regions import families_of
-from cutlearn.learn.loss import (
-    Bits,
-    BoundLoss,
-    Loss,
-    Mask,
-    check_pieces,
-    digest_of,
-    image_weights,
-)
-
-Vector = NDArray[np.float64]
+from cutlearn.learn.loss import BoundLoss, Loss, check_pieces, digest_of, image_weights
 
 # Cuts up to which counted regions are conditioned on rather than joined to auxiliary nodes.
 MOST_CONDITIONED = 4

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
+from cutlearn.arrays import Matrix, Vector
 from cutlearn.checks import is_one_of
 from cutlearn.energy.envelope import Envelope
 from cutlearn.energy.forms import Form
@@ -22,13 +23,10 @@ from cutlearn.energy.labels import fixed_in
 from cutlearn.energy.layout import Layout, checked_weights
 from cutlearn.energy.model import Model
 from cutlearn.energy.potentials import Enveloped
+from cutlearn.energy.problem import Problem, checked_labels
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.problem import Problem, checked_labels
 from cutlearn.learn.loss import BoundLoss, Loss
 from cutlearn.run.executor import Resident, executor_of
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 NORMALIZE = ("pixels", "loss", "none")
 FORMS = get_args(Form)  # in the order of the core's

@@ -11,11 +11,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import Matrix, Vector
 from cutlearn.checks import as_array, instance, listed
 from cutlearn.energy.layout import Layout
 from cutlearn.energy.model import Model, ModelLike, model_of
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
 from cutlearn.learn.loss import Loss
 from cutlearn.learn.losses import loss_of
 from cutlearn.learn.oracle import Oracle, Task, oracle_of, plane_of, task_of
@@ -29,9 +30,6 @@ from cutlearn.run.executor import (
     executor_of,
     name_of,
 )
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # The index that stands for the zero plane (y = y_n), which no image needs to store.
 ZERO = -1

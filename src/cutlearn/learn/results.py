@@ -6,16 +6,13 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.arrays import Matrix, Vector
 from cutlearn.checks import is_number
 from cutlearn.energy.layout import Layout
 from cutlearn.errors import InputError, quoted
 from cutlearn.learn.learners import LEARNERS, Learner, MarginLearner
 from cutlearn.run.checkpoint import fingerprint
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.arrays import Matrix, Vector
 from cutlearn.errors import InputError
 from cutlearn.run.checkpoint import load_checkpoint, save_checkpoint
 from cutlearn.run.executor import Executor
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 KIND = "round"
 # Images that are asked together, on threads; and seconds between two writes.

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.arrays import Vector
 from cutlearn.energy.layout import Layout
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.learn.results import (
@@ -37,7 +37,6 @@ from cutlearn.run.checkpoint import (
 from cutlearn.run.executor import Executor
 from cutlearn.sealed import Arrays
 
-Vector = NDArray[np.float64]
 Tell = Callable[[Step], None]
 
 # How a run refuses the checkpoint of another one.

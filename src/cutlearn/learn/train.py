@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cutlearn.arrays import Matrix, Vector
 from cutlearn.checks import float_array, listed
 from cutlearn.energy.forms import Envelopes
 from cutlearn.energy.model import Model, ModelLike
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.problem import Problem
 from cutlearn.learn.learners import learner_of
 from cutlearn.learn.likelihood.run import LikelihoodRun
 from cutlearn.learn.likelihood.value import likelihood_tasks
@@ -30,9 +31,6 @@ from cutlearn.learn.run import Run
 from cutlearn.run.checkpoint import check_place
 from cutlearn.run.executor import Jobs, executor_of
 from cutlearn.run.interrupt import interrupted
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 
 def train(

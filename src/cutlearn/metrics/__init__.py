@@ -5,9 +5,9 @@ they are made of. Areas: `count_error`. Probabilities: `beliefs`, `entropy`. How
 depends on which images were drawn: `bootstrap`, `left_out`.
 """
 
+from cutlearn.arrays import VOID
 from cutlearn.metrics.counts import count_error
 from cutlearn.metrics.masks import (
-    VOID,
     Confusion,
     confusion,
     confusions,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy.typing as npt
 
-from cutlearn.metrics.masks import VOID, confusions, mean_known
+from cutlearn.arrays import VOID
+from cutlearn.metrics.masks import confusions, mean_known
 
 
 def count_error(

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.arrays import VOID
 from cutlearn.checks import as_array
 from cutlearn.errors import InputError
 
-VOID = 255
 Labels = npt.NDArray[Any]
 
 

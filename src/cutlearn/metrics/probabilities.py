@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.arrays import VOID
 from cutlearn.checks import float_array
 from cutlearn.errors import InputError
-from cutlearn.metrics.masks import VOID, integers
+from cutlearn.metrics.masks import integers
 
 Floats = npt.NDArray[np.float64]
 

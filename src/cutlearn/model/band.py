@@ -8,11 +8,11 @@ what its border is long.
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats
 from cutlearn.energy.energy import Energy
 from cutlearn.features.planes import Float32
 from cutlearn.images.resize import resize_labels
 
-Floats = NDArray[np.float64]
 # Width of the band on each side of the border, in pixels of the smaller image.
 WIDTH = 2
 STEPS = ((0, 1), (1, 0), (1, 1), (1, -1), (0, -1), (-1, 0), (-1, -1), (-1, 1))

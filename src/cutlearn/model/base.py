@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from cutlearn.arrays import Mask
 from cutlearn.checks import listed
 from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.features.folds import find_groups
@@ -64,8 +65,6 @@ from cutlearn.run.interrupt import Interrupted, interrupted
 from cutlearn.run.progress import Progress
 
 T = TypeVar("T")
-Floats = NDArray[np.float64]
-Mask = NDArray[np.uint8]
 
 
 class Masks(list[Mask]):

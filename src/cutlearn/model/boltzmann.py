@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from cutlearn.arrays import Floats, Mask
 from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError
 from cutlearn.features.folds import held_out_parts
@@ -39,9 +40,7 @@ from cutlearn.shape.patches import Patches
 from cutlearn.shape.refine import choose_strength, refinement
 from cutlearn.shape.training import Plan, fit_conditional, need_both_labels
 
-Mask = NDArray[np.uint8]
 Float32 = NDArray[np.float32]
-Floats = NDArray[np.float64]
 # Training images on which the strength of the refinement is chosen.
 JUDGED = 40
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats
 from cutlearn.features.guided import CHANNELS
 from cutlearn.features.net.body import Shape, Weights
 from cutlearn.model.probability.calibrate import Calibration
@@ -21,7 +22,6 @@ FILE = Path(__file__).with_name("defaults.safetensors")
 KEY = "cutlearn-defaults"
 LEVELS = 127
 
-Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 
 

@@ -17,19 +17,19 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats
 from cutlearn.energy.joins import LinearTables
 from cutlearn.energy.moves import UnorderedEnergy
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
 from cutlearn.features.describe import Intensities
 from cutlearn.features.edges import edge_contrast
 from cutlearn.features.guided import MOST_ODDS
 from cutlearn.features.mixtures import palette
-from cutlearn.features.problem import Problem
 from cutlearn.images.sample import Sample
 from cutlearn.model.defaults import defaults
 from cutlearn.model.probability.calibrate import Calibration, uncalibrated
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.uint8]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats
 from cutlearn.energy.energy import Energy
 from cutlearn.features.guided import colors_of
 from cutlearn.features.mixtures import palette
@@ -21,7 +22,6 @@ from cutlearn.model.engines import Solved
 from cutlearn.model.probability.evidence import alone
 from cutlearn.model.segmenter import Segmenter
 
-Floats = NDArray[np.float64]
 # What a log-odd of colours counts beside one of the model; chosen on held-out images of three sets
 # (docs/results/interactive.md).
 JOINED = 0.25

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.joins import LinearTables
 from cutlearn.energy.labels import Labels
 from cutlearn.energy.potentials import Contrast, Potential, Summands, Unary
+from cutlearn.energy.problem import Problem
 from cutlearn.features.describe import Intensities, one_if_grey
 from cutlearn.features.edges import edge_scales, edge_weights
-from cutlearn.features.problem import Problem
 from cutlearn.features.volumes import (
     check_axes,
     nearness,
@@ -38,7 +39,6 @@ from cutlearn.images.volume import Volume
 if TYPE_CHECKING:
     from cutlearn.model.segmenter import Segmenter
 
-Floats = NDArray[np.float64]
 # Pixels of the side of a tile and around it, before the scale of the bank.
 TILE, HALO = 1536, 128
 

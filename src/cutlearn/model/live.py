@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats
 from cutlearn.energy.energy import Energy
 from cutlearn.graph.solver import Solver
 from cutlearn.grid import grid_slices
 
-Floats = NDArray[np.float64]
 Fixed = NDArray[np.int16]
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats
 from cutlearn.features.edges import edge_contrast
 from cutlearn.features.guided import (
     BEFORE,
@@ -39,7 +40,6 @@ from cutlearn.model.defaults import Defaults, defaults
 from cutlearn.model.engines import Solved
 from cutlearn.model.live import Live, by_direction
 
-Floats = NDArray[np.float64]
 Float32 = NDArray[np.float32]
 # How often the net is asked at first: the second time it sees the colours of its own first mask.
 PASSES = 2

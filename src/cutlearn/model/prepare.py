@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from cutlearn.arrays import VOID, Mask
 from cutlearn.checks import as_array, path_of
 from cutlearn.errors import InputError, InputWarning
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.features.problem import VOID
 from cutlearn.features.volumes import are_volumes
 from cutlearn.images.coding import ZERO_ONE, Coding, Stated, decide
 from cutlearn.images.sample import FREE, Sample, as_sample
@@ -28,7 +28,6 @@ from cutlearn.images.tally import Tally, as_numbered, doubts, tally
 from cutlearn.images.volume import Volume
 from cutlearn.loaded import Loaded, mapped
 
-Mask = NDArray[np.uint8]
 Told = Callable[[int, int, str], None]
 
 

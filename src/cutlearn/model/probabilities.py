@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats, Mask
 from cutlearn.checks import is_number, is_one_of
 from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.images.sample import Sample
@@ -28,8 +29,6 @@ from cutlearn.model.probability.decisions import Decision, decision_of
 from cutlearn.model.probability.evidence import Evidence
 
 T = TypeVar("T")
-Floats = NDArray[np.float64]
-Mask = NDArray[np.uint8]
 # Rows whose probabilities are computed at a time.
 ROWS = 64
 

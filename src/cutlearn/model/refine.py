@@ -23,22 +23,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
+from cutlearn.arrays import Floats
 from cutlearn.checks import as_array
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.joins import LinearTables
 from cutlearn.energy.moves import UnorderedEnergy
+from cutlearn.energy.problem import Problem
 from cutlearn.energy.softmax import softmax
 from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.features.describe import Intensities
 from cutlearn.features.edges import edge_contrast
 from cutlearn.features.mixtures import SUREST, Palette, odds_of, palette
-from cutlearn.features.problem import Problem
 from cutlearn.images.read import as_image
 from cutlearn.model.defaults import defaults
 from cutlearn.model.live import by_direction
-
-Floats = NDArray[np.float64]
-
 
 # What the numbers of a classifier can be.
 VALUES = ("auto", "logits", "probabilities")

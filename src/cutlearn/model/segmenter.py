@@ -16,14 +16,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import VOID, Mask
 from cutlearn.checks import is_one_of
 from cutlearn.energy.model import Model
 from cutlearn.energy.named import uses_edges, uses_regions
 from cutlearn.energy.potentials import Potential
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.folds import held_out_parts
-from cutlearn.features.problem import VOID, Problem
 from cutlearn.features.settings import restores
 from cutlearn.features.volumes import are_volumes, check_axes
 from cutlearn.images.resize import Shape
@@ -54,8 +55,6 @@ from cutlearn.model.probability.ranking import Described as Windows
 from cutlearn.model.probability.ranking import Ranked, describe, rank
 from cutlearn.run.executor import Jobs
 from cutlearn.run.progress import Progress
-
-Mask = NDArray[np.uint8]
 
 
 class Segmenter(Estimator):

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from cutlearn.energy.named import from_plain, to_plain
+from cutlearn.energy.problem import Problem
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.nodes import PROBED
-from cutlearn.features.problem import Problem
 from cutlearn.images.sample import Sample
 from cutlearn.images.volume import of_slices
 from cutlearn.learn.learners import learner_of

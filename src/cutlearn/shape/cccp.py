@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import VOID
 from cutlearn.shape.conditional import Conditional, Margin
 from cutlearn.shape.describe import View
 
 # Weights of the output and of the hidden margin: cases 1 to 4 of yang2014.
 MARGINS = {"none": (0.0, 0.0), "output": (1.0, 0.0), "hidden": (0.0, 1.0), "both": (1.0, 1.0)}
-VOID = 255
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import VOID
 from cutlearn.features.describe import as_color
 from cutlearn.images.resize import resize_image, resize_labels
 
 Float32 = NDArray[np.float32]
 # Pixels of the working image to a side of a mask's pixel: 128 x 128 for masks of 32 x 32.
 SCALE = 4
-VOID = 255
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Mask
 from cutlearn.shape.describe import View
 from cutlearn.shape.generative import Shapes
 
 Float32 = NDArray[np.float32]
-Mask = NDArray[np.uint8]
 C_UNARY = 0.3  # inverse strength of the regulariser of V0
 # Strengths of the regulariser of guesses, in mean squared lengths of x1 - mean x1.
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from cutlearn.arrays import VOID, Mask
 from cutlearn.errors import InputError
 from cutlearn.shape.cccp import Learning
 from cutlearn.shape.conditional import Conditional
@@ -20,8 +21,6 @@ from cutlearn.shape.journal import Journal, State
 from cutlearn.shape.regress import fit_unary, see_image
 
 Float32 = NDArray[np.float32]
-Mask = NDArray[np.uint8]
-VOID = 255
 
 
 @dataclass(frozen=True)

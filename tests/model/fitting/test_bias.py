@@ -5,7 +5,7 @@ import pytest
 
 from cutlearn.energy.forms import EnvelopeSpec
 from cutlearn.energy.model import Model, model_of
-from cutlearn.features.problem import Problem
+from cutlearn.energy.problem import Problem
 from cutlearn.metrics import confusions, pooled_iou
 from cutlearn.model.fitting.bias import Odds, served, shifted
 from cutlearn.model.fitting.scorers import Overlap

@@ -9,9 +9,9 @@ from scipy import ndimage
 import cutlearn as cl
 import cutlearn.images
 from cutlearn.energy.model import Model
+from cutlearn.energy.problem import Problem
 from cutlearn.features.edges import edge_features
 from cutlearn.features.pilot import clearly_best
-from cutlearn.features.problem import Problem
 from cutlearn.learn import pool
 from cutlearn.learn.losses import Count, Hamming
 from cutlearn.metrics import means, pooled_iou, ratio

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
+from cutlearn.arrays import VOID
 from cutlearn.energy.model import Model, unary_of
-from cutlearn.features.problem import VOID
 from cutlearn.images import cells, pasture
 from cutlearn.model.probability import calibrations
 from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn, uncalibrated

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cutlearn.app.web.drafts import Drafts
 from cutlearn.app.web.limits import LIMITS, Limits
 from cutlearn.app.web.pictures import thumbnail
+from cutlearn.arrays import Image
 from cutlearn.errors import InputError, shown
 from cutlearn.images.coding import Coding
 from cutlearn.images.decode import ENDINGS, content
@@ -29,7 +30,6 @@ from cutlearn.images.write import write_labels
 from cutlearn.store import atomic_write
 
 Labels = NDArray[np.uint8]
-Image = NDArray[np.float32]
 
 # Thumbnails, and bytes of decoded images, that stay in memory.
 THUMBS, PIXEL_BYTES = 2_000, 256 << 20

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import VOID, Bits, Mask, Matrix, Vector
 from cutlearn.energy.potentials import Potential, Summands, features_of
+from cutlearn.energy.problem import Problem
 from cutlearn.energy.softmax import softened
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.problem import VOID, Problem
 from cutlearn.grid import grid_slices
 
 if TYPE_CHECKING:
     from cutlearn.energy.model import Model
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Mask = NDArray[np.uint8]
-Bits = NDArray[np.bool_]
 Valued = tuple[float, Vector]
 
 MOST_LABELS = 126

@@ -6,20 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import VOID, Bits, Mask, Matrix, Vector
 from cutlearn.energy.energy import Energy
-from cutlearn.energy.labels.base import (
-    Bits,
-    Labels,
-    Mask,
-    Matrix,
-    Posed,
-    Valued,
-    Vector,
-    by_direction,
-    fixed_in,
-)
+from cutlearn.energy.labels.base import Labels, Posed, Valued, by_direction, fixed_in
 from cutlearn.energy.potentials import Potential, Summands, features_of
-from cutlearn.features.problem import VOID, Problem
+from cutlearn.energy.problem import Problem
 from cutlearn.graph.marginals import ArgminSums
 
 if TYPE_CHECKING:

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cutlearn.arrays import Bits, Mask, Matrix
 from cutlearn.energy.joins import LinearTables
 from cutlearn.energy.labels.base import (
-    Bits,
     Labels,
-    Mask,
-    Matrix,
     Valued,
     answers,
     by_direction,
@@ -21,8 +19,8 @@ from cutlearn.energy.labels.base import (
 from cutlearn.energy.moves import UnorderedEnergy
 from cutlearn.energy.ordered import OrderedEnergy
 from cutlearn.energy.potentials import Potential, Summands
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
 from cutlearn.grid import grid_slices
 
 if TYPE_CHECKING:

@@ -6,20 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import Bits, Mask, Matrix, Vector
 from cutlearn.energy.energy import Energy
-from cutlearn.energy.labels.base import (
-    Bits,
-    Labels,
-    Mask,
-    Matrix,
-    Valued,
-    Vector,
-    likelihood_weights,
-)
+from cutlearn.energy.labels.base import Labels, Valued, likelihood_weights
 from cutlearn.energy.labels.binary import feature_sums, regions_of
 from cutlearn.energy.potentials import Potential, Summands, features_of
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
 from cutlearn.run.executor import executor_of
 
 if TYPE_CHECKING:

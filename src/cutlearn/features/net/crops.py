@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.arrays import VOID
 from cutlearn.features.describe import Bank, Image, Picture, is_grey
 from cutlearn.features.filters import Float32
-from cutlearn.features.inputs import VOID
 from cutlearn.images.resize import Shape, resize_channels, resize_image, side_shape
 from cutlearn.loaded import mapped
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.arrays import VOID
 from cutlearn.checks import whole_number
 from cutlearn.features.describe import Bank, Image, Picture
 from cutlearn.features.filters import Float32
-from cutlearn.features.inputs import VOID
 from cutlearn.features.net.body import Pass, Shape, Weights
 from cutlearn.features.net.crops import (
     Crops,

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from cutlearn.arrays import VOID
 from cutlearn.features.describe import Image
 from cutlearn.features.filters import Float32
-from cutlearn.features.inputs import VOID
 from cutlearn.features.net.body import Pass, Shape, Weights
 from cutlearn.features.net.crops import Crops, Lesson, Sight
 from cutlearn.features.net.optimise import Optimiser

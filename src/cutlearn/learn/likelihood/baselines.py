@@ -12,17 +12,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from cutlearn.arrays import Vector
 from cutlearn.energy.labels import Valued, binary_log_likelihood
 from cutlearn.energy.potentials import edge_features
+from cutlearn.energy.problem import Problem
 from cutlearn.energy.softmax import softened, softmax
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
 from cutlearn.learn.oracle import Task
-
-Vector = NDArray[np.float64]
 
 MOST_ROWS = 100_000
 # Of a start that is one vector for all labels.

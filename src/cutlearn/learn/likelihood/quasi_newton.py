@@ -14,11 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Vector
 from cutlearn.energy.layout import Layout
 from cutlearn.energy.potentials import Coordinates
 from cutlearn.sealed import Arrays
-
-Vector = NDArray[np.float64]
 
 # The optimum is guessed to be this share of the best value.
 TARGET = 0.95

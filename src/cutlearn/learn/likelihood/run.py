@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Vector
 from cutlearn.energy.layout import Layout
 from cutlearn.learn.learners import LikelihoodLearner, learner_of
 from cutlearn.learn.likelihood.baselines import each_alone, every, logistic, thinning
@@ -29,8 +30,6 @@ from cutlearn.learn.run import Run, Tell
 from cutlearn.loaded import mapped, taken
 from cutlearn.run.executor import ONE_THREAD, Executor, Residents, name_of
 from cutlearn.sealed import Arrays
-
-Vector = NDArray[np.float64]
 
 # Logistic regression, from which all others start, is smooth and convex: it is cheap to do well.
 START_TOL, START_STEPS = 1e-4, 300

@@ -15,19 +15,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cutlearn.arrays import Vector
 from cutlearn.energy.labels import Valued
 from cutlearn.energy.layout import checked_weights
 from cutlearn.energy.model import Model, ModelLike
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
 from cutlearn.learn.likelihood.baselines import every
 from cutlearn.learn.oracle import Task, task_of
 from cutlearn.learn.pool import bind_all, model_of_all
 from cutlearn.run.executor import Executor, Jobs, Resident, executor_of
 
-Vector = NDArray[np.float64]
 # Of one image at w.
 Value = Callable[[Task, Vector], Valued]
 

@@ -1,11 +1,7 @@
 """The bundle master: ask near the minimum of the model."""
 
-import numpy as np
-from numpy.typing import NDArray
-
+from cutlearn.arrays import Vector
 from cutlearn.learn.margin.master import Master
-
-Vector = NDArray[np.float64]
 
 
 class Bundle(Master):

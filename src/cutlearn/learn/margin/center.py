@@ -23,11 +23,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import ThreadpoolController
 
+from cutlearn.arrays import Matrix, Vector
 from cutlearn.learn.margin.master import Master
 from cutlearn.learn.margin.programs import EPS, Program, sizes_of, units_of
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # nu for each variable: how much the level counts against the planes.
 LEVEL = 3.0

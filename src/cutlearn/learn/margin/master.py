@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Matrix, Vector
 from cutlearn.errors import InputError
 from cutlearn.learn.margin.programs import Program, room_of, solve_linear, solve_quadratic
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # How far left-out planes may lie above the solution, relative to the objective.
 VIOLATION = 1e-9

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from cutlearn.arrays import Matrix, Vector
 from cutlearn.errors import InputError
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # A QP solution whose own gap is above this, relative to the objective, is tried again.
 INEXACT = 1e-7

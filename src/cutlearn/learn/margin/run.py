@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Matrix, Vector
 from cutlearn.learn.learners import MarginLearner
 from cutlearn.learn.margin.master import Master
 from cutlearn.learn.pool import Pool
@@ -25,9 +26,6 @@ from cutlearn.learn.round import portion_of
 from cutlearn.learn.run import Run, Tell
 from cutlearn.run.executor import Executor
 from cutlearn.sealed import Arrays
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # Objectives below this share of the largest possible loss need no finer gap.
 FLOOR = 1e-3

@@ -19,19 +19,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from cutlearn.arrays import VOID, Mask, Vector
 from cutlearn.energy.model import Model, unary_of
 from cutlearn.energy.potentials import Enveloped
+from cutlearn.energy.problem import Problem
 from cutlearn.features.pilot import best_threshold
-from cutlearn.features.problem import VOID, Problem
 from cutlearn.metrics import Confusion
 from cutlearn.model.fitting.scorers import EQUAL, Scorer
 from cutlearn.model.probability.calibrations import Temperature
-
-Vector = NDArray[np.float64]
-Mask = NDArray[np.uint8]
 
 # Pixels of all images together that the odds are fitted on.
 MOST_ROWS = 200_000

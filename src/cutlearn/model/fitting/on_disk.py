@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Mask
 from cutlearn.images.sample import Sample
 from cutlearn.loaded import Loaded
 from cutlearn.run.shelf import Form, Kept, Shelf
 
-Mask = NDArray[np.uint8]
 T = TypeVar("T")
 
 # The file beside which the parts lie; it is never written.

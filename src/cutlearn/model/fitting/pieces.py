@@ -13,14 +13,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.arrays import VOID, Mask
 from cutlearn.errors import InputError
 from cutlearn.features.folds import blocks
-from cutlearn.features.problem import VOID
 from cutlearn.images.volume import Volume
 
-Mask = NDArray[np.uint8]
 # Annotated slices of a piece, at most.
 MOST_SLICES = 6
 # Neighbouring slices of a block, about: fewer would hardly see each other.

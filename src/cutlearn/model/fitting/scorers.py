@@ -10,19 +10,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.arrays import VOID, Mask, Vector
 from cutlearn.energy.model import Model
+from cutlearn.energy.problem import Problem
 from cutlearn.energy.softmax import softened
-from cutlearn.features.problem import VOID, Problem
 from cutlearn.learn.loss import Loss
 from cutlearn.metrics import Confusion, confusion, iou_of, mean_iou_of, means, ratio, stack_tables
 from cutlearn.model.probability.calibrate import drawn
 from cutlearn.run.executor import ONE_THREAD, Resident, Residents
-
-Vector = NDArray[np.float64]
-Mask = NDArray[np.uint8]
-
 
 # What a pixel of label 0, and one of label 1, counts.
 EQUAL = np.ones(2)

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.arrays import VOID, Mask, Vector
 from cutlearn.energy.label_potentials import FEW
 from cutlearn.energy.model import Model
 from cutlearn.energy.potentials import Contrast
+from cutlearn.energy.problem import Problem
 from cutlearn.features.folds import held_out_parts
 from cutlearn.features.pilot import clearly_best
-from cutlearn.features.problem import VOID, Problem
 from cutlearn.grid import grid_offsets, grid_slices
 from cutlearn.learn.learners import is_margin
 from cutlearn.learn.loss import Loss
@@ -45,9 +45,6 @@ from cutlearn.model.probability.calibrate import (
 )
 from cutlearn.model.probability.evidence import alone
 from cutlearn.run.executor import Jobs, Resident, Residents, executor_of
-
-Vector = NDArray[np.float64]
-Mask = NDArray[np.uint8]
 
 # C = "auto" takes the first unless another is clearly better on held-out images.
 PATH = (1000.0, 100.0, 10000.0)

@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from cutlearn.arrays import Mask
 from cutlearn.images.sample import Sample
 from cutlearn.loaded import taken
 from cutlearn.model.prepare import checkpoint_folder
 
-Mask = NDArray[np.uint8]
 Told = Callable[[int, int, str], None]
 
 

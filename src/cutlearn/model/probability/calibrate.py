@@ -32,13 +32,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import VOID, Floats, Mask
 from cutlearn.errors import InputError, counted
-from cutlearn.features.problem import VOID
 from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, Softmax, share_of_second
 from cutlearn.run.executor import executor_of
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.uint8]
 
 # Numbers of an image that are kept for the fit: so many pixels for each of its labels.
 MOST_NUMBERS = 100_000

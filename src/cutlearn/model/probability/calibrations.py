@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.uint8]
+from cutlearn.arrays import Floats, Mask
+
 Plain = dict[str, Any]
 Arrays = dict[str, Floats]
 

@@ -18,11 +18,11 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import Floats
 from cutlearn.checks import is_one_of
 from cutlearn.errors import InputError, quoted
 
 Labels = NDArray[np.uint8]
-Floats = NDArray[np.float64]
 
 Order = NDArray[np.int64]
 

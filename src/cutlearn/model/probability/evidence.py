@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import Floats
 from cutlearn.energy.model import Model
 from cutlearn.energy.potentials import Unary
-from cutlearn.features.problem import Problem
-
-Floats = NDArray[np.float64]
+from cutlearn.energy.problem import Problem
 
 
 class Evidence(NamedTuple):

@@ -30,10 +30,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlearn.arrays import Floats
 from cutlearn.features.windows import window_means, windows
 from cutlearn.metrics import entropy
-
-Floats = NDArray[np.float64]
 
 # How far labels reach, in units of the median distance.
 REACH = 0.3

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.arrays import VOID
 from cutlearn.images.write import PALETTE
-from cutlearn.metrics import VOID
 
 Picture = npt.NDArray[np.float64]
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.metrics import VOID, confusion, entropy
+from cutlearn.arrays import VOID
+from cutlearn.metrics import confusion, entropy
 from cutlearn.report.page.panels import stride_of
 
 # Images of a report, and images that are kept to choose from.

@@ -8,20 +8,61 @@ row-major by their first end. In max-margin training void nodes take no part (`t
 likelihood training and in prediction they are nodes like any other, without a label to learn from.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import VOID, Shape
 from cutlearn.checks import as_array
 from cutlearn.errors import InputError
-from cutlearn.features.regions import checked_indices, families_of
 from cutlearn.grid import grid_edge_counts, grid_edges
 
-VOID = 255
 
-Shape = tuple[int, ...]
+@dataclass(frozen=True, eq=False)
+class Family:
+    """The regions of one family, end to end. A sequence of index arrays.
+
+    Parameters
+    ----------
+    first : (R + 1,) int64
+        Region c is members[first[c]:first[c + 1]].
+    members : int32 array
+    """
+
+    first: NDArray[np.int64]
+    members: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    def __getitem__(self, c: int) -> NDArray[np.int32]:
+        if not -len(self) <= c < len(self):
+            raise IndexError(c)
+        c %= len(self)
+        return self.members[self.first[c] : self.first[c + 1]]
+
+    def __iter__(self) -> Iterator[NDArray[np.int32]]:
+        return (self[c] for c in range(len(self)))
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The number of nodes of each region."""
+        return np.diff(self.first)
+
+    def counts(self, labels: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Give the number of ones in each region."""
+        ones = np.concatenate([[0], np.cumsum(labels[self.members])])
+        return np.asarray(ones[self.first[1:]] - ones[self.first[:-1]], np.int64)
+
+    def kept(self, keep: NDArray[np.bool_]) -> "Family":
+        """Return the family without some nodes; regions left empty vanish."""
+        alive = keep[self.members]
+        owner = np.repeat(np.arange(len(self)), self.sizes)[alive]
+        sizes = np.bincount(owner, minlength=len(self))
+        return _family(sizes[sizes > 0], self.members[alive])
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,3 +388,90 @@ def _checked_fixed(value: ArrayLike, n: int) -> NDArray[np.int8]:
             "values, or others than these. Give -1 where nothing is known."
         )
     return array.astype(np.int8)
+
+
+def families_of(value: Any, n: int) -> tuple[Family, ...]:
+    """Read the regions of n nodes: one family, or a sequence of families.
+
+    An array among several is a label map, unless it is flat and names distinct nodes: then it is a
+    region of a single family.
+    """
+    if isinstance(value, Family):
+        value = (value,)
+    if isinstance(value, np.ndarray):
+        if value.ndim > 1 and len(value) and value[0].size == n > 1:
+            return tuple(_of_map(part, n) for part in value)
+        return (_of_map(value, n),)
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise InputError("regions must be a map of region numbers or a list of regions.")
+    if any(_is_family(part, n) for part in value):
+        return tuple(_read(part, n, f"regions[{f}]") for f, part in enumerate(value))
+    return (_of_lists(value, n, "regions"),) if len(value) else ()
+
+
+def _family(sizes: NDArray[Any], members: ArrayLike) -> Family:
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    nodes = np.ascontiguousarray(members, dtype=np.int32)
+    for array in (first, nodes):
+        array.flags.writeable = False
+    return Family(first, nodes)
+
+
+def _is_family(part: Any, n: int) -> bool:
+    if isinstance(part, Family):
+        return True
+    if isinstance(part, np.ndarray):
+        flat = part.reshape(-1)
+        distinct = len(np.unique(flat)) == len(flat) and (flat >= 0).all()
+        return part.ndim > 1 or (flat.size == n and not distinct)
+    return isinstance(part, Sequence) and len(part) > 0 and np.ndim(part[0]) > 0
+
+
+def _read(part: Any, n: int, name: str) -> Family:
+    if isinstance(part, Family):
+        checked_indices(name, part.members, n)
+        return part
+    return _of_map(part, n, name) if isinstance(part, np.ndarray) else _of_lists(part, n, name)
+
+
+def _of_map(value: NDArray[Any], n: int, name: str = "regions") -> Family:
+    if value.size != n or value.dtype.kind not in "iu":
+        raise InputError(
+            f"{name} is a map of shape {value.shape} and type {value.dtype}, but must hold {n} "
+            "integer region numbers. Give one for each node, or a list of index arrays."
+        )
+    flat = value.reshape(-1)
+    order = np.argsort(flat, kind="stable").astype(np.int32)
+    order = order[int(np.count_nonzero(flat < 0)) :]
+    _, sizes = np.unique(flat[order], return_counts=True)
+    return _family(sizes, order)
+
+
+def _of_lists(value: Sequence[Any], n: int, name: str) -> Family:
+    parts = [checked_indices(f"{name}[{c}]", part, n).reshape(-1) for c, part in enumerate(value)]
+    for c, members in enumerate(parts):
+        if len(members) == 0 or len(np.unique(members)) != len(members):
+            raise InputError(
+                f"{name}[{c}] is empty or names a node twice, but a region is a set of different "
+                "nodes. Correct the region."
+            )
+    sizes = np.array([len(members) for members in parts], np.int64)
+    return _family(sizes, np.concatenate(parts) if parts else np.zeros(0, np.int32))
+
+
+def checked_indices(name: str, value: ArrayLike, n: int) -> NDArray[np.int32]:
+    """Check node indices and give them as int32, in an array that nobody else can write to."""
+    array = as_array(name, value)
+    if array.size == 0:
+        return array.astype(np.int32)
+    if array is value or array.base is not None:
+        array = array.copy()
+    if array.dtype.kind not in "iu":
+        raise InputError(f"{name} must hold integers, not values of type {array.dtype}.")
+    low, high = int(array.min()), int(array.max())
+    if low < 0 or high >= n:
+        raise InputError(
+            f"{name} has index {low if low < 0 else high}, but nodes run from 0 to {n - 1}. "
+            "Correct the indices."
+        )
+    return array.astype(np.int32, copy=False)

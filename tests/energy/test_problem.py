@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.features.problem import Problem
 from cutlearn.grid import grid_edge_counts, grid_edges
 from linear_energies import psi
 from tiny_problems import full_grid_edges, labellings, random_problem

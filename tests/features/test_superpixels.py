@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
+from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.features.problem import Problem
-from cutlearn.features.regions import superpixels
+from cutlearn.features.superpixels import superpixels
 
 
 @pytest.fixture
