@@ -20,7 +20,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 from scipy.spatial import cKDTree
 
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.features.edges import edge_features

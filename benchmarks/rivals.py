@@ -12,8 +12,7 @@ from sklearn.model_selection import GroupKFold
 
 import cutlearn as cl
 from cutlearn.arrays import VOID
-from cutlearn.energy.joins import LinearTables
-from cutlearn.energy.moves import UnorderedEnergy
+from cutlearn.energy.moves import LinearTables, UnorderedEnergy
 from cutlearn.grid import grid_slices
 from cutlearn.metrics import confusions, stack_tables
 

@@ -28,8 +28,8 @@ import numpy as np
 from scipy.ndimage import binary_erosion
 
 import cutlearn as cl
+from cutlearn.energy.energy import Joined
 from cutlearn.energy.model import unary_of
-from cutlearn.energy.strips import Joined
 from cutlearn.images import cells, write_probability
 from cutlearn.model import memory
 from cutlearn.model.large import large_cut

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 import cutlearn as cl
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.grid import grid_edges
 from cutlearn.learn.oracle import oracle_of, task_of
 

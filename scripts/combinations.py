@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import cutlearn as cl
-from cutlearn.energy.labels import LABELS
+from cutlearn.energy.label_space import LABELS
 from cutlearn.energy.model import model_of
 from cutlearn.learn.learners import LEARNERS as ALL
 from cutlearn.model.fitting.parameters import check_parameters

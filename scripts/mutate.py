@@ -18,8 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 ROOMS = {
-    "flow": ("cpp/flow", ["tests/graph", "tests/energy", "tests/laws", "tests/twins"]),
-    "energy": ("cpp/energy", ["tests/graph", "tests/energy", "tests/laws", "tests/twins"]),
+    "flow": ("cpp/flow", ["tests/energy", "tests/laws", "tests/twins"]),
+    "energy": ("cpp/energy", ["tests/energy", "tests/laws", "tests/twins"]),
     "ordered": ("cpp/ordered", ["tests/energy", "tests/learn", "tests/twins"]),
     "oracle": ("cpp/learn", ["tests/learn", "tests/twins"]),
     "model": ("src/cutlearn/energy", ["tests/energy", "tests/learn", "tests/laws", "tests/model"]),

@@ -36,13 +36,13 @@ what=${1:-all}
 test $# -eq 0 || shift
 if [ "$what" != thread ]; then
   install sanitize address,undefined
-  check sanitize asan tests/graph tests/energy tests/laws tests/twins tests/faults/test_core.py \
+  check sanitize asan tests/energy tests/laws tests/twins tests/faults/test_core.py \
     -k "not cannot_start and not without_room and not 32_bits" "$@"
 fi
 if [ "$what" != address ]; then
   install sanitize-threads thread
   # The live solver, min-marginals and the rounds of oracles: what threads share.
-  check sanitize-threads tsan tests/graph/test_solver.py tests/twins/test_marginals.py \
+  check sanitize-threads tsan tests/energy/test_solver.py tests/twins/test_marginals.py \
     tests/learn/test_oracle.py tests/faults/test_core.py \
     -k "(thread or threads or rewrites or interrupted or signal or refused) and not cannot_start" "$@"
 fi

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cutlearn.energy.labels import Ordered, Unordered
+from cutlearn.energy.label_space import Ordered, Unordered
 from cutlearn.energy.model import Model, model_of
 from cutlearn.energy.model import unary_of as unary_of
 from cutlearn.learn.oracle import task_of

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cutlearn.energy.energy import Energy
-from cutlearn.energy.envelope import Envelope
+from cutlearn.energy.envelopes import Envelope
 from cutlearn.learn.oracle import Plane
 from linear_energies import envelopes_of, psi, specs_of_model, unary_of, weights_of
 

@@ -8,7 +8,7 @@ import pytest
 
 import tiny_labels
 import tiny_problems
-from cutlearn.energy.labels import LABELS
+from cutlearn.energy.label_space import LABELS
 from cutlearn.learn.pool import Pool
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))

@@ -7,7 +7,7 @@ import numpy as np
 import piqp
 from scipy.optimize import linprog
 
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.energy.problem import Problem
 from linear_energies import constraints_of, psi
 

@@ -4,24 +4,27 @@ from typing import TYPE_CHECKING, Any
 
 from cutlearn.energy import (
     Contrast,
+    Cut,
     Energy,
     Envelope,
     Enveloped,
     Envelopes,
     EnvelopeSpec,
+    MaxFlow,
     Model,
     Moved,
     OrderedEnergy,
     Potential,
+    Solver,
     Summands,
     Unary,
     expand,
+    max_flow,
     probabilities,
     swap,
 )
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning, InputError
-from cutlearn.graph import Cut, MaxFlow, Solver, max_flow
 from cutlearn.grid import direction_features, grid_edges
 
 if TYPE_CHECKING:

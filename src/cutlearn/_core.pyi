@@ -1,4 +1,4 @@
-"""The C++ core of cutlearn; see cutlearn.graph for the doors to it."""
+"""The C++ core of cutlearn; see cutlearn.energy for the doors to it."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, overload

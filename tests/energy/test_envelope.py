@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutlearn as cl
-from cutlearn.energy.envelope import lower_lines
+from cutlearn.energy.envelopes import lower_lines
 
 lines = st.lists(st.tuples(st.integers(-6, 6), st.integers(-9, 9)), min_size=1, max_size=7)
 FORMS = ["samples", "slopes", "curvatures"]

@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 
-from cutlearn.energy.label_potentials import Borders, Own, PerLabel, Tables
-from cutlearn.energy.labels import Unordered
+from cutlearn.energy.label_space import Unordered
 from cutlearn.energy.model import Model
-from cutlearn.energy.potentials import Contrast, FeatureNames, OwnUnary, Unary
+from cutlearn.energy.potentials import (
+    Contrast,
+    FeatureNames,
+    LabelContrast,
+    OwnUnary,
+    PerLabel,
+    SharedUnary,
+    Tables,
+    Unary,
+)
 from cutlearn.energy.problem import Problem
 
 NAMES = FeatureNames(["bias", "a of 0", "b of 0", "a of 1", "b of 1"], ["flat", "step"], [])
@@ -40,12 +48,12 @@ def test_features_make_the_energy(seed):
 def test_few_labels_have_all_weights():
     few = Unordered(3).spread((OwnUnary(columns=((1,), (2,), (3,))), Contrast()))
     assert few == (PerLabel(Unary(), 3), Tables(3, False))
-    assert Unordered(4).spread((Unary(), Contrast())) == (PerLabel(Unary(), 4), Borders(4))
+    assert Unordered(4).spread((Unary(), Contrast())) == (PerLabel(Unary(), 4), LabelContrast(4))
 
 
 def test_names_say_whose_the_weights_are():
-    own = Own(((1, 2), (3, 4)))
+    own = SharedUnary(((1, 2), (3, 4)))
     assert own.names(NAMES, 4) == ["label 0 node bias", "label 1 node bias", "own a", "own b"]
-    assert Borders(2).names(NAMES, 4) == [
+    assert LabelContrast(2).names(NAMES, 4) == [
         "label 0 border flat", "label 1 border flat", "label 0 border step", "label 1 border step",
     ]  # fmt: skip

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cutlearn.energy.energy import Energy
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
 from cutlearn.grid import grid_edge_counts

@@ -7,8 +7,7 @@ import pytest
 
 import cutlearn as cl
 from cutlearn import _core
-from cutlearn.energy.joins import LinearTables, Tables
-from cutlearn.energy.moves import UnorderedEnergy, expansion, swapping
+from cutlearn.energy.moves import EdgeTables, LinearTables, UnorderedEnergy, expansion, swapping
 from worlds import envelope, numbers
 
 POTTS = 1.0 - np.eye(3)
@@ -257,7 +256,7 @@ def test_linear_tables_are_looked_up_as_sums_in_the_order_of_the_features(kind):
     assert np.array_equal(linear.between(at, a, b), wanted)
     lower, upper = np.arange(4), np.full(4, 2)
     found = linear.choice(at, a, b, lower, upper)
-    same = Tables(linear.dense(), each=True).choice(at, a, b, lower, upper)
+    same = EdgeTables(linear.dense(), each=True).choice(at, a, b, lower, upper)
     for one, other in zip(found, same):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
 

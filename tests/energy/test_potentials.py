@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.errors import InputError
 from cutlearn.learn.losses import CountFunction
 from cutlearn.learn.oracle import CoreOracle, OrderedCoreOracle, oracle_of, task_of

@@ -7,7 +7,7 @@ import cutlearn as cl
 import slow_likelihood
 import tiny_labels
 import tiny_problems
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.envelopes import EnvelopeSpec
 
 
 @pytest.mark.parametrize("chunk", range(4))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.energy.strips import _share, _strips, minimize_strips
+from cutlearn.energy.energy import _share, _strips, minimize_strips
 from cutlearn.grid import grid_offsets, grid_slices
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tiny_labels
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.energy.model import Model
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.energy.strips import minimize_strips
+from cutlearn.energy.energy import minimize_strips
 from cutlearn.grid import grid_edges
 
 LARGE = 2**1200  # times this every float64 is whole

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
 from cutlearn.learn.losses import Count, CountFunction, Hamming

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.energy.labels import labels_of
+from cutlearn.energy.label_space import labels_of
 from cutlearn.model import memory
 from cutlearn.model.fitting import size
 from cutlearn.model.memory import (

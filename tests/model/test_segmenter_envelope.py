@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.energy.named import ENVELOPE
+from cutlearn.energy.model import ENVELOPE
 from cutlearn.features.featurizer import Featurizer
 from features.worlds import world
 from linear_energies import energy_of

@@ -9,7 +9,7 @@ from scipy import ndimage
 from sklearn.base import clone
 
 import cutlearn as cl
-from cutlearn.energy.labels import LABELS, kind_of
+from cutlearn.energy.label_space import LABELS, kind_of
 from cutlearn.errors import InputWarning
 from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer

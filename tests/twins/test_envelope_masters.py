@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.learn.losses import Count, CountFunction, Hamming
 from cutlearn.learn.train import train
 from linear_energies import constraints_of

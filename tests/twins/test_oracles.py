@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.energy.problem import Problem
 from cutlearn.grid import grid_edge_counts
 from cutlearn.learn.losses import Count, Hamming

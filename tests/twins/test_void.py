@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.energy.potentials import OwnUnary
 from cutlearn.errors import InputError
 from cutlearn.learn.oracle import GenericOracle, oracle_of, task_of

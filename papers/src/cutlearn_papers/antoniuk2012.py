@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from cutlearn.arrays import Floats, Mask
-from cutlearn.energy.labels import Ordered
+from cutlearn.energy.label_space import Ordered
 from cutlearn.energy.model import Model
 from cutlearn.energy.ordered import OrderedEnergy
 from cutlearn.energy.problem import Problem

@@ -16,7 +16,7 @@ import numpy as np
 
 from cutlearn.arrays import Floats, Mask
 from cutlearn.energy.energy import Energy
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.energy.model import model_of
 from cutlearn.energy.problem import Problem
 from cutlearn.images.synth import Checkerboard, checkerboard

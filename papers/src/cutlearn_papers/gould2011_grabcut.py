@@ -19,7 +19,7 @@ import numpy as np
 
 from cutlearn.arrays import Floats, Mask
 from cutlearn.energy.energy import Energy
-from cutlearn.energy.forms import EnvelopeSpec, Per
+from cutlearn.energy.envelopes import EnvelopeSpec, Per
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.learn.train import train
 from cutlearn.report.displays.overlay import errors_over, rgb

@@ -9,7 +9,7 @@ import numpy as np
 
 from cutlearn.arrays import Floats
 from cutlearn.energy.energy import Energy
-from cutlearn.energy.envelope import Envelope
+from cutlearn.energy.envelopes import Envelope
 from cutlearn.energy.model import unary_of
 from cutlearn.learn.train import train
 from cutlearn_papers.course import Figures

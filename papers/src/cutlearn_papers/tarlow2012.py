@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.arrays import Floats, Mask
+from cutlearn.energy.compiled import probabilities
 from cutlearn.energy.model import Model
-from cutlearn.energy.probability import probabilities
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.features.featurizer import Featurizer

@@ -17,8 +17,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from cutlearn.arrays import Floats, Mask
+from cutlearn.energy.compiled import probabilities
 from cutlearn.energy.model import Model
-from cutlearn.energy.probability import probabilities
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.images.resize import resize_image, resize_labels, side_shape

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from cutlearn.arrays import Floats, Mask
 from cutlearn.energy.energy import Energy
+from cutlearn.energy.label_space import softmax
 from cutlearn.energy.model import unary_of
 from cutlearn.energy.problem import Problem
-from cutlearn.energy.softmax import softmax
 from cutlearn.learn.likelihood.value import likelihood
 
 # What is taken for the optimum: this share of the best value so far.

@@ -201,7 +201,7 @@ def fit(
     A run that is interrupted (Ctrl-C, SIGTERM) or killed leaves what it has finished in MODEL.part,
     during features as well as training; the same command continues from there, to the same model.
     """
-    from cutlearn.energy.labels import kind_of
+    from cutlearn.energy.label_space import kind_of
     from cutlearn.learn.learners import is_margin
     from cutlearn.model.fitting.parameters import check_parameters
     from cutlearn.model.training_images import TrainingImages

@@ -4,31 +4,149 @@ w holds the slices of the potentials in their order. Whatever needs an energy, i
 constraints, masks or min-marginals asks the model; the model asks its potentials and its labels.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.arrays import Mask, Matrix, Vector
-from cutlearn.checks import as_array, instance, listed
-from cutlearn.energy.forms import Envelopes, specs_of
-from cutlearn.energy.joins import LinearTables
-from cutlearn.energy.label_potentials import LabelPotential
-from cutlearn.energy.labels import LABELS, Labels, Posed, Valued, labels_of
-from cutlearn.energy.layout import Layout, checked_weights
+from cutlearn.checks import as_array, float_array, instance, listed
+from cutlearn.energy.envelopes import EnvelopeSpec, Specs, specs_of
+from cutlearn.energy.label_space import LABELS, LabelSpace, Posed, Valued, labels_of
+from cutlearn.energy.moves import LinearTables
 from cutlearn.energy.potentials import (
     Contrast,
+    Coordinates,
     Enveloped,
     FeatureNames,
+    LabelPotential,
+    PerLabel,
     Potential,
     Summands,
     Unary,
+    block_diagonal,
+    constraints_of,
+    count_of,
     terms_of,
 )
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError, quoted
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The named slices of w.
+
+    Attributes
+    ----------
+    potentials : tuple of Potential
+    slices : tuple of slice
+        One for each of them, within a block.
+    blocks : int
+    """
+
+    potentials: tuple[Potential, ...]
+    slices: tuple[slice, ...]
+    blocks: int = 1
+
+    @classmethod
+    def of(cls, potentials: tuple[Potential, ...], problem: Problem, blocks: int = 1) -> "Layout":
+        """Give the layout for problems with these features."""
+        ends = [0, *np.cumsum([count_of(p, problem) for p in potentials]).tolist()]
+        return cls(potentials, tuple(slice(i, j) for i, j in pairwise(ends)), blocks)
+
+    @property
+    def block(self) -> int:
+        """Length of a block."""
+        return int(self.slices[-1].stop)
+
+    @property
+    def size(self) -> int:
+        """Length of w."""
+        return self.blocks * self.block
+
+    def slice_of(self, name: str) -> slice:
+        """Give the place of a potential in a block; empty if there is none of this name."""
+        found = (s for p, s in zip(self.potentials, self.slices) if p.name == name)
+        return next(found, slice(0, 0))
+
+    def rows(self, w: ArrayLike) -> Matrix:
+        """Give the blocks of w, (blocks, d)."""
+        return checked_weights(w, self.size).reshape(self.blocks, self.block)
+
+    def split(self, w: ArrayLike) -> dict[str, Vector]:
+        """Give the parts of w by the names of the potentials, a row for each block or label."""
+        rows = self.rows(w)
+        if self.blocks > 1:
+            return {p.name: rows[:, s] for p, s in zip(self.potentials, self.slices)}
+        return {p.name: p.shaped(rows[0, s]) for p, s in zip(self.potentials, self.slices)}
+
+    def inside(self, w: Vector) -> Vector:
+        """Give w moved into the cone G w >= 0 where a solver's rounding left it."""
+        out = w.copy()
+        for row in out.reshape(self.blocks, self.block):
+            for p, s in zip(self.potentials, self.slices):
+                row[s] = p.inside(row[s])
+        return out
+
+    def constraints(self, problem: Problem) -> tuple[Matrix, Vector]:
+        """Give the rows (G, h) with G w >= h that keep every cut exact."""
+        rows = []
+        for p, s in zip(self.potentials, self.slices):
+            part = constraints_of(p, problem)
+            rows.append(np.zeros((len(part), self.block)))
+            rows[-1][:, s] = part
+        stacked = block_diagonal(self.blocks, np.concatenate(rows))
+        return stacked, np.zeros(len(stacked))
+
+    def names(self, features: FeatureNames) -> list[str]:
+        """Give the names of the weights."""
+        parts = [p.names(features, s.stop - s.start) for p, s in zip(self.potentials, self.slices)]
+        one = [name for part in parts for name in part]
+        if self.blocks == 1:
+            return one
+        return [f"label {k} {name}" for k in range(self.blocks) for name in one]
+
+    def unaries(self, w: Vector) -> Matrix:
+        """Give a view of w as the weights of the node features, a row for each label that has any.
+
+        Two labels have one row, of label 1; several have L.
+        """
+        for p, s in zip(self.potentials, self.slices):
+            one = p.one if isinstance(p, PerLabel) else p
+            if isinstance(one, Unary):
+                rows = w.reshape(self.blocks, self.block)[:, s]
+                labels = p.n_labels if isinstance(p, PerLabel) else 1
+                return rows.reshape(self.blocks * labels, -1)
+        raise AssertionError("a model has a Unary")
+
+    def smoothing(self, problem: Problem) -> Vector:
+        """Give weights that let ends cost the sum of their edge's features where they differ."""
+        one = np.concatenate([p.smoothing(problem) for p in self.potentials])
+        return np.tile(one, self.blocks)
+
+    def coordinates(self, problem: Problem, second: Matrix) -> Coordinates:
+        """Give the coordinates of one block: w = A z, with z_i >= 0 where bounded."""
+        A, bounded = np.zeros((self.block, self.block)), np.zeros(self.block, bool)
+        for p, s in zip(self.potentials, self.slices):
+            A[s, s], bounded[s] = p.coordinates(problem, second)
+        return Coordinates(A, bounded)
+
+
+def checked_weights(w: ArrayLike, size: int) -> Vector:
+    """Check w (finite, of the right length) and give it as float64."""
+    array = float_array("w", w)
+    if array.shape != (size,) or not np.isfinite(array).all():
+        raise InputError(
+            f"w must hold {size} finite weights (node, edge, envelope) for this problem, but has "
+            f"{'shape ' + str(array.shape) if array.shape != (size,) else 'some that are not'}. "
+            "Use the weights learned from problems with these features."
+        )
+    return array
+
 
 CORE_ORDER = (Unary, Contrast, Enveloped)
 
@@ -44,7 +162,7 @@ class Model:
     potentials : sequence of Potential
         The summands of the energy, each with a name of its own: `Unary`, and any others, also
         classes of yours.
-    labels : "binary", "ordered", "unordered", "surrogate" or Labels
+    labels : "binary", "ordered", "unordered", "surrogate" or LabelSpace
         "binary": two labels, solved by an exact cut. "ordered": several labels with an order, such
         as layers, also solved by an exact cut; each edge feature has a table of costs. "unordered":
         several labels without an order, solved by expansion moves, so that nothing is certified.
@@ -65,7 +183,7 @@ class Model:
     def __init__(
         self,
         potentials: Sequence[Potential] = (Unary(), Contrast()),
-        labels: str | Labels = "binary",
+        labels: str | LabelSpace = "binary",
         n_labels: int | None = None,
     ) -> None:
         self.potentials: tuple[Potential, ...] = tuple(listed("potentials", potentials))
@@ -211,7 +329,7 @@ class Model:
         return self.labels.log_likelihood(self, problem, w, truth, known)
 
 
-ModelLike = Model | Envelopes
+ModelLike = Model | Specs
 
 
 def model_of(problem: Problem, given: ModelLike = None) -> Model:
@@ -262,3 +380,67 @@ def _sum(a: Any, b: Any) -> Any:
     if a.ndim < b.ndim:
         a = np.repeat(a[:, None], 2, axis=1)
     return a + (b if b.ndim == a.ndim else b[:, None])
+
+
+# A region weighs as much as its pixels do, so that envelopes and unaries are regularised alike.
+ENVELOPE = EnvelopeSpec(lines=10, form="curvatures", per="node")
+
+
+def _enveloped(families: int) -> list[Potential]:
+    names = ["envelope"] if families == 1 else [f"envelope{f}" for f in range(families)]
+    return [Enveloped(ENVELOPE, f, name) for f, name in enumerate(names)]
+
+
+# The number of families of regions in, potentials out.
+NAMED: dict[str, Callable[[int], list[Potential]]] = {
+    "unary": lambda families: [Unary()],
+    "contrast": lambda families: [Contrast()],
+    "envelope": _enveloped,
+}
+CLASSES: dict[str, type[Potential]] = {kind.__name__: kind for kind in (Unary, Contrast, Enveloped)}
+
+
+def potentials_of(given: Sequence[str | Potential], families: int) -> list[Potential]:
+    """Give the potentials that names and objects mean, for so many families of regions."""
+    made = [NAMED[p](families) if isinstance(p, str) else [p] for p in given]
+    return [potential for part in made for potential in part]
+
+
+def uses_edges(given: Sequence[str | Potential]) -> bool:
+    """Whether neighbours are joined; a potential from outside may look at edges too."""
+    return any(p == "contrast" if isinstance(p, str) else not _is_blind(p, Contrast) for p in given)
+
+
+def uses_regions(given: Sequence[str | Potential]) -> bool:
+    """Whether a potential looks at regions, likewise."""
+    return any(
+        p == "envelope" if isinstance(p, str) else not _is_blind(p, Enveloped) for p in given
+    )
+
+
+def _is_blind(p: Potential, kind: type[Potential]) -> bool:
+    """Whether a built-in potential is of another kind, and so needs nothing of this one's."""
+    return type(p) in CLASSES.values() and not isinstance(p, kind)
+
+
+def to_plain(potential: str | Potential) -> str | dict[str, Any]:
+    """Give a potential as JSON can hold it."""
+    if isinstance(potential, str):
+        return potential
+    name = type(potential).__name__
+    if CLASSES.get(name) is not type(potential):
+        raise InputError(
+            f"potentials: {name} is not known to model files. Add its class to "
+            "cutlearn.energy.model.CLASSES, here and where the file is read."
+        )
+    return {"potential": name, **asdict(potential)}  # type: ignore[call-overload]
+
+
+def from_plain(plain: Any) -> str | Potential:
+    """Read what `to_plain` gave; whatever does not fit raises ValueError, KeyError or TypeError."""
+    if isinstance(plain, str):
+        return plain
+    given = {str(name): value for name, value in plain.items() if name != "potential"}
+    if isinstance(given.get("spec"), dict):
+        given["spec"] = EnvelopeSpec(**given["spec"])
+    return CLASSES[plain["potential"]](**given)

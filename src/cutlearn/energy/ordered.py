@@ -29,9 +29,8 @@ from cutlearn.checks import (
     shape_of,
 )
 from cutlearn.energy.problem import Problem
+from cutlearn.energy.solver import Cut, certified
 from cutlearn.errors import InputError
-from cutlearn.graph.cut import Cut
-from cutlearn.graph.solver import certified
 from cutlearn.grid import edge_ends, grid_edges, grid_slices
 
 

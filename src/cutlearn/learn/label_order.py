@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.arrays import VOID
 from cutlearn.checks import as_array, is_one_of, listed
-from cutlearn.energy.labels import Ordered
+from cutlearn.energy.label_space import Ordered
 from cutlearn.energy.model import Model
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError, quoted

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cutlearn.errors import InputError, quoted
 
 if TYPE_CHECKING:
-    from cutlearn.energy.labels import Labels
+    from cutlearn.energy.label_space import LabelSpace
     from cutlearn.learn.likelihood.value import Value
     from cutlearn.learn.margin.master import Master
 
@@ -153,7 +153,7 @@ def learner_of(name: Any) -> Learner:
     return LEARNERS[name]
 
 
-def learners_of(labels: "type[Labels]") -> tuple[str, ...]:
+def learners_of(labels: "type[LabelSpace]") -> tuple[str, ...]:
     """Give the names of the learners that `Segmenter` offers for a kind of labels."""
     return tuple(
         name for name, one in LEARNERS.items()

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.arrays import Bits, Mask, Vector
-from cutlearn.energy.envelope import Envelope
+from cutlearn.energy.envelopes import Envelope
 from cutlearn.errors import InputError
 from cutlearn.run.checkpoint import fingerprint
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.arrays import Bits, Mask, Vector
 from cutlearn.checks import as_array, float_array, index_array, is_number, is_one_of
-from cutlearn.energy.envelope import Envelope, lower_lines
+from cutlearn.energy.envelopes import Envelope, lower_lines
 from cutlearn.energy.problem import families_of
 from cutlearn.errors import InputError, quoted
 from cutlearn.learn.loss import BoundLoss, Loss, check_pieces, digest_of, image_weights

@@ -17,11 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from cutlearn import _core
 from cutlearn.arrays import Matrix, Vector
 from cutlearn.checks import is_one_of
-from cutlearn.energy.envelope import Envelope
-from cutlearn.energy.forms import Form
-from cutlearn.energy.labels import fixed_in
-from cutlearn.energy.layout import Layout, checked_weights
-from cutlearn.energy.model import Model
+from cutlearn.energy.envelopes import Envelope, Form
+from cutlearn.energy.label_space import fixed_in
+from cutlearn.energy.model import Layout, Model, checked_weights
 from cutlearn.energy.potentials import Enveloped
 from cutlearn.energy.problem import Problem, checked_labels
 from cutlearn.errors import InputError, quoted

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.arrays import Matrix, Vector
 from cutlearn.checks import as_array, instance, listed
-from cutlearn.energy.layout import Layout
-from cutlearn.energy.model import Model, ModelLike, model_of
+from cutlearn.energy.model import Layout, Model, ModelLike, model_of
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
 from cutlearn.learn.loss import Loss

@@ -9,7 +9,7 @@ import numpy as np
 
 from cutlearn.arrays import Matrix, Vector
 from cutlearn.checks import is_number
-from cutlearn.energy.layout import Layout
+from cutlearn.energy.model import Layout
 from cutlearn.errors import InputError, quoted
 from cutlearn.learn.learners import LEARNERS, Learner, MarginLearner
 from cutlearn.run.checkpoint import fingerprint

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cutlearn.arrays import Vector
-from cutlearn.energy.layout import Layout
+from cutlearn.energy.model import Layout
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.learn.results import (
     Settings,

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from cutlearn.arrays import Matrix, Vector
 from cutlearn.checks import float_array, listed
-from cutlearn.energy.forms import Envelopes
+from cutlearn.energy.envelopes import Specs
 from cutlearn.energy.model import Model, ModelLike
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError, quoted
@@ -42,7 +42,7 @@ def train(
     tol: float = 0.01,
     normalize: str = "pixels",
     constraints: tuple[ArrayLike, ArrayLike] | None = None,
-    envelope: Envelopes = None,
+    envelope: Specs = None,
     *,
     model: Model | None = None,
     groups: int | None = None,

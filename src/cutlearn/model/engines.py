@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.arrays import Floats
-from cutlearn.energy.joins import LinearTables
-from cutlearn.energy.moves import UnorderedEnergy
+from cutlearn.energy.moves import LinearTables, UnorderedEnergy
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
 from cutlearn.features.describe import Intensities

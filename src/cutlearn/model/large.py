@@ -1,7 +1,7 @@
 """Images and volumes too large for a problem of their own: described in tiles, cut in strips.
 
 Up to a number of pixels (`memory.whole_pixels`) there is one exact cut; above, exact cuts of strips
-with a bound on what the seams cost (`energy.strips`). Unordered labels are moved strip by strip,
+with a bound on what the seams cost (`minimize_strips`). Unordered labels are moved strip by strip,
 with no bound, as in one piece; surrogate labels are one field after the other.
 
 Min-marginals above that are those of strips whose neighbours have the labels of the mask: min over
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.energy.labels.surrogate import Surrogate
+from cutlearn.energy.energy import Joined, minimize_strips
+from cutlearn.energy.label_space import Surrogate
 from cutlearn.energy.potentials import Contrast, Unary
-from cutlearn.energy.strips import Joined, minimize_strips
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.images.sample import FREE, Sample
 from cutlearn.model.large_terms import Field, fields_of

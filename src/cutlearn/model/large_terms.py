@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from cutlearn.arrays import Floats
 from cutlearn.energy.energy import Energy
-from cutlearn.energy.joins import LinearTables
-from cutlearn.energy.labels import Labels
+from cutlearn.energy.label_space import LabelSpace
+from cutlearn.energy.moves import LinearTables
 from cutlearn.energy.potentials import Contrast, Potential, Summands, Unary
 from cutlearn.energy.problem import Problem
 from cutlearn.features.describe import Intensities, one_if_grey
@@ -49,7 +49,7 @@ class Field:
 
     Attributes
     ----------
-    labels : Labels
+    labels : LabelSpace
         What is joined; two labels where fields are apart.
     unary : the image's shape, or that + (L,)
     weights : (G,) or (G, L, L) array
@@ -60,7 +60,7 @@ class Field:
 
     image: NDArray[Any]
     intensities: Intensities
-    labels: Labels
+    labels: LabelSpace
     unary: Floats
     weights: Floats
     connectivity: int

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cutlearn.arrays import Floats
 from cutlearn.energy.energy import Energy
-from cutlearn.graph.solver import Solver
+from cutlearn.energy.solver import Solver
 from cutlearn.grid import grid_slices
 
 Fixed = NDArray[np.int16]

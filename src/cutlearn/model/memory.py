@@ -13,7 +13,7 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import NamedTuple
 
-from cutlearn.energy.labels import Labels
+from cutlearn.energy.label_space import LabelSpace
 from cutlearn.errors import InputError, shown
 from cutlearn.images.resize import Shape
 from cutlearn.model.fitting.size import worked_shape
@@ -89,7 +89,7 @@ class Load(NamedTuple):
 
     Examples
     --------
-    >>> from cutlearn.energy.labels import labels_of
+    >>> from cutlearn.energy.label_space import labels_of
     >>> Load.of(labels_of("ordered", 3))
     Load(bytes=930, labels=3)
     """
@@ -98,7 +98,7 @@ class Load(NamedTuple):
     labels: int = 2
 
     @staticmethod
-    def of(labels: Labels) -> Load:
+    def of(labels: LabelSpace) -> Load:
         """Give that of a kind of labels."""
         L = labels.count
         if L == 2:

@@ -26,10 +26,9 @@ from PIL import Image
 from cutlearn.arrays import Floats
 from cutlearn.checks import as_array
 from cutlearn.energy.energy import Energy
-from cutlearn.energy.joins import LinearTables
-from cutlearn.energy.moves import UnorderedEnergy
+from cutlearn.energy.label_space import softmax
+from cutlearn.energy.moves import LinearTables, UnorderedEnergy
 from cutlearn.energy.problem import Problem
-from cutlearn.energy.softmax import softmax
 from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.features.describe import Intensities
 from cutlearn.features.edges import edge_contrast

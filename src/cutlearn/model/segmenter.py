@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from cutlearn.arrays import VOID, Mask
 from cutlearn.checks import is_one_of
-from cutlearn.energy.model import Model
-from cutlearn.energy.named import uses_edges, uses_regions
+from cutlearn.energy.model import Model, uses_edges, uses_regions
 from cutlearn.energy.potentials import Potential
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from cutlearn.energy.named import from_plain, to_plain
+from cutlearn.energy.model import from_plain, to_plain
 from cutlearn.energy.problem import Problem
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.nodes import PROBED

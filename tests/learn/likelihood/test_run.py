@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import cutlearn as cl
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.learn.likelihood import baselines
 from cutlearn.learn.likelihood.baselines import kohli_torr

@@ -10,7 +10,7 @@ import cutlearn as cl
 import slow_likelihood
 import tiny_labels
 import tiny_problems
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.energy.model import model_of
 from cutlearn.errors import InputError
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cutlearn.energy.forms import EnvelopeSpec
+from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.energy.model import Model, model_of
 from cutlearn.energy.problem import Problem
 from cutlearn.metrics import confusions, pooled_iou

@@ -15,10 +15,9 @@ import numpy as np
 from scipy.optimize import minimize
 
 from cutlearn.arrays import Vector
-from cutlearn.energy.labels import Valued, binary_log_likelihood
+from cutlearn.energy.label_space import Valued, binary_log_likelihood, softened, softmax
 from cutlearn.energy.potentials import edge_features
 from cutlearn.energy.problem import Problem
-from cutlearn.energy.softmax import softened, softmax
 from cutlearn.errors import InputError
 from cutlearn.learn.oracle import Task
 

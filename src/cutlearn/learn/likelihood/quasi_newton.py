@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.arrays import Vector
-from cutlearn.energy.layout import Layout
+from cutlearn.energy.model import Layout
 from cutlearn.energy.potentials import Coordinates
 from cutlearn.sealed import Arrays
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.arrays import Vector
-from cutlearn.energy.layout import Layout
+from cutlearn.energy.model import Layout
 from cutlearn.learn.learners import LikelihoodLearner, learner_of
 from cutlearn.learn.likelihood.baselines import each_alone, every, logistic, thinning
 from cutlearn.learn.likelihood.quasi_newton import FixedStep, Move, QuasiNewton

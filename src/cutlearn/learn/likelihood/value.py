@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cutlearn.arrays import Vector
-from cutlearn.energy.labels import Valued
-from cutlearn.energy.layout import checked_weights
-from cutlearn.energy.model import Model, ModelLike
+from cutlearn.energy.label_space import Valued
+from cutlearn.energy.model import Model, ModelLike, checked_weights
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
 from cutlearn.learn.likelihood.baselines import every

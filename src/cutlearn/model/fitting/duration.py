@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cutlearn.energy.labels import Labels
+from cutlearn.energy.label_space import LabelSpace
 from cutlearn.features.auto import auto_seconds, checked_budget, usual_net
 from cutlearn.features.boosted import default_recipe
 from cutlearn.features.describe import Bank
@@ -35,7 +35,7 @@ def phases_of(
     featurizer: Featurizer,
     shapes: Sequence[Shape],
     color: bool,
-    labels: Labels,
+    labels: LabelSpace,
     trainings: int,
     threads: int,
 ) -> dict[str, float]:

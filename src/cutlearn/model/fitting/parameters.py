@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from cutlearn.energy.labels import AUTO, LABELS, Labels, kind_of
-from cutlearn.energy.model import Model
-from cutlearn.energy.named import NAMED as POTENTIALS
-from cutlearn.energy.named import potentials_of, uses_regions
+from cutlearn.energy.label_space import AUTO, LABELS, LabelSpace, kind_of
+from cutlearn.energy.model import NAMED as POTENTIALS
+from cutlearn.energy.model import Model, potentials_of, uses_regions
 from cutlearn.energy.potentials import FeatureNames, OwnUnary, Potential, Unary
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.featurizer import Featurizer
@@ -117,7 +116,7 @@ def _for_masks() -> tuple[str, ...]:
     return tuple(name for name, one in LEARNERS.items() if one.for_masks)
 
 
-def kinds(model: Any) -> list[type[Labels]]:
+def kinds(model: Any) -> list[type[LabelSpace]]:
     """Give the kinds of labels that an estimator may come to have, by the number of labels."""
     margin = LEARNERS[model.learner].margin
     return [kind_of(model.labels, n, margin) for n in (2, 3)]
@@ -273,7 +272,7 @@ def plain_seed(random_state: Any, drawn: int | None) -> int | None:
     return drawn if isinstance(random_state, np.random.RandomState) else random_state
 
 
-def labels_for(estimator: Any, n_labels: int) -> Labels:
+def labels_for(estimator: Any, n_labels: int) -> LabelSpace:
     """Give the labels of an estimator, if they are so many."""
     kind = kind_of(estimator.labels, n_labels, LEARNERS[estimator.learner].margin)
     return kind(n_labels)

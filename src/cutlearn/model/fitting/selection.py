@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cutlearn.arrays import VOID, Mask, Vector
-from cutlearn.energy.label_potentials import FEW
 from cutlearn.energy.model import Model
-from cutlearn.energy.potentials import Contrast
+from cutlearn.energy.potentials import FEW, Contrast
 from cutlearn.energy.problem import Problem
 from cutlearn.features.folds import held_out_parts
 from cutlearn.features.pilot import clearly_best

@@ -7,30 +7,211 @@ that were checked; the numbers in them are surveyed by the core on the way in.
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import (
+    Any,
+    NoReturn,
+    Protocol,
+    TypeVar,
+)
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
-from cutlearn.arrays import Floats
+from cutlearn.arrays import VOID, Floats, Indices
 from cutlearn.checks import (
+    MOST_EDGES,
+    MOST_NODES,
     as_array,
+    few_enough,
     finite,
     fixed_labels,
     float_array,
     index_array,
     label_array,
+    shape_of,
     spread,
     thread_number,
+    whole_number,
 )
 from cutlearn.errors import InputError
-from cutlearn.graph.cut import Cut
-from cutlearn.graph.marginals import min_marginals
 from cutlearn.grid import edge_ends, grid_edge_counts
+
+EPSILON = 2.0**-52
+# Numpy adds in blocks: the error of a sum is well below this many roundings of all of it.
+ROUNDINGS = 64
+
+
+def size_of(*arrays: Floats) -> float:
+    """The sum of all absolute values."""
+    return math.fsum(float(np.abs(a).sum()) for a in arrays)
+
+
+def exact_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """a + b, and what rounding took from each sum, exactly."""
+    with np.errstate(over="ignore", invalid="ignore"):  # the core names numbers beyond the range
+        total = a + b
+        of_b = total - a
+        lost = (a - (total - of_b)) + (b - of_b)
+    return total, np.where(np.isfinite(lost), lost, 0.0)
+
+
+def bound_of(*errors: float | Floats) -> float:
+    """No less than the sum of the absolute values of all errors; 0 if there are none."""
+    total = math.fsum(size_of(np.atleast_1d(e)) for e in errors)
+    return total * (1 + ROUNDINGS * EPSILON)
+
+
+def adds_exactly(*arrays: Floats) -> bool:
+    """Whether every sum and difference of these numbers, in any order, is exact.
+
+    So it is when all are multiples of a power of two and their sum is below 2^53 times that.
+    """
+    return _digits(*arrays) <= 53
+
+
+def multiplies_exactly(factors: Floats, others: Floats) -> bool:
+    """Whether every product of a factor, or of the difference of two, and an other one is exact."""
+    lowest = _lowest_bit(factors) + _lowest_bit(others)
+    return _digits(factors) + _digits(others) <= 53 and lowest >= -1074
+
+
+def _digits(*arrays: Floats) -> float:
+    """How many binary digits it takes to write any sum of the numbers."""
+    size = size_of(*arrays)
+    if size == 0:
+        return 0
+    if not math.isfinite(size):
+        return math.inf
+    return math.frexp(size)[1] - min(map(_lowest_bit, arrays))
+
+
+def _lowest_bit(array: Floats) -> float:
+    """The largest e such that all numbers are multiples of 2^e; infinity if all are zero."""
+    numbers = array[array != 0]
+    if not numbers.size:
+        return math.inf
+    mantissa, exponent = np.frexp(numbers)
+    whole = np.ldexp(mantissa, 53).astype(np.int64)
+    last = np.frexp((whole & -whole).astype(np.float64))[1] - 1
+    return int((exponent - 53 + last).min())
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A minimum cut.
+
+    Attributes
+    ----------
+    labels : uint8 array in the shape of the labels
+        1 on the source side; 0 to L - 1 of an ordered energy. Among all minimisers the one with
+        the lowest labels, so that it does not depend on the way it was found.
+    value : float
+        The minimum.
+    lower_bound : float
+        No labelling has a smaller energy, and that of `labels` is at most as far above `value` as
+        this is below it. Equal to `value` where all the numbers were represented exactly (integers
+        and dyadic fractions with room), else below it by a quantum for each one that was rounded,
+        and itself rounded down.
+    """
+
+    labels: NDArray[np.uint8]
+    value: float
+    lower_bound: float
+    _changed: NDArray[np.int64] | None = None  # None after a first solve
+
+    @property
+    def changed(self) -> NDArray[np.int64]:
+        """Flat indices of the nodes whose label differs from the previous solve of the same solver;
+        after the first solve, those with label 1."""
+        return np.flatnonzero(self.labels) if self._changed is None else self._changed
+
+
+@dataclass(frozen=True, eq=False)
+class Argmins:
+    """Min-marginals and where their labellings differ from the cut.
+
+    Attributes
+    ----------
+    min_marginals : shape of the labels + (2,)
+    first : (n + 1,) int64
+    nodes : int64
+        Flat indices: `nodes[first[d] : first[d + 1]]` is A_d, in order; empty for a fixed node.
+    """
+
+    min_marginals: Floats
+    first: Indices
+    nodes: Indices
+
+
+@dataclass(frozen=True, eq=False)
+class ArgminSums:
+    """Min-marginals and sums over the labellings that attain them, for weights c and the cut y.
+
+    With node features f, edge features g and any function h_c of the number of ones in region c,
+
+        sum_d c_d [psi(argmin_d) - psi(y)] = (node @ f, edge @ g, sum_c region[c] @ h_c)
+
+    Attributes
+    ----------
+    min_marginals : shape of the labels + (2,)
+    node : (n,) float64, sum over d of c_d (argmin_d - y)
+    edge : (m,) float64, sum over d of c_d ([argmin_d cuts the edge] - [y cuts it])
+    region : one (size + 1,) float64 array for each region, likewise for 0, 1, ... ones in it
+    """
+
+    min_marginals: Floats
+    node: Floats
+    edge: Floats
+    region: tuple[Floats, ...]
+
+
+def min_marginals(flow: _core.Flow, shape: tuple[int, ...], threads: int) -> Floats:
+    """Phi of every node and label; infinite against a fixed label."""
+    return flow.min_marginals(threads).reshape(*shape, 2)
+
+
+def argmins(flow: _core.Flow, shape: tuple[int, ...], threads: int) -> Argmins:
+    """Phi, and for every node the nodes that turn when it does."""
+    values, first, nodes = flow.argmins(threads)
+    return Argmins(values.reshape(*shape, 2), first, nodes)
+
+
+def argmin_sums(
+    flow: _core.Flow,
+    shape: tuple[int, ...],
+    weights: ArrayLike | None,
+    truth: ArrayLike | None,
+    regions: Sequence[ArrayLike],
+    threads: int,
+) -> ArgminSums:
+    """Phi, and sums with the weights given or with those of the likelihood of `truth`."""
+    if (weights is None) == (truth is None):
+        given = "neither is" if weights is None else "both are"
+        raise InputError(f"weights and truth: {given} given. Give one of them.")
+    c, y = np.empty(0), np.empty(0, np.uint8)
+    if weights is not None:
+        c = finite("weights", float_array("weights", weights))
+        shape_of("weights", c, shape, "the shape of the labels")
+    if truth is not None:
+        void = np.asarray(truth) == VOID
+        y = label_array("truth", np.where(void, 0, truth)).astype(np.uint8)
+        y[void] = VOID
+        shape_of("truth", y, shape, "the shape of the labels")
+    n = int(np.prod(shape))
+    parts = [index_array(f"regions[{k}]", r, n).ravel() for k, r in enumerate(regions)]
+    ends = np.cumsum([0] + [p.size for p in parts])
+    members = np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int32)
+    values, node, edge, region = flow.argmin_sums(
+        np.ascontiguousarray(c.ravel()), np.ascontiguousarray(y.ravel()), ends, members,
+        threads,
+    )  # fmt: skip
+    counts = np.split(region, (ends + np.arange(ends.size))[1:-1]) if parts else []
+    return ArgminSums(values.reshape(*shape, 2), node, edge, tuple(counts))
+
 
 SCALAR, SYMMETRIC, PAIR = range(3)  # Weights::Kind of the core
 T = TypeVar("T")
@@ -319,3 +500,140 @@ def certified(flow: Solved, slack: float = 0.0) -> tuple[float, float]:
         return value, value
     # Rounded outward: the sums above and the difference are floats too.
     return value, math.nextafter(value - error * (1 + 2.0**-48), -math.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class MaxFlow:
+    """A maximum flow and its minimum cut.
+
+    Attributes
+    ----------
+    value : float
+        The value of the flow, which is the capacity of the cut.
+    flow : (m,) float64 array
+        Flow along each arc, negative where it runs against it.
+    source_side : (n,) bool array
+        The nodes that the source still reaches: the smallest minimum cut.
+    lower_bound : float
+        Equal to `value` where the capacities were represented exactly.
+    """
+
+    value: float
+    flow: NDArray[np.float64]
+    source_side: NDArray[np.bool_]
+    lower_bound: float
+
+
+def max_flow(
+    arcs: ArrayLike, capacities: ArrayLike, source: int, sink: int, nodes: int | None = None
+) -> MaxFlow:
+    """A maximum flow from `source` to `sink`.
+
+    Parameters
+    ----------
+    arcs : (m, 2) int array
+        Tail and head of each arc; parallel arcs and loops are fine.
+    capacities : (m,) or (m, 2) array, >= 0
+        Capacity along each arc; a second column is that against it.
+    source, sink : int
+    nodes : int, optional
+        Number of nodes, by default just enough for the arcs.
+
+    Examples
+    --------
+    >>> import cutlearn as cl
+    >>> r = cl.max_flow([[0, 1], [0, 2], [1, 2], [1, 3], [2, 3]], [3, 2, 5, 2, 3], 0, 3)
+    >>> r.value, r.flow.tolist(), r.source_side.tolist()
+    (5.0, [3.0, 2.0, 1.0, 2.0, 3.0], [True, False, False, False])
+    """
+    few_enough("arcs", arcs, MOST_EDGES, "arcs")
+    ends = index_array("arcs", arcs, MOST_NODES)
+    if ends.size == 0:
+        ends = ends.reshape(0, 2)
+    if ends.ndim != 2 or ends.shape[1] != 2:
+        raise InputError(
+            f"arcs has shape {ends.shape}, but must have shape (m, 2): a tail and a head for each "
+            "arc."
+        )
+    source = whole_number("source", source, 0, MOST_NODES - 1)
+    sink = whole_number("sink", sink, 0, MOST_NODES - 1)
+    n = max(int(ends.max(initial=-1)), source, sink) + 1
+    if nodes is not None:
+        n = whole_number("nodes", nodes, 2, MOST_NODES)
+    index_array("arcs", ends, n)
+    index_array("source and sink", [source, sink], n)
+    if source == sink:
+        raise InputError(f"source and sink are both node {sink}, but must be two different nodes.")
+    return _solve(ends, _both_ways(capacities, len(ends)), source, sink, n)
+
+
+def _both_ways(capacities: ArrayLike, m: int) -> NDArray[np.float64]:
+    caps = float_array("capacities", capacities)
+    if caps.shape == (m,):
+        caps = np.stack([caps, np.zeros(m)], axis=1)
+    if caps.shape != (m, 2):
+        raise InputError(
+            f"capacities has shape {caps.shape}, but must have shape ({m},) or ({m}, 2): one or "
+            "two numbers for each arc."
+        )
+    if not (caps >= 0).all() or np.isinf(caps).any():
+        k = int(np.flatnonzero(~((caps >= 0) & np.isfinite(caps)).all(axis=1))[0])
+        raise InputError(f"capacities[{k}] is {caps[k]}, but must be finite and >= 0.")
+    return caps
+
+
+def _solve(
+    ends: NDArray[np.int64], caps: NDArray[np.float64], source: int, sink: int, n: int
+) -> MaxFlow:
+    # Arcs at the terminals become unaries: s -> v costs its capacity at label 0, v -> t at 1.
+    # What enters s or leaves t takes no part in a cut with s on and t off.
+    inner = ~np.isin(ends, (source, sink)).any(axis=1) & (ends[:, 0] != ends[:, 1])
+    half = np.concatenate([ends, ends[:, ::-1]])
+    capacity = caps.T.ravel()
+    leaves = (half[:, 0] == source) & (half[:, 1] != source)
+    enters = (half[:, 1] == sink) & (half[:, 0] != sink)
+    direct, leaves, enters = leaves & enters, leaves & ~enters, enters & ~leaves
+    from_source = np.bincount(half[leaves, 1], capacity[leaves], n)
+    to_sink = np.bincount(half[enters, 0], capacity[enters], n)
+    slack = 0.0
+    if not adds_exactly(caps):
+        # As many roundings in the sum at a node as it has arcs at a terminal.
+        most = int(np.bincount(half[leaves | enters].ravel(), minlength=1).max(initial=0))
+        slack = (2 + ROUNDINGS + most) * (EPSILON * size_of(caps))
+    terms = Terms(
+        unary=np.asarray(to_sink - from_source, dtype=np.float64),
+        shape=(n,),
+        edges=np.ascontiguousarray(ends[inner], dtype=np.int32).ravel(),
+        weights=(np.ascontiguousarray(caps[inner][:, ::-1]).ravel(),),  # p is that against it
+        kinds=(PAIR,),
+        constant=float(from_source.sum() + capacity[direct].sum()),
+        slack=slack,
+    )
+    network = terms.flow(np.empty(0, np.int8))
+    network.solve(threads=1)
+    cut = read_cut(network, terms)
+    excess, difference = network.residuals()
+    along = np.where(direct, capacity, 0.0)
+    sent = from_source - np.maximum(excess, 0) / network.scale
+    got = to_sink - np.maximum(-excess, 0) / network.scale
+    along[leaves] = _fill(half[leaves, 1], capacity[leaves], sent)
+    along[enters] = _fill(half[enters, 0], capacity[enters], got)
+    flow = along[: len(ends)] - along[len(ends) :]
+    there, back = np.rint(caps[inner] * network.scale).astype(np.int64).T
+    flow[inner] = (there - back - difference) / 2 / network.scale
+    side = cut.labels.astype(bool)
+    side[source], side[sink] = True, False
+    return MaxFlow(cut.value, flow, side, cut.lower_bound)
+
+
+def _fill(
+    node: NDArray[np.int64], capacity: NDArray[np.float64], total: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Share each node's total among its arcs, filling them in order."""
+    order = np.argsort(node, kind="stable")
+    before = np.cumsum(capacity[order]) - capacity[order]
+    starts = np.searchsorted(node[order], node[order])
+    flow = np.empty(len(node))
+    room = total[node[order]] - (before - before[starts])
+    flow[order] = np.clip(room, 0.0, capacity[order])
+    return flow

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from cutlearn.graph.rounding import EPSILON, bound_of
+from cutlearn.energy.solver import EPSILON, bound_of
 
 
 @pytest.mark.parametrize("n", [16, 128, 1000, 100_000])

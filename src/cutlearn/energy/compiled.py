@@ -7,9 +7,9 @@ labels and for ordered ones, the surrogate S for any others.
 from numpy.typing import ArrayLike
 
 from cutlearn.arrays import Floats
+from cutlearn.energy.label_space import softmax
 from cutlearn.energy.model import ModelLike, model_for
 from cutlearn.energy.problem import Problem
-from cutlearn.energy.softmax import softmax
 from cutlearn.run.executor import thread_count
 
 
