@@ -64,7 +64,7 @@ def test_a_split_gives_figures_of_every_model(quick):
 
 def test_images_terms_start_at_random_and_shapes_stay():
     from cutlearn.shape.conditional import Conditional
-    from cutlearn.shape.patches import Patches
+    from cutlearn.shape.frame import Patches
 
     w = {name: np.ones((3, 2), np.float32) for name in ("W", "V0", "V1", "V2", "b")}
     start = Conditional(Patches.whole((1, 3)), w)

@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from cutlearn.shape.codebooks import codes, descriptors, learn_words
-from cutlearn.shape.describe import Describer, hog, superpixels
-from cutlearn.shape.frame import SCALE, Frame
-from cutlearn.shape.patches import Patches
-from cutlearn.shape.training import filled
+from cutlearn.shape.describe import Describer, codes, descriptors, hog, learn_words, superpixels
+from cutlearn.shape.frame import SCALE, Frame, Patches, filled
 
 
 @pytest.mark.parametrize("image", [(40, 60), (60, 40), (7, 90), (1, 1), (32, 32), (33, 31)])

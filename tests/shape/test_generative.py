@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
+from cutlearn.shape.frame import Patches
 from cutlearn.shape.generative import Shapes, fit_shapes, train_layers
 from cutlearn.shape.journal import Journal
-from cutlearn.shape.patches import Patches
 from shape.tiny_machines import bits
 
 

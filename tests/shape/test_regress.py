@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cutlearn.shape.generative import fit_shapes
-from cutlearn.shape.regress import RIDGES, fit_unary, ridge, see_image
+from cutlearn.shape.training import RIDGES, fit_unary, ridge, see_image
 from shape.tiny_views import view
 
 

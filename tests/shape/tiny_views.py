@@ -5,7 +5,7 @@ import numpy as np
 from cutlearn.grid import grid_edges
 from cutlearn.shape.conditional import Conditional
 from cutlearn.shape.describe import CONNECTIVITY, View
-from cutlearn.shape.patches import Patches
+from cutlearn.shape.frame import Patches
 
 SHAPE = (2, 3)
 
@@ -17,6 +17,14 @@ def view(seed, patches=1):
     x0, x1, x2 = (a.astype(np.float32) for a in made)
     regions = rng.integers(0, 4, 6).astype(np.int32)
     return View(x0, regions, x1, x2, rng.uniform(0, 1, (edges, 2)).astype(np.float32))
+
+
+def psi(model, view, y, hidden):
+    """The joint features of a state, in the shapes of w."""
+    made = {name: np.zeros_like(array) for name, array in model.w.items()}
+    nothing = (np.zeros_like(y), tuple(np.zeros_like(h) for h in hidden))
+    model.add(made, 1.0, view, (y, hidden), nothing)
+    return made
 
 
 def conditional(seed, two=False, pairwise=False, scale=0.5):

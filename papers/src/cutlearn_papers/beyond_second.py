@@ -23,9 +23,9 @@ from cutlearn.features.guided import MOST_ODDS, colors_of
 from cutlearn.features.mixtures import palette
 from cutlearn.images.resize import Shape, resize_channels, resize_labels
 from cutlearn.shape.boltzmann import Boltzmann, sigmoid
+from cutlearn.shape.frame import filled
 from cutlearn.shape.generative import train_layers
 from cutlearn.shape.journal import Journal
-from cutlearn.shape.training import filled
 from cutlearn_papers.pictures import Pictures
 
 Float32 = NDArray[np.float32]

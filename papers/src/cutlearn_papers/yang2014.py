@@ -22,16 +22,12 @@ from cutlearn.images.resize import resize_image
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import confusion, total
 from cutlearn.model.segmenter import Segmenter
-from cutlearn.shape.cccp import Learning
-from cutlearn.shape.conditional import Conditional
+from cutlearn.shape.conditional import Conditional, Learning, choose_strength, refinement
 from cutlearn.shape.describe import Describer, View
-from cutlearn.shape.frame import Frame
+from cutlearn.shape.frame import Frame, Patches, filled
 from cutlearn.shape.generative import Shapes, train_layers
 from cutlearn.shape.journal import Journal
-from cutlearn.shape.patches import Patches
-from cutlearn.shape.refine import choose_strength, refinement
-from cutlearn.shape.regress import fit_unary
-from cutlearn.shape.training import Plan, filled, fit_margins, given_images
+from cutlearn.shape.training import Plan, fit_margins, fit_unary, given_images
 from cutlearn_papers.course import VERDICTS, Claim, Course, Figures, Section, Tell
 from cutlearn_papers.yang2014_data import SETS, Case, split
 from cutlearn_papers.yang2014_layers import (

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from cutlearn.report.displays import ShapesDisplay
 from cutlearn.report.displays.overlay import errors_over, rgb
-from cutlearn.shape.frame import Frame
+from cutlearn.shape.frame import Frame, filled
 from cutlearn.shape.generative import Shapes
-from cutlearn.shape.training import filled
 
 Floats = NDArray[Any]
 

@@ -30,14 +30,11 @@ from cutlearn.model.fitting.training_set import TrainingSet
 from cutlearn.model.probability.calibrate import Rows, calibrate, drawn, uncalibrated
 from cutlearn.run.checkpoint import fingerprint
 from cutlearn.run.executor import Jobs
-from cutlearn.shape.cccp import Learning
-from cutlearn.shape.conditional import Conditional
+from cutlearn.shape.conditional import Conditional, Learning, choose_strength, refinement
 from cutlearn.shape.describe import Describer, View
-from cutlearn.shape.frame import Frame
+from cutlearn.shape.frame import Frame, Patches
 from cutlearn.shape.generative import Shapes
 from cutlearn.shape.journal import Journal
-from cutlearn.shape.patches import Patches
-from cutlearn.shape.refine import choose_strength, refinement
 from cutlearn.shape.training import Plan, fit_conditional, need_both_labels
 
 Float32 = NDArray[np.float32]

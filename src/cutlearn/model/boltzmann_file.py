@@ -15,8 +15,7 @@ from cutlearn.model.fitting.parameters import (
     seed_of,
 )
 from cutlearn.shape.describe import Describer, hog, patch_hogs
-from cutlearn.shape.frame import SCALE
-from cutlearn.shape.patches import Patches
+from cutlearn.shape.frame import SCALE, Patches
 
 if TYPE_CHECKING:
     from cutlearn.model.boltzmann import BoltzmannSegmenter

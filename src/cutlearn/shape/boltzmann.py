@@ -14,26 +14,26 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import AnyArray
 from cutlearn.checks import finite, fixed_labels, float_array, label_array, shape_of, whole_number
 from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError
 
-Floats = NDArray[Any]
-Bits = NDArray[np.int8]
-MOST_STARTS = 10**6
-Start = tuple[list[float], Bits, tuple[Bits, ...]]
+Units = NDArray[np.int8]
+MAX_STARTS = 10**6
+Run = tuple[list[float], Units, tuple[Units, ...]]
 
 
-def softplus(x: Floats) -> Floats:
-    """log(1 + exp(x)): what a hidden unit with input x adds to -F."""
+def softplus(x: AnyArray) -> AnyArray:
+    """Return log(1 + exp(x)): the term of a hidden unit with input x in -F."""
     return np.logaddexp(np.zeros((), x.dtype), x)
 
 
-def sigmoid(x: Floats) -> Floats:
-    """The probability of a unit with input x, 1 / (1 + exp(-x))."""
+def sigmoid(x: AnyArray) -> AnyArray:
+    """Return the probability of a unit with input x, 1 / (1 + exp(-x))."""
     # tanh neither overflows nor warns, and keeps the type of x. scipy's expit does so too, but its
     # last bits are others, and with them every machine that is trained from a seed.
-    half: Floats = x.dtype.type(0.5) * (1 + np.tanh(x.dtype.type(0.5) * x))
+    half: AnyArray = x.dtype.type(0.5) * (1 + np.tanh(x.dtype.type(0.5) * x))
     return half
 
 
@@ -101,14 +101,14 @@ class Boltzmann:
     @classmethod
     def of(
         cls,
-        W: Floats,
-        c: Floats,
-        b: Floats,
-        W2: Floats,
-        c2: Floats,
+        W: AnyArray,
+        c: AnyArray,
+        b: AnyArray,
+        W2: AnyArray,
+        c2: AnyArray,
         pairs: Energy | None = None,
     ) -> Self:
-        """A machine of arrays that are known to fit, kept in their type; edges as an energy."""
+        """Make a machine of arrays of fitting shapes, in their own type; edges as an energy."""
         self = cls.__new__(cls)
         self.W, self.c, self.b, self.W2, self.c2, self._pairs = W, c, b, W2, c2, pairs
         return self
@@ -116,7 +116,7 @@ class Boltzmann:
     # -- energies --------------------------------------------------------------------------
 
     def energy(self, y: ArrayLike, *hidden: ArrayLike) -> float:
-        """E(y, h1) or E(y, h1, h2)."""
+        """Return E(y, h1) or E(y, h1, h2)."""
         count = 2 if self.c2.size else 1
         if len(hidden) != count:
             raise InputError(
@@ -130,14 +130,15 @@ class Boltzmann:
         return float(self._energies(*(layer[None] for layer in layers))[0])
 
     def free_energy(self, y: ArrayLike) -> float:
-        """F(y) = -log sum_h exp(-E(y, h)) = -b'y - sum_j log(1 + exp(c_j + y'W_j)) + edges.
-
-        For one hidden layer.
-        """
-        self._need_one_layer()
+        """Return F(y) = -log sum_h exp(-E(y, h)), for one hidden layer."""
+        if self.c2.size:
+            raise InputError(
+                "The free energy is known for one hidden layer, but this machine has two. Use icm."
+            )
         labels = label_array("y", y)
         shape_of("y", labels, self.b.shape, "one label for each unit")
-        return float(self._free_energies(labels[None])[0])
+        value = -softplus(self._into_hidden(labels[None])).sum(axis=1) - labels @ self.b
+        return float(self._with_edges(value, labels[None])[0])
 
     # -- the most likely state ---------------------------------------------------------------
 
@@ -146,8 +147,8 @@ class Boltzmann:
         starts: int | ArrayLike = 1,
         random_state: int | np.random.Generator | None = None,
         fixed: ArrayLike | None = None,
-    ) -> list[Start]:
-        """Iterated conditional modes: h2, then y, then h1, each given the others, to rest.
+    ) -> list[Run]:
+        """Minimise the energy over h2, then y, then h1, given the others, until none changes.
 
         Parameters
         ----------
@@ -166,12 +167,12 @@ class Boltzmann:
         """
         h = self._starts(starts, random_state)
         label = self._label_step(fixed)
-        y, h2, value = self._rest(h, label)
+        y, h2, value = self._given_first(h, label)
         traces = [[float(v)] for v in value]
         rows = np.arange(len(h))
         while rows.size:
             h_new = self._first_hidden(y[rows], h2[rows])
-            y_new, h2_new, v_new = self._rest(h_new, label)
+            y_new, h2_new, v_new = self._given_first(h_new, label)
             better = v_new < value[rows]
             rows = rows[better]
             h[rows], y[rows], h2[rows] = h_new[better], y_new[better], h2_new[better]
@@ -186,43 +187,15 @@ class Boltzmann:
         starts: int | ArrayLike = 1,
         random_state: int | np.random.Generator | None = None,
         fixed: ArrayLike | None = None,
-    ) -> tuple[Bits, tuple[Bits, ...]]:
-        """Labels and hidden layers of the lowest of all `icm` runs; the first among equals."""
+    ) -> tuple[Units, tuple[Units, ...]]:
+        """Return labels and hidden layers of the lowest of all `icm` runs; ties: the first."""
         runs = self.icm(starts, random_state, fixed)
         _, y, hidden = min(runs, key=lambda run: run[0][-1])
         return y, hidden
 
-    def descend_free_energy(
-        self,
-        starts: int | ArrayLike = 1,
-        random_state: int | np.random.Generator | None = None,
-        fixed: ArrayLike | None = None,
-    ) -> list[tuple[list[float], Bits]]:
-        """Lower F(y) of one hidden layer to rest; gives (trace of F, y) of every start.
-
-        -F is convex in y, so it lies above its tangent at the present y; the labels that are best
-        for the tangent, y_i = [b_i + sum_j W_ij sigmoid(c_j + y'W_j) > 0], can only lower F.
-        """
-        self._need_one_layer()
-        label = self._label_step(fixed)
-        y = label(self._starts(starts, random_state) @ self.W.T + self.b)
-        value = self._free_energies(y)
-        traces = [[float(v)] for v in value]
-        rows = np.arange(len(y))
-        while rows.size:
-            chance = sigmoid(self._into_hidden(y[rows]))
-            y_new = label(chance @ self.W.T + self.b)
-            v_new = self._free_energies(y_new)
-            better = v_new < value[rows]
-            rows = rows[better]
-            y[rows], value[rows] = y_new[better], v_new[better]
-            for row in rows:
-                traces[row].append(float(value[row]))
-        return list(zip(traces, y))
-
-    def log_odds(self, h: ArrayLike) -> Floats:
-        """The log-odds of each label given h1: W h1 + b, or with edges by min-marginals."""
-        field: Floats = self.W @ np.asarray(h, self.W.dtype) + self.b
+    def log_odds(self, h: ArrayLike) -> AnyArray:
+        """Return the log-odds of each label given h1: W h1 + b, or with edges by min-marginals."""
+        field: AnyArray = self.W @ np.asarray(h, self.W.dtype) + self.b
         if self._pairs is None:
             return field
         solver = self._pairs.solver()
@@ -232,16 +205,18 @@ class Boltzmann:
 
     # -- one layer given the others, many rows at once ------------------------------------------
 
-    def _into_hidden(self, y: Floats) -> Floats:
-        fed: Floats = y.astype(self.W.dtype) @ self.W + self.c
+    def _into_hidden(self, y: AnyArray) -> AnyArray:
+        fed: AnyArray = y.astype(self.W.dtype) @ self.W + self.c
         return fed
 
-    def _first_hidden(self, y: Bits, h2: Bits) -> Bits:
+    def _first_hidden(self, y: Units, h2: Units) -> Units:
         fed = self._into_hidden(y) + h2.astype(self.W2.dtype) @ self.W2.T
         return (fed > 0).astype(np.int8)
 
-    def _rest(self, h: Bits, label: Callable[[Floats], Bits]) -> tuple[Bits, Bits, Floats]:
-        """The labels and the second hidden layer that are best for h1, and the energies."""
+    def _given_first(
+        self, h: Units, label: Callable[[AnyArray], Units]
+    ) -> tuple[Units, Units, AnyArray]:
+        """Return the best labels and second hidden layer given h1, and the energies."""
         units = h.astype(self.W.dtype)
         # A few rows times a transposed matrix: the other way round takes half the time.
         field = np.ascontiguousarray((self.W @ units.T).T) + self.b
@@ -250,13 +225,13 @@ class Boltzmann:
         value = -(field * y).sum(axis=1) - units @ self.c - (above * h2).sum(axis=1)
         return y, h2, self._with_edges(value, y)
 
-    def _label_step(self, fixed: ArrayLike | None) -> Callable[[Floats], Bits]:
-        """From the fields of the labels, row by row, to their best labels."""
+    def _label_step(self, fixed: ArrayLike | None) -> Callable[[AnyArray], Units]:
+        """Return the function from the fields of the labels, row by row, to their best labels."""
         held = fixed_labels(fixed, self.b.shape)
         if self._pairs is None:
             known = np.flatnonzero(held >= 0)
 
-            def threshold(field: Floats) -> Bits:
+            def threshold(field: AnyArray) -> Units:
                 y = (field > 0).astype(np.int8)
                 y[:, known] = held[known]
                 return y
@@ -265,7 +240,7 @@ class Boltzmann:
         solver = self._pairs.solver(held.reshape(self._pairs.shape) if held.size else None)
         every = np.arange(self.b.size)
 
-        def cut(field: Floats) -> Bits:
+        def cut(field: AnyArray) -> Units:
             y = np.empty(field.shape, np.int8)
             for row, values in zip(y, field):
                 solver.set_unary(every, -values)
@@ -274,24 +249,20 @@ class Boltzmann:
 
         return cut
 
-    def _energies(self, y: Bits, h: Bits, h2: Bits) -> Floats:
+    def _energies(self, y: Units, h: Units, h2: Units) -> AnyArray:
         labels, units = y.astype(self.W.dtype), h.astype(self.W.dtype)
         value = -((labels @ self.W + self.c) * units).sum(axis=1) - labels @ self.b
         value -= ((units @ self.W2 + self.c2) * h2).sum(axis=1)
         return self._with_edges(value, y)
 
-    def _free_energies(self, y: Bits) -> Floats:
-        value = -softplus(self._into_hidden(y)).sum(axis=1) - y.astype(self.b.dtype) @ self.b
-        return self._with_edges(value, y)
-
-    def _with_edges(self, value: Floats, y: Bits) -> Floats:
+    def _with_edges(self, value: AnyArray, y: Units) -> AnyArray:
         if self._pairs is not None:
             value += [self._pairs.value(row.reshape(self._pairs.shape)) for row in y]
         return value
 
-    def _starts(self, starts: Any, random_state: Any) -> Bits:
+    def _starts(self, starts: Any, random_state: Any) -> Units:
         if isinstance(starts, int | np.integer):
-            count = whole_number("starts", starts, 1, MOST_STARTS)
+            count = whole_number("starts", starts, 1, MAX_STARTS)
             if not isinstance(random_state, np.random.Generator | NoneType):
                 whole_number("random_state", random_state, 0, 2**64 - 1)
             rng = np.random.default_rng(0 if random_state is None else random_state)
@@ -299,9 +270,3 @@ class Boltzmann:
         h = label_array("starts", starts)
         shape_of("starts", h, (len(h), self.c.size), "one row of h1 for each start")
         return h.copy()
-
-    def _need_one_layer(self) -> None:
-        if self.c2.size:
-            raise InputError(
-                "The free energy is known for one hidden layer, but this machine has two. Use icm."
-            )

@@ -1,9 +1,14 @@
-"""Generative models of shapes: how likely is a mask, and what do others look like.
+"""Generative models of shapes: the likelihood of masks, samples, and training.
 
     p(y) = sum_h1,h2 exp(-E(y, h1, h2)) / Z        E as in `boltzmann`, W shared by patches
 
-An RBM is the machine with one patch and no second hidden layer. Both are asked the same questions,
-and both are summed over h1: given h1, the labels and h2 are independent and their sums are known.
+An RBM is the machine with one patch and no second hidden layer. Given h1, the labels and h2 are
+independent and their sums are known, so both kinds are summed over h1.
+
+Layers are trained by contrastive divergence. Of a layer with labels y and units h, joined by the W
+of `Patches`, the gradient of the log-likelihood is  <y h'>_data - <y h'>_model. The second term is
+taken after a few steps of Gibbs sampling, from the data (CD) or from chains that persist between
+batches (persistent CD).
 """
 
 import functools
@@ -13,18 +18,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from cutlearn.arrays import AnyArray, Float32
 from cutlearn.errors import InputError
 from cutlearn.shape.boltzmann import Boltzmann, sigmoid, softplus
-from cutlearn.shape.contrastive import Contrast, State, draw
-from cutlearn.shape.journal import Journal, Told
-from cutlearn.shape.patches import Patches
+from cutlearn.shape.frame import Patches
+from cutlearn.shape.journal import Journal, Progress, State
 
-Float32 = NDArray[np.float32]
-Floats = NDArray[Any]
-MOST_EXACT = 20  # hidden units of the first layer that are enumerated
+MAX_ENUMERATED = 20  # hidden units of the first layer
+BATCH = 100
+NOISE = 2.0  # the largest step times the labels that a unit sees
 
 
 @dataclass
@@ -54,7 +59,7 @@ class Shapes:
         self._wide = self.patches.expand(self.W)
 
     def machine(self) -> Boltzmann:
-        """The same numbers as a `Boltzmann`."""
+        """Return the same numbers as a `Boltzmann`."""
         return Boltzmann.of(self._wide, self.c, self.b, self.W2, self.c2)
 
     # -- masks ---------------------------------------------------------------------------------
@@ -101,22 +106,22 @@ class Shapes:
         return total.reshape(len(given), *self.patches.shape)
 
     def reconstruct(self, masks: ArrayLike, sweeps: int = 5) -> Float32:
-        """The masks seen through the hidden layers and back: p(y = 1) by mean-field."""
+        """Return p(y = 1) given the expected hidden layers of masks, by mean-field."""
         h = self.hidden(masks, sweeps)
         return self._labels(h).reshape(len(h), *self.patches.shape)
 
     def hidden(self, masks: ArrayLike, sweeps: int = 5) -> Float32:
-        """p(h1 = 1) of every mask, (k, m); exact for one hidden layer, for two by mean-field."""
+        """Return p(h1 = 1) of every mask, (k, m); for two hidden layers by mean-field."""
         fed = self._rows(masks) @ self._wide + self.c
         h = sigmoid(fed)
         for _ in range(sweeps if self.c2.size else 0):
             h = sigmoid(fed + sigmoid(h @ self.W2 + self.c2) @ self.W2.T)
         return np.asarray(h)
 
-    # -- how likely ----------------------------------------------------------------------------
+    # -- likelihood ----------------------------------------------------------------------------
 
-    def free_energy(self, masks: ArrayLike) -> Floats:
-        """F(y) of every mask, for one hidden layer: p(y) = exp(-F(y)) / Z."""
+    def free_energy(self, masks: ArrayLike) -> AnyArray:
+        """Return F(y) of every mask, for one hidden layer: p(y) = exp(-F(y)) / Z."""
         if self.c2.size:
             raise InputError(
                 "The free energy is known for one hidden layer, but these shapes have two. Use "
@@ -124,22 +129,19 @@ class Shapes:
             )
         return -self._weights_exactly(self._rows(masks).astype(np.float64))
 
-    def log_likelihood(self, masks: ArrayLike) -> Floats:
-        """The exact log p(y) of every mask; the first hidden layer is enumerated.
-
-        Refused above 20 units; then use `annealed`.
-        """
+    def log_likelihood(self, masks: ArrayLike) -> AnyArray:
+        """Return the exact log p(y) of every mask by enumeration of at most 20 hidden units."""
         y = self._rows(masks).astype(np.float64)
         states = self._states()
         total = states @ self.c.astype(np.float64)
         total += softplus(states @ self._wide.T.astype(np.float64) + self.b).sum(axis=1)
         total += self._second(states, 1.0)
-        weights: Floats = self._weights_exactly(y) - logsumexp(total)
+        weights: AnyArray = self._weights_exactly(y) - logsumexp(total)
         return weights
 
     def annealed(
         self, masks: ArrayLike, betas: int = 2000, chains: int = 50, random_state: int = 0
-    ) -> Floats:
+    ) -> AnyArray:
         """Estimate log p(y) of every mask by annealed importance sampling.
 
         Z is estimated by chains that are led from independent units to the model. The weight of a
@@ -157,20 +159,20 @@ class Shapes:
         rows = np.repeat(y @ self._wide + self.c, few, axis=0)
         h = draw(np.full(rows.shape, 0.5, np.float32), rng)
         logs = self._anneal(h, rows, False, betas, rng).reshape(len(y), few)
-        weights: Floats = y.astype(np.float64) @ self.b + _mean_weight(logs) - log_z
+        weights: AnyArray = y.astype(np.float64) @ self.b + _mean_weight(logs) - log_z
         return weights
 
     def _anneal(
         self, h: Float32, c: Float32, free: bool, betas: int, rng: np.random.Generator
-    ) -> Floats:
-        """The log weights of chains on h1 with biases c, with free labels or without any.
+    ) -> AnyArray:
+        """Return the log weights of chains on h1 with biases c, with free labels or without any.
 
         f_k(h1) = exp(k c'h1) prod_i (1 + exp((1-k) b_i + k (b + W h1)_i)) prod_l (1 + exp(k ...))
         from k = 0, whose sum over all h1 is known, to k = 1.
         """
 
-        def level(k: float, h: Float32) -> Floats:
-            value: Floats = k * (h * c).sum(axis=1, dtype=np.float64) + self._second(h, k)
+        def level(k: float, h: Float32) -> AnyArray:
+            value: AnyArray = k * (h * c).sum(axis=1, dtype=np.float64) + self._second(h, k)
             if free:
                 value += softplus(k * (h @ self._wide.T) + self.b).sum(axis=1, dtype=np.float64)
             return value
@@ -188,12 +190,12 @@ class Shapes:
             h = draw(sigmoid(np.float32(k) * fed), rng)
         return log_weight
 
-    def _second(self, h: Floats, k: float) -> Floats:
-        """log of the sum over h2, at temperature 1 / k."""
+    def _second(self, h: AnyArray, k: float) -> AnyArray:
+        """Return the log of the sum over h2, at temperature 1 / k."""
         return np.asarray(softplus(k * (h @ self.W2 + self.c2)).sum(axis=1, dtype=np.float64))
 
-    def _weights_exactly(self, y: Floats) -> Floats:
-        """log sum_h exp(-E(y, h)) of every row."""
+    def _weights_exactly(self, y: AnyArray) -> AnyArray:
+        """Return log sum_h exp(-E(y, h)) of every row."""
         fed = y @ self._wide + self.c
         if not self.c2.size:
             return np.asarray(y @ self.b + softplus(fed).sum(axis=1))
@@ -201,12 +203,12 @@ class Shapes:
         inner = fed @ states.T + self._second(states, 1.0)
         return np.asarray(y @ self.b + logsumexp(inner, axis=1))
 
-    def _states(self) -> Floats:
+    def _states(self) -> AnyArray:
         m = self.c.size
-        if m > MOST_EXACT:
+        if m > MAX_ENUMERATED:
             raise InputError(
-                f"log_likelihood enumerates the states of at most {MOST_EXACT} hidden units, but "
-                f"there are {m}. Use annealed."
+                "log_likelihood enumerates the states of at most "
+                f"{MAX_ENUMERATED} hidden units, but there are {m}. Use annealed."
             )
         return ((np.arange(2**m)[:, None] >> np.arange(m)) & 1).astype(np.float64)
 
@@ -214,7 +216,7 @@ class Shapes:
         return np.asarray(sigmoid(h @ self._wide.T + self.b))
 
     def _sweep(self, h: Float32, y: Float32, rng: np.random.Generator) -> Float32:
-        """h1 drawn anew, given the labels and an h2 that is drawn given the old h1."""
+        """Draw h1 given the labels and an h2 that is drawn given the old h1."""
         h2 = draw(sigmoid(h @ self.W2 + self.c2), rng)
         return draw(sigmoid(y @ self._wide + self.c + h2 @ self.W2.T), rng)
 
@@ -229,9 +231,111 @@ class Shapes:
         return given.reshape(len(given), -1)
 
 
-def _mean_weight(logs: Floats) -> Floats:
-    """log of the mean weight of each row of chains."""
+def _mean_weight(logs: AnyArray) -> AnyArray:
+    """Return the log of the mean weight of each row of chains."""
     return np.asarray(logsumexp(logs, axis=1) - np.log(logs.shape[1]))
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One layer: its settings and the steps of its training.
+
+    Parameters
+    ----------
+    patches : Patches
+    units : int
+        Hidden units of a patch.
+    rate : float
+        The first step of the mean gradient of a mini-batch of 100; falls linearly. Where a unit
+        sees more than 100 labels it is at most 2 / labels: the noise of the chains adds up over
+        them, and an RBM of 1024 labels ends in one single shape at 0.02.
+    momentum, decay : float
+    steps : int
+        Steps of Gibbs sampling for the model's part.
+    persistent : bool
+    gain : (up, down)
+        Factors of W on the way up and down. In a stack of two layers the units between them will
+        feel both; while one layer is trained alone, it stands for both with a factor of 2.
+    """
+
+    patches: Patches
+    units: int
+    rate: float = 0.02
+    momentum: float = 0.9
+    decay: float = 1e-4
+    steps: int = 1
+    persistent: bool = False
+    gain: tuple[float, float] = (1.0, 1.0)
+
+    def start(self, data: Float32, rng: np.random.Generator) -> State:
+        """Return small random weights, and biases of labels from how often they are 1."""
+        labels = self.patches.size[0] * self.patches.size[1]
+        hidden = self.units * len(self.patches.corners)
+        often = np.clip(data.mean(axis=0), 0.02, 0.98)
+        state: State = {
+            "W": (0.01 * rng.standard_normal((labels, self.units), np.float32)),
+            "b": np.log(often / (1 - often)).astype(np.float32),
+            "c": np.zeros(hidden, np.float32),
+        }
+        state |= {f"{name}.speed": np.zeros_like(state[name]) for name in ("W", "b", "c")}
+        if self.persistent:
+            first = rng.integers(0, len(data), BATCH)
+            state["chains"] = np.asarray(data[first] > 0.5, np.float32)
+        return state
+
+    def epoch(
+        self, data: Float32, total: int, state: State, rng: np.random.Generator, done: int
+    ) -> None:
+        """Make one pass over the data in mini-batches, in place.
+
+        The rate falls linearly to 0, so that the noise of the chains dies away.
+        """
+        order = rng.permutation(len(data))
+        first = min(self.rate, NOISE / len(state["W"]))
+        rate = np.float32(first * (1 - done / total))
+        for start in range(0, len(data), BATCH):
+            self._update(state, data[order[start : start + BATCH]], rng, rate)
+
+    def hidden(self, state: State, y: Float32) -> Float32:
+        """Return p(h = 1 | y) of every row."""
+        fed = self.patches.up(y, state["W"])
+        return np.asarray(sigmoid(np.float32(self.gain[0]) * fed + state["c"]))
+
+    def labels(self, state: State, h: Float32) -> Float32:
+        """Return p(y = 1 | h) of every row."""
+        fed = self.patches.down(h, state["W"])
+        return np.asarray(sigmoid(np.float32(self.gain[1]) * fed + state["b"]))
+
+    def _update(self, state: State, y: Float32, rng: np.random.Generator, rate: np.float32) -> None:
+        h = self.hidden(state, y)
+        start = h
+        if self.persistent:
+            start = self.hidden(state, state["chains"])
+        for _ in range(self.steps):
+            y_model = self.labels(state, draw(start, rng))
+            if self.persistent:
+                y_model = draw(y_model, rng)
+            start = self.hidden(state, y_model)
+        if self.persistent:
+            state["chains"] = y_model
+        rows, seen = np.float32(1 / len(y)), np.float32(1 / len(y_model))
+        outer = self.patches.outer
+        gradient = {
+            "W": outer(y, h, self.units) * rows - outer(y_model, start, self.units) * seen,
+            "b": y.mean(axis=0) - y_model.mean(axis=0),
+            "c": h.mean(axis=0) - start.mean(axis=0),
+        }
+        gradient["W"] -= np.float32(self.decay) * state["W"]
+        for name, slope in gradient.items():
+            speed = state[f"{name}.speed"]
+            speed *= np.float32(self.momentum)
+            speed += rate * slope
+            state[name] += speed
+
+
+def draw(chance: Float32, rng: np.random.Generator) -> Float32:
+    """Draw binary units with these probabilities, as float32."""
+    return (rng.random(chance.shape, np.float32) < chance).astype(np.float32)
 
 
 def train_layers(
@@ -247,7 +351,7 @@ def train_layers(
 
     The first of two layers is shared by four patches, each with a quarter of its units, and a
     single layer sees the whole mask, unless other patches are given. Without any layer, labels
-    know nothing of each other.
+    are independent.
     """
     given = np.asarray(masks, np.float32)
     shape, data = given.shape[1:], given.reshape(len(given), -1)
@@ -270,14 +374,14 @@ def train_layers(
         name = f"shapes, layer {number}"
         states.append(journal.run(name, total, functools.partial(layer.start, data), step))
         data = layer.hidden(states[-1], data)
-    return stacked(layers, states)
+    return _stacked(layers, states)
 
 
-def stacked(layers: Sequence[Contrast], states: Sequence[State]) -> Shapes:
+def _stacked(layers: Sequence[Contrast], states: Sequence[State]) -> Shapes:
     """The trained layers as one model.
 
-    Units between two layers were told 2 y'W + c by the one and 2 W2 h2 + c' by the other; the
-    mean of both is y'W + W2 h2 + (c + c') / 2.
+    The input of units between two layers was 2 y'W + c in the one and 2 W2 h2 + c' in the other;
+    the mean of both is y'W + W2 h2 + (c + c') / 2.
     """
     first = states[0]
     if len(layers) == 1:
@@ -294,7 +398,7 @@ def fit_shapes(
     epochs: Sequence[int] = (2000,),
     persistent: bool = True,
     random_state: int = 0,
-    progress: Told | None = None,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> Shapes:
     """Train a model of shapes: an RBM, hidden = (m,), or a ShapeBM, hidden = (m, m2).
@@ -304,10 +408,10 @@ def fit_shapes(
     masks : (k, rows, columns) of 0 and 1
     hidden, epochs : ints of each layer
     persistent : bool
-        Chains of the model that go on from batch to batch.
+        Whether the chains of the model persist between batches.
     progress : callable (done, total, what), optional
     settings
         Of `Contrast`: rate, momentum, decay, steps.
     """
-    journal = Journal(random_state, told=progress)
+    journal = Journal(random_state, progress=progress)
     return train_layers(masks, hidden, epochs, journal, persistent, **settings)

@@ -1,7 +1,7 @@
-"""A training in phases that survives its process: arrays, the random state and where it stands.
+"""A training in phases with checkpoints: arrays, the random state and the steps done.
 
 Every phase is a state (arrays), changed in place step by step. The file holds the states of all
-phases so far; a run that goes on has the same bits as one that was never stopped.
+phases so far; a resumed run gives the same bits as an uninterrupted one.
 """
 
 import time
@@ -10,35 +10,39 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cutlearn.arrays import AnyArray
 from cutlearn.run.checkpoint import last_checkpoint, refuse_other, restoring, rotate_checkpoint
 
-State = dict[str, NDArray[Any]]
-Told = Callable[[int, int, str], None]
+State = dict[str, AnyArray]
+Progress = Callable[[int, int, str], None]
 KIND = "shape"
 # Seconds between two writes: what a killed run can lose.
 PAUSE = 10.0
 
 
 class Journal:
-    """Runs phases, and keeps them in a file.
+    """Runs phases, and saves them to a file.
 
     Parameters
     ----------
     seed : int
     file : path, optional
-        Where to keep the run; an existing one is gone on with.
+        The checkpoint; the run resumes from an existing one.
     mark : str
-        What the run depends on; a file of another run is refused.
-    told : callable (done, total, what), optional
+        The fingerprint of settings and data; the file of another run raises.
+    progress : callable (done, total, what), optional
     """
 
     def __init__(
-        self, seed: int, file: Path | None = None, mark: str = "", told: Told | None = None
+        self,
+        seed: int,
+        file: Path | None = None,
+        mark: str = "",
+        progress: Progress | None = None,
     ) -> None:
         self.rng = np.random.default_rng(seed)
-        self._file, self._mark, self._told = file, mark, told
+        self._file, self._mark, self._progress = file, mark, progress
         self._states: dict[str, State] = {}
         self._done: dict[str, int] = {}
         self._last = time.monotonic()
@@ -52,20 +56,20 @@ class Journal:
         begin: Callable[[np.random.Generator], State],
         step: Callable[[State, np.random.Generator, int], None],
     ) -> State:
-        """The state after `total` steps from `begin`, or from where the file left it."""
+        """Return the state after `total` steps from `begin`, or from the state in the file."""
         if name not in self._states:
             self._states[name], self._done[name] = begin(self.rng), 0
         state = self._states[name]
         for k in range(self._done[name], total):
             step(state, self.rng, k)
             self._done[name] = k + 1
-            if self._told is not None:
-                self._told(k + 1, total, name)
+            if self._progress is not None:
+                self._progress(k + 1, total, name)
             if k + 1 == total or time.monotonic() - self._last >= PAUSE:
-                self._keep()
+                self._save()
         return state
 
-    def _keep(self) -> None:
+    def _save(self) -> None:
         if self._file is None:
             return
         values = {"mark": self._mark, "done": self._done, "random": self.rng.bit_generator.state}

@@ -27,7 +27,7 @@ from cutlearn.learn.losses import NAMED, loss_of
 from cutlearn.model.fitting.size import FULL
 from cutlearn.model.probability.calibrations import CALIBRATIONS
 from cutlearn.run.executor import MOST_THREADS, Executor, is_jobs
-from cutlearn.shape.cccp import MARGINS
+from cutlearn.shape.conditional import MARGINS
 
 # The most that a Boltzmann machine may ask for; its masks have at most so many labels.
 MOST = {"shape": 16_384, "hidden": 10**6, "words": 10**5, "epochs": 10**7, "cycles": 10**6,
