@@ -19,7 +19,7 @@ from cutlearn.features.guided import BEFORE, CHANNELS, MOST_ODDS, ODDS, View, ch
 from cutlearn.features.mixtures import fit_mixture
 from cutlearn.features.net.body import Pass, Shape, Weights, folded
 from cutlearn.features.net.optimise import Optimiser, loss_of
-from cutlearn.model.defaults import Net, packed, unpacked
+from cutlearn.model.session.defaults import Net, packed, unpacked
 from cutlearn.run.executor import one_thread
 
 WIDTHS = (12, 24, 48, 64, 64)

@@ -19,16 +19,15 @@ from skimage.feature import multiscale_basic_features
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
 import cutlearn as cl
-from cutlearn.energy.energy import Energy
 from cutlearn.features.describe import Bank
-from cutlearn.features.edges import edge_contrast, edge_features
+from cutlearn.features.edges import edge_features
 from cutlearn.features.mixtures import palette
 from cutlearn.features.net.learn import NetRecipe, fit_nets
 from cutlearn.images import read_image, read_values
 from cutlearn.images.resize import resize_image, resize_labels, side_shape
-from cutlearn.model.live import by_direction
 from cutlearn.model.probability.calibrate import calibrate, drawn
-from cutlearn.model.refine import columns
+from cutlearn.model.session.engines import edge_weights, grid_energy
+from cutlearn.model.session.refine import columns
 
 # The sets on which the weights are learned, and those on which the gain is measured, by the number
 # of images and the smaller side at which they are taken.
@@ -150,9 +149,9 @@ def learn_refine(data: Path) -> dict[str, Any]:
     nodes[0] = best_bias(cases, logits, nodes, edges)
     rows = []
     for (image, truth), z in list(zip(cases, logits))[::3]:
-        weights = edges[0] + edges[1] * edge_contrast(image, 8).astype(np.float64)
+        weights = edge_weights(image, edges)
         unary = -np.tensordot(nodes, columns(z, palette(image)), 1)
-        energy = Energy.grid(unary, by_direction(weights, z.shape), 8)
+        energy = grid_energy(unary, weights)
         rows.append(drawn(energy.min_marginals(), truth))
     found = calibrate(rows, "temperature", True).map.to_plain()[0]
     print("refine", result.w, found, flush=True)
@@ -163,12 +162,12 @@ def best_bias(cases: list, logits: list, nodes: np.ndarray, edges: np.ndarray) -
     """The first weight by IoU: trained for wrong pixels, a cut wipes out what is rare."""
     prepared = []
     for (image, truth), z in zip(cases, logits):
-        weights = edges[0] + edges[1] * edge_contrast(image, 8).astype(np.float64)
-        prepared.append((columns(z, palette(image)), by_direction(weights, z.shape), truth))
+        weights = edge_weights(image, edges)
+        prepared.append((columns(z, palette(image)), weights, truth))
     found = {}
     for bias in BIASES:
         w = np.array([bias, *nodes[1:]])
-        cuts = [Energy.grid(-np.tensordot(w, f, 1), e, 8).minimize().labels for f, e, _ in prepared]
+        cuts = [grid_energy(-np.tensordot(w, f, 1), e).minimize().labels for f, e, _ in prepared]
         found[bias] = np.mean([iou(truth, cut) for cut, (*_, truth) in zip(cuts, prepared)])
         print("bias", bias, found[bias], flush=True)
     return max(found, key=lambda bias: found[bias])

@@ -24,9 +24,9 @@ from cutlearn.features.edges import edge_features
 from cutlearn.images import Sample, read_image
 from cutlearn.images.resize import resize_image, resize_labels
 from cutlearn.images.robot import drawn_box, next_stroke
-from cutlearn.model.defaults import Defaults, Net
-from cutlearn.model.own import Own
 from cutlearn.model.probability.calibrate import calibrate, drawn, uncalibrated
+from cutlearn.model.session.defaults import Defaults, Net
+from cutlearn.model.session.engines import UntrainedEngine, grid_energy
 
 # Of a hundred images so many are held out from the net.
 HELD = 12
@@ -66,23 +66,23 @@ def situations(found: list[Object], defaults: Defaults, seed: int):
         image, truth = small(one)
         if not (truth == 1).any():
             continue
-        engine = Own(image, defaults)
+        engine = UntrainedEngine(image, defaults)
         box = drawn_box(truth, rng.uniform(0, 0.12, 4) * rng.uniform())
-        heard, seeds = engine.heard(Sample(image, box)), np.full(truth.shape, -1, np.int16)
+        state, seeds = engine.state(Sample(image, box)), np.full(truth.shape, -1, np.int16)
         for _ in range(int(rng.integers(1, 4)) if k % 3 else 0):
-            labels = (heard.logit > 0) & (heard.sample.fixed() != 0)
+            labels = (state.logit > 0) & (state.sample.fixed() != 0)
             seeds = next_stroke(truth, labels.astype(np.uint8), seeds)
-            heard = engine.heard(Sample(image, box, seeds), heard)
-        yield engine, heard, truth
+            state = engine.state(Sample(image, box, seeds), state)
+        yield engine, state, truth
 
 
 def learn_cut(found: list[Object], net: Net, sets: dict) -> Defaults:
     """Learn the weights of the cut on one half of the objects, the calibration on the other."""
     start = Defaults(net, np.ones(5), (0.0, 1.0), uncalibrated(2), {}, sets)
     problems, truths = [], []
-    for engine, heard, truth in situations(found[::2], start, 2):
-        sample = heard.sample
-        columns = np.moveaxis(-engine.columns(heard), 0, -1).astype(np.float64)
+    for engine, state, truth in situations(found[::2], start, 2):
+        sample = state.sample
+        columns = np.moveaxis(-engine.columns(state), 0, -1).astype(np.float64)
         edges = edge_features(sample.image, 8)[:, :2].astype(np.float64)
         # What is fixed is as void for learning: no weight can change it.
         void = np.where(sample.fixed() >= 0, 255, truth).astype(np.uint8)
@@ -94,9 +94,9 @@ def learn_cut(found: list[Object], net: Net, sets: dict) -> Defaults:
     print("weights", result.w, "gap", result.relative_gap, flush=True)
     made = Defaults(net, result.w[:5], (result.w[5], result.w[6]), uncalibrated(2), {}, sets)
     rows = []
-    for engine, heard, truth in situations(found[1::2], made, 3):
-        energy = engine.live.energy(heard.unary)
-        rows.append(drawn(energy.min_marginals(heard.sample.fixed()), truth))
+    for engine, state, truth in situations(found[1::2], made, 3):
+        energy = grid_energy(state.unary, engine.live.weights)
+        rows.append(drawn(energy.min_marginals(state.sample.fixed()), truth))
     calibration = calibrate(rows, "temperature", True)
     return Defaults(net, made.nodes, made.edges, calibration, {}, sets)
 

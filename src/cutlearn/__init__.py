@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from cutlearn.learn.train import train
     from cutlearn.model.boltzmann import BoltzmannSegmenter
     from cutlearn.model.files import load
-    from cutlearn.model.refine import refine
     from cutlearn.model.segmenter import Segmenter
-    from cutlearn.model.session import Session
+    from cutlearn.model.session.refine import refine
+    from cutlearn.model.session.session import Session
     from cutlearn.shape.boltzmann import Boltzmann
 
 __version__ = "0.1.0"
@@ -107,11 +107,11 @@ _LATER = {
     "UpperEnvelope": "cutlearn.learn.line_loss",
     "Sample": "cutlearn.images",
     "Segmenter": "cutlearn.model.segmenter",
-    "Session": "cutlearn.model.session",
+    "Session": "cutlearn.model.session.session",
     "Volume": "cutlearn.images",
     "likelihood": "cutlearn.learn.likelihood.value",
     "load": "cutlearn.model.files",
-    "refine": "cutlearn.model.refine",
+    "refine": "cutlearn.model.session.refine",
     "superpixels": "cutlearn.features.superpixels",
     "train": "cutlearn.learn.train",
 }

@@ -16,7 +16,7 @@ from cutlearn.features.mixtures import Palette, log_odds, palette, relabelled
 from cutlearn.features.superpixels import superpixels
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import confusion
-from cutlearn.model.own import Own
+from cutlearn.model.session.engines import UntrainedEngine
 from cutlearn_papers.course import Course
 from cutlearn_papers.pictures import read_pictures
 
@@ -80,11 +80,11 @@ class Case:
 
     @property
     def net(self) -> Float32:
-        """What the shipped net says, and log-odds of the colours that it saw, (h, w, 3)."""
+        """Return the logits of the shipped net, and log-odds of its colours, (h, w, 3)."""
 
         def make() -> Float32:
-            heard = Own(self.image).heard(self.sample)
-            return np.stack([heard.logit, heard.last, heard.odds], axis=-1)
+            state = UntrainedEngine(self.image).state(self.sample)
+            return np.stack([state.logit, state.last, state.odds], axis=-1)
 
         found: Float32 = self._once("net", make)
         return found
@@ -156,6 +156,6 @@ def opencv(case: Case) -> list[float]:
 
 def packaged(case: Case) -> list[float]:
     """Give MEASURES of what `cutlearn cut` makes of the same box at the same size."""
-    own = Own(case.image)
-    labels = own.solve(case.sample, own.heard(case.sample)).labels
+    own = UntrainedEngine(case.image)
+    labels = own.solve(case.sample, own.state(case.sample)).labels
     return measures_of(case, labels.astype(np.uint8))

@@ -69,7 +69,7 @@ def cut(
     from cutlearn.images.read import read_image
     from cutlearn.images.strokes import read_strokes
     from cutlearn.images.write import lossless_format, write_mask, write_probability
-    from cutlearn.model.session import Session
+    from cutlearn.model.session.session import Session
 
     begin = time.monotonic()
     if box is None and seeds is None:

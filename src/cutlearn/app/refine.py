@@ -69,7 +69,7 @@ def refine(
     import numpy as np
 
     from cutlearn.features.given import ARRAYS
-    from cutlearn.model.refine import refine as refined
+    from cutlearn.model.session.refine import refine as refined
 
     begin, out = time.monotonic(), Path(output)
     if out.resolve() in (Path(images).resolve(), Path(logits).resolve()):
@@ -112,7 +112,7 @@ def refine(
 def _values(values: str, arrays: list[Path]) -> str:
     """Return what the arrays hold, logits or probabilities; all are checked before work starts."""
     from cutlearn.features.given import read_array
-    from cutlearn.model.refine import like_probabilities
+    from cutlearn.model.session.refine import like_probabilities
 
     if values == "logits":
         return values

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cutlearn.model.own import Own
-from cutlearn.model.session import Answer
+from cutlearn.model.session.engines import UntrainedEngine
+from cutlearn.model.session.session import Answer
 from served import BOX, OTHER, TAB, Client, blob, box, make_images, stroke
 
 
@@ -48,7 +48,7 @@ def test_box_gives_a_mask_and_strokes_hold(client):
 def test_undo_redo_and_clear_go_back_and_forth(client, monkeypatch):
     _, first = client.mark(0, box())
     _, second = client.mark(1, stroke(0, 32, 24, radius=5))
-    monkeypatch.setattr(Own, "solve", None)  # nothing is computed again
+    monkeypatch.setattr(UntrainedEngine, "solve", None)  # nothing is computed again
     meta, plane = client.mark(2, step=-1)
     np.testing.assert_array_equal(plane, first)
     assert meta["redo"]
@@ -61,8 +61,8 @@ def test_undo_redo_and_clear_go_back_and_forth(client, monkeypatch):
 def test_undo_computes_nothing_and_gives_what_was(client, monkeypatch):
     """Random steps; every answer is that of its marks, and undo and redo ask for no new one."""
     rng, known, asked = np.random.default_rng(0), {}, []
-    solve = Own.solve
-    monkeypatch.setattr(Own, "solve", lambda *a, **k: asked.append(1) or solve(*a, **k))
+    solve = UntrainedEngine.solve
+    monkeypatch.setattr(UntrainedEngine, "solve", lambda *a, **k: asked.append(1) or solve(*a, **k))
     monkeypatch.setattr("cutlearn.app.web.tabs.KEPT", 4)
     meta, plane = client.mark(0, box())
     for _ in range(60):

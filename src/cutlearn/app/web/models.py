@@ -13,7 +13,7 @@ from cutlearn.app.web.workspace import Workspace
 from cutlearn.errors import InputError
 from cutlearn.images.sample import as_sample
 from cutlearn.model.fitting.size import at_side
-from cutlearn.model.session import Session
+from cutlearn.model.session.session import Session
 
 # Images, and pixels, that are ranked together.
 RANKED, RANKED_PIXELS = 300, 50_000_000

@@ -21,7 +21,7 @@ from cutlearn.app.web.models import Models
 from cutlearn.app.web.pictures import belief_planes, packed
 from cutlearn.app.web.workspace import Workspace
 from cutlearn.errors import InputError
-from cutlearn.model.session import Answer, Session
+from cutlearn.model.session.session import Answer, Session
 
 Labels = NDArray[np.uint8]
 

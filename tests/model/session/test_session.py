@@ -6,8 +6,10 @@ from sklearn.exceptions import NotFittedError
 
 import cutlearn as cl
 from cutlearn.images import cells, pasture
+from cutlearn.images.resize import resize_labels
 from cutlearn.images.robot import drawn_box, next_stroke
-from cutlearn.model.own import Own
+from cutlearn.model.session.engines import UntrainedEngine
+from cutlearn.model.session.session import Border
 
 
 def scene(shape=(96, 128), seed=0):
@@ -175,7 +177,7 @@ def test_undo_and_redo_bring_answers_back(opened, monkeypatch):
     second = session.segment(box=drawn_box(truth, 0.3))
     assert session.can_undo
     assert not session.can_redo
-    monkeypatch.setattr(Own, "solve", lambda *given: pytest.fail("computed again"))
+    monkeypatch.setattr(UntrainedEngine, "solve", lambda *given: pytest.fail("computed again"))
     assert session.undo() is first
     assert session.answer is first
     assert session.can_redo
@@ -373,3 +375,41 @@ def test_what_is_wrong_is_said(opened):
     session.segment(box=drawn_box(truth))
     with pytest.raises(cl.InputError, match="labels 0 to 1"):
         session.area(label=2)
+
+
+def disc(n=120):
+    y, x = np.mgrid[:n, :n]
+    truth = ((y - 57) ** 2 + (x - 63) ** 2 < 34**2).astype(np.uint8)
+    noise = np.random.default_rng(0).normal(0, 0.03, (n, n, 3))
+    image = np.where(truth[..., None] == 1, (0.8, 0.3, 0.2), (0.2, 0.4, 0.5)) + noise
+    return np.clip(image, 0, 1).astype(np.float32), truth
+
+
+def test_the_border_follows_the_full_image():
+    image, truth = disc()
+    labels = resize_labels(truth, (30, 30))
+    unary = np.where(labels == 1, -1.0, 1.0)
+    free = np.full(truth.shape, -1, np.int16)
+    before = (resize_labels(labels, truth.shape) != truth).sum()
+    found = Border(image).sharpened(labels, unary, free, (0.0, 8.0))
+    assert before > 100
+    assert (found != truth).sum() <= 10
+
+
+def test_fixed_pixels_hold_and_far_ones_stay():
+    image, truth = disc()
+    labels = resize_labels(truth, (30, 30))
+    fixed = np.full(truth.shape, -1, np.int16)
+    fixed[55:60, 95:98] = 1  # against the image, close to the border
+    fixed[2:4, 2:4] = 1
+    unary = np.where(labels == 1, -1.0, 1.0)
+    found = Border(image).sharpened(labels, unary, fixed, (0.0, 8.0))
+    assert (found[fixed == 1] == 1).all()
+    assert found[:40, 110:].sum() == 0
+
+
+def test_a_mask_without_a_border_stays_as_it_is():
+    image, _ = disc()
+    nothing = np.zeros((30, 30), np.uint8)
+    free = np.full(image.shape[:2], -1, np.int16)
+    assert not Border(image).sharpened(nothing, np.ones((30, 30)), free, (0.0, 8.0)).any()

@@ -5,7 +5,8 @@
     labels, probability = session.segment(box=box)
     labels, probability = session.segment(box=box, seeds=seeds)  # the same graph, solved further
 
-The loop seeds <-> mask is here and nowhere else. A call costs what it changes.
+The loop seeds <-> mask is here and nowhere else. A call costs what it changes. A mask of
+a downsampled image is made sharp by one more cut in a band along its border.
 """
 
 from __future__ import annotations
@@ -18,49 +19,53 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
+from scipy.ndimage import maximum_filter, minimum_filter
 
+from cutlearn.arrays import AnyArray, Floats, Indices, Mask
 from cutlearn.checks import as_array, is_one_of
+from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.windows import window_means, windows
-from cutlearn.images.resize import resize_image
+from cutlearn.images.resize import resize_image, resize_labels
 from cutlearn.images.sample import FREE, Sample
 from cutlearn.images.volume import Volume
 from cutlearn.metrics import entropy
-from cutlearn.model.band import Band
-from cutlearn.model.defaults import defaults
-from cutlearn.model.engines import Solved, made
 from cutlearn.model.fitting.size import (
     at_side,
     probabilities_at_full_size,
     to_full_size,
     worked_shape,
 )
+from cutlearn.model.session.defaults import defaults
+from cutlearn.model.session.engines import Solution, engine_for
 
-Labels = NDArray[np.uint8]
 Box = tuple[int, int, int, int]
 
 MOST_LABELS = 16
 # Without a model, an image of more pixels is worked at so many, and its border made sharp after.
 MOST_WORKED = 400_000
+# Width of the band on each side of the border, in pixels of the smaller image.
+WIDTH = 2
+STEPS = ((0, 1), (1, 0), (1, 1), (1, -1), (0, -1), (-1, 0), (-1, -1), (-1, 1))
 
 
-class Opened:
+class OpenImage:
     """An image of a session, with all that is computed once."""
 
     def __init__(self, image: NDArray[np.float32], model: Any, n_labels: int) -> None:
         self.image = image
         self.shape = image.shape[0], image.shape[1]
-        self.side = _worked_side(self.shape) if model is None else model.min_side
+        self.side = _working_side(self.shape) if model is None else model.min_side
         self.small = resize_image(image, worked_shape(self.shape, self.side))
-        self.engine = made(self.small, model, n_labels)
+        self.engine = engine_for(self.small, model, n_labels)
 
     @cached_property
-    def band(self) -> Band:
-        """What makes the border of a mask sharp at full size."""
-        return Band(self.image)
+    def border(self) -> Border:
+        """The border of masks at full size."""
+        return Border(self.image)
 
 
-def _worked_side(shape: tuple[int, int]) -> int | None:
+def _working_side(shape: tuple[int, int]) -> int | None:
     """The smaller side at which an image is worked without a model; None: as it is."""
     h, w = shape
     if h * w <= MOST_WORKED:
@@ -104,6 +109,112 @@ def _within(box: Sequence[float], shape: tuple[int, int]) -> Box:
     )
 
 
+class Border:
+    """The border of masks of an image at full size, cut again in a narrow band.
+
+    Only pixels within a few of the enlarged border are open; their costs are those of the smaller
+    image, interpolated, and the edges between them are those of the full image. So a large image
+    costs what its border is long.
+
+    Parameters
+    ----------
+    image : (H, W) or (H, W, 3)
+    """
+
+    def __init__(self, image: NDArray[np.float32]) -> None:
+        self.shape = image.shape[0], image.shape[1]
+        grid = image.reshape(*self.shape, -1)
+        parts = [np.diff(grid, axis=axis) for axis in (0, 1)]
+        total = sum(float(np.einsum("ijk,ijk->", d, d, dtype=np.float64)) for d in parts)
+        # Of a flat image it may be anything; of a dark one it is small.
+        self.beta = total / max(sum(d.shape[0] * d.shape[1] for d in parts), 1) or 1.0
+        self.pixels = grid.reshape(-1, grid.shape[2])
+        # The number of a pixel in the band; -1 between two calls.
+        self._number = np.full(len(self.pixels), -1, np.int32)
+
+    def sharpened(
+        self,
+        labels: Mask,
+        unary: Floats,
+        fixed: NDArray[np.int16],
+        strength: tuple[float, float],
+    ) -> Mask:
+        """Return the labels at the size of the image.
+
+        Parameters
+        ----------
+        labels, unary : (h, w)
+            Of the smaller image: its mask, and what label 1 costs more than label 0.
+        fixed : (H, W), -1 where a pixel is free
+        strength : weights of the edge features "bias" and "contrast"
+        """
+        large = np.where(fixed >= 0, fixed, resize_labels(labels, self.shape)).ravel()
+        width = 2 * WIDTH + 1
+        rim = maximum_filter(labels, width, mode="nearest")
+        rim -= minimum_filter(labels, width, mode="nearest")
+        near = resize_labels(rim, self.shape).ravel() > 0
+        nodes = np.flatnonzero(near & (fixed.ravel() < 0))
+        if len(nodes):
+            self._number[nodes] = np.arange(len(nodes), dtype=np.int32)
+            costs = self._interpolated(unary, nodes)
+            edges, weights = self._edges(nodes, large, costs, strength)
+            self._number[nodes] = -1
+            large[nodes] = Energy(costs, edges, weights).minimize().labels
+        return large.reshape(self.shape).astype(np.uint8)
+
+    def _edges(
+        self,
+        nodes: Indices,
+        large: NDArray[np.int16],
+        costs: Floats,
+        strength: tuple[float, float],
+    ) -> tuple[Indices, Floats]:
+        """Edges within the band; those that leave it become costs of their node alone."""
+        edges, weights = [], []
+        rows, columns = np.divmod(nodes, self.shape[1])
+        for down, across in STEPS:
+            y, x = rows + down, columns + across
+            inside = (y >= 0) & (y < self.shape[0]) & (x >= 0) & (x < self.shape[1])
+            forward = down > 0 or (down == 0 and across > 0)
+            other = np.where(inside, y * self.shape[1] + x, nodes)
+            within = self._number[other] >= 0
+            # An edge within the band is met from both of its ends; one is enough.
+            used = np.flatnonzero(inside & (~within | forward))
+            other, within = other[used], within[used]
+            difference = self.pixels[nodes[used]] - self.pixels[other]
+            square = np.einsum("ij,ij->i", difference, difference)
+            contrast = np.exp(-square / (2 * self.beta)) / np.hypot(down, across)
+            weight = strength[0] + strength[1] * contrast.astype(np.float64)
+            outer = ~within
+            # A neighbour outside of the band has its label already. Each node occurs once.
+            costs[used[outer]] += np.where(large[other[outer]] == 1, -weight[outer], weight[outer])
+            if forward:
+                edges.append(np.stack([used[within], self._number[other[within]]], axis=1))
+                weights.append(weight[within])
+        return np.concatenate(edges), np.concatenate(weights)
+
+    def _interpolated(self, unary: Floats, nodes: Indices) -> Floats:
+        """Costs at some pixels of the large image.
+
+        Costs are areas and edges are lengths: n times as fine, there are n^2 times the pixels but n
+        times the border. Divided by n, costs keep their proportion.
+        """
+        row, column = (
+            np.clip((place + 0.5) * (small / large) - 0.5, 0, small - 1)
+            for place, small, large in zip(np.divmod(nodes, self.shape[1]), unary.shape, self.shape)
+        )
+        top, left = row.astype(np.int64), column.astype(np.int64)
+        bottom, right = (
+            np.minimum(top + 1, len(unary) - 1),
+            np.minimum(left + 1, unary.shape[1] - 1),
+        )
+        down, across = row - top, column - left
+        above = (1 - across) * unary[top, left] + across * unary[top, right]
+        below = (1 - across) * unary[bottom, left] + across * unary[bottom, right]
+        found = (1 - down) * above + down * below
+        return np.asarray(found * np.sqrt(unary.size / (self.shape[0] * self.shape[1])), np.float64)
+
+
 class Answer:
     """The labels of an image for a box and seeds. It unpacks: `labels, probability = answer`.
 
@@ -118,37 +229,37 @@ class Answer:
     probability : (h, w, L) float32
     """
 
-    def __init__(self, opened: Opened, sample: Sample, before: Answer | None = None) -> None:
+    def __init__(self, image: OpenImage, sample: Sample, before: Answer | None = None) -> None:
         self.box = sample.box
-        self._opened, self._sample = opened, sample
-        self._worked = at_side(sample, opened.side, opened.small)
+        self._image, self._sample = image, sample
+        self._worked = at_side(sample, image.side, image.small)
         state: Any = None if before is None else before._state
-        self._state: Any = opened.engine.heard(self._worked, state)
+        self._state: Any = image.engine.state(self._worked, state)
 
     @cached_property
-    def _solved(self) -> Solved:
-        return self._opened.engine.solve(self._worked, self._state)
+    def _solved(self) -> Solution:
+        return self._image.engine.solve(self._worked, self._state)
 
     @cached_property
-    def labels(self) -> Labels:
+    def labels(self) -> Mask:
         """The labels, (h, w) uint8; read-only, because undo returns the same array."""
         labels = self._at_full_size()
         labels.flags.writeable = False
         return labels
 
-    def _at_full_size(self) -> Labels:
+    def _at_full_size(self) -> Mask:
         solved, sample = self._solved, self._sample
         if solved.labels.shape == sample.shape:
             return solved.labels
         if solved.unary is None:
             return to_full_size(solved.labels, sample)
         fixed, edges = sample.fixed(), defaults().edges
-        return self._opened.band.sharpened(solved.labels, solved.unary, fixed, edges)
+        return self._image.border.sharpened(solved.labels, solved.unary, fixed, edges)
 
     @cached_property
     def probability(self) -> NDArray[np.float32]:
         """The probability of every label at every pixel, (h, w, L) float32."""
-        solved, calibration = self._solved, self._opened.engine.calibration
+        solved, calibration = self._solved, self._image.engine.calibration
         q = calibration.probabilities(solved.min_marginals(), solved.alone)
         return probabilities_at_full_size(q.astype(np.float32), self._sample)
 
@@ -157,7 +268,7 @@ class Answer:
         for name in ("_solved", "labels", "probability"):
             self.__dict__.pop(name, None)
 
-    def __iter__(self) -> Iterator[NDArray[Any]]:
+    def __iter__(self) -> Iterator[AnyArray]:
         yield self.labels
         yield self.probability
 
@@ -166,7 +277,7 @@ class Answer:
 
         As `Segmenter.area`; nan where the model was calibrated on too few groups of images.
         """
-        engine = self._opened.engine
+        engine = self._image.engine
         if not is_one_of(label, range(engine.n_labels)):
             raise InputError(
                 f"label is {quoted(label)}, but this session has the labels 0 to "
@@ -219,7 +330,7 @@ class Session:
             _check_model(model)
         self.model = model
         self.n_labels = n_labels if model is None else len(model.classes_)
-        self._opened: Opened | None = None
+        self._image: OpenImage | None = None
         self._answers: list[Answer] = []
         self._at = 0
 
@@ -234,10 +345,10 @@ class Session:
         return self._here.shape
 
     @property
-    def _here(self) -> Opened:
-        if self._opened is None:
+    def _here(self) -> OpenImage:
+        if self._image is None:
             raise InputError("session: there is no image yet. Call set_image(image) first.")
-        return self._opened
+        return self._image
 
     def set_image(self, image: ArrayLike | Image.Image | Sample) -> None:
         """Set the image and compute once what every answer needs; earlier answers are dropped."""
@@ -247,7 +358,7 @@ class Session:
                 "volume.slices()[k]."
             )
         pixels = (image if isinstance(image, Sample) else Sample(image)).image
-        self._opened = Opened(pixels, self.model, self.n_labels)
+        self._image = OpenImage(pixels, self.model, self.n_labels)
         self._answers, self._at = [], 0
 
     def segment(self, box: Sequence[float] | None = None, seeds: ArrayLike | None = None) -> Answer:
@@ -278,7 +389,7 @@ class Session:
         box: Sequence[float] | None = None,
         seeds: ArrayLike | None = None,
     ) -> Answer:
-        """Return the answer that `segment` gives if `before` is the answer that holds.
+        """Return the answer that `segment` would return after the answer `before`.
 
         Nothing of it is kept: use it to preview a stroke that is still being drawn.
 
@@ -305,7 +416,7 @@ class Session:
         >>> int(preview.labels[20, 20]), int(session.answer.labels[20, 20])
         (0, 1)
         """
-        if before is not None and before._opened is not self._here:
+        if before is not None and before._image is not self._here:
             raise InputError(
                 "before is an answer of another image. Pass an answer since the last set_image."
             )
@@ -323,7 +434,7 @@ class Session:
             )
         if self.model is None and sample.box is None and highest == FREE:
             raise InputError(
-                "session: neither a box nor seeds say what to look for. Draw a box around the "
+                "session: there are neither a box nor seeds. Draw a box around the "
                 "object, or mark it and the background."
             )
         if self.n_labels > 2 and sample.box is not None and self.model is None:

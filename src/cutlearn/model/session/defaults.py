@@ -1,4 +1,4 @@
-"""What comes with the package, learned on real images: a small net and a handful of weights.
+"""The shipped numbers, learned on real images: a small net and a handful of weights.
 
 One sealed file beside this one, written by `scripts/learn_defaults.py`. The kernels of the net are
 kept in 8 bits with a scale for each row: a few hundred kilobytes become a quarter.
@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cutlearn.arrays import Floats
+from cutlearn.arrays import AnyArray, Floats
 from cutlearn.features.guided import CHANNELS
 from cutlearn.features.net.body import Shape, Weights
 from cutlearn.model.probability.calibrate import Calibration
@@ -22,7 +21,7 @@ FILE = Path(__file__).with_name("defaults.safetensors")
 KEY = "cutlearn-defaults"
 LEVELS = 127
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, AnyArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,18 +34,18 @@ class Net:
 
 @dataclass(frozen=True, eq=False)
 class Defaults:
-    """Everything that was learned.
+    """All shipped numbers.
 
     Attributes
     ----------
     net : Net
         Of `cutlearn.features.guided`.
-    nodes : (F,) weights of the columns of `cutlearn.model.engines.Own`
+    nodes : (F,) weights of the columns of `cutlearn.model.session.engines.UntrainedEngine`
     edges : weights of the edge features "bias" and "contrast"
     calibration : Calibration
         From min-marginals to probabilities and areas.
     refine : dict
-        Weights of `cutlearn.model.refine`.
+        Weights of `cutlearn.model.session.refine`.
     learned_on : dict
         The sets of images, and how many objects of each.
     """
@@ -87,7 +86,7 @@ def defaults(path: Path = FILE) -> Defaults:
 
 
 def packed(weights: Weights) -> Arrays:
-    """Matrices as bytes with a scale for each row; vectors as they are."""
+    """Return matrices as bytes with a scale for each row; vectors as they are."""
     arrays: Arrays = {}
     for name, value in weights.items():
         if value.ndim == 1:
@@ -100,7 +99,7 @@ def packed(weights: Weights) -> Arrays:
 
 
 def unpacked(arrays: Arrays, shape: Shape) -> Weights:
-    """The inverse of `packed`, to within half a step of 127."""
+    """Return the weights that `packed` was given, to within half a step of 127."""
     weights: Weights = {}
     for name in shape.sizes(folded=True):
         value = arrays[f"net.{name}"].astype(np.float32)

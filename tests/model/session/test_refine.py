@@ -9,7 +9,7 @@ from scipy.special import softmax
 import cutlearn as cl
 from cutlearn.errors import InputWarning
 from cutlearn.features.mixtures import palette
-from cutlearn.model.refine import columns
+from cutlearn.model.session.refine import columns
 
 
 def stripes(labels=2, seed=0):

@@ -5,7 +5,7 @@ import pytest
 
 from cutlearn.features.guided import CHANNELS
 from cutlearn.features.net.body import Shape
-from cutlearn.model.defaults import FILE, defaults, packed, unpacked
+from cutlearn.model.session.defaults import FILE, defaults, packed, unpacked
 
 
 def test_the_file_is_small_and_its_weights_keep_the_cut_exact():

@@ -1,11 +1,11 @@
-"""Views that the net looks at: inside of what it saw at first, with the stroke in them."""
+"""Views of the net inside of the first one, with the stroke in them; the live graph."""
 
 import numpy as np
 import pytest
 
 from cutlearn.features.guided import View
 from cutlearn.images import Sample
-from cutlearn.model.own import faded, new_seeds, parts, window
+from cutlearn.model.session.engines import LiveGraph, faded, grid_energy, new_seeds, parts, window
 
 
 @pytest.mark.parametrize("place", [(10, 20), (30, 45), (59, 89)])
@@ -61,3 +61,30 @@ def test_only_more_seeds_are_new():
     assert new_seeds(Sample(image, box, some), Sample(image, (0, 0, 4, 4), more)) is None
     assert new_seeds(Sample(image, None, None), Sample(image, None, some)) is None
     assert (new_seeds(Sample(image, box), Sample(image, box, none)) == -1).all()
+
+
+def test_solving_on_is_solving_afresh():
+    rng = np.random.default_rng(0)
+    shape = (12, 15)
+    weights = rng.random(12 * 14 + 11 * 15 + 2 * 11 * 14)
+    live = LiveGraph(weights)
+    unary, fixed = rng.normal(size=shape), np.full(shape, -1, np.int16)
+    for step in range(12):
+        fresh = grid_energy(unary, weights).minimize(fixed)
+        assert (live.solve(unary, fixed) == fresh.labels).all(), step
+        places = rng.random(shape) < (0.05 if step % 3 else 1.0)
+        unary = np.where(places, rng.normal(size=shape), unary)
+        places = rng.random(shape) < 0.05
+        fixed = np.where(places, rng.integers(-1, 2, shape), fixed).astype(np.int16)
+
+
+def test_what_was_given_may_change_afterwards():
+    shape = (4, 5)
+    live = LiveGraph(np.zeros(4 * 4 + 3 * 5 + 2 * 3 * 4))
+    unary, fixed = np.ones(shape), np.full(shape, -1, np.int16)
+    assert not live.solve(unary, fixed).any()
+    unary[:] = -1
+    fixed[0] = 0
+    labels = live.solve(unary, fixed)
+    assert not labels[0].any()
+    assert labels[1:].all()

@@ -23,19 +23,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-from cutlearn.arrays import Floats
+from cutlearn.arrays import AnyArray, Floats
 from cutlearn.checks import as_array
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.label_space import softmax
-from cutlearn.energy.moves import LinearTables, UnorderedEnergy
-from cutlearn.energy.problem import Problem
+from cutlearn.energy.moves import UnorderedEnergy
 from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.features.describe import Intensities
-from cutlearn.features.edges import edge_contrast
 from cutlearn.features.mixtures import SUREST, Palette, odds_of, palette
 from cutlearn.images.read import as_image
-from cutlearn.model.defaults import defaults
-from cutlearn.model.live import by_direction
+from cutlearn.model.session.defaults import defaults
+from cutlearn.model.session.engines import edge_weights, grid_energy, several_energy
 
 # What the numbers of a classifier can be.
 VALUES = ("auto", "logits", "probabilities")
@@ -67,9 +65,9 @@ def refine(
     Returns
     -------
     labels : (h, w) uint8
-    probability : (h, w, L) float32, if asked for
-        Softmaxed min-marginals at a learned scale. It knows nothing of your network's own
-        mistakes; `Segmenter(features="given")` calibrates on images of yours.
+    probability : (h, w, L) float32, with `probability=True`
+        Softmaxed min-marginals at a learned scale. It does not account for the errors of your
+        network; `Segmenter(features="given")` calibrates on your images.
 
     Raises
     ------
@@ -89,23 +87,21 @@ def refine(
     pixels = Intensities.of([pixels]).scaled(pixels)
     z = _as_logits(_checked(logits, (pixels.shape[0], pixels.shape[1])), values)
     learned, colors = defaults().refine, palette(pixels)
-    v = np.array(learned["edges"])
-    weights = v[0] + v[1] * edge_contrast(pixels, 8).astype(np.float64)
-    w = np.array(learned["nodes"])
+    weights, w = edge_weights(pixels, learned["edges"]), np.array(learned["nodes"])
+    energy: Energy | UnorderedEnergy
     if z.ndim == 2:
-        unary = -np.tensordot(w, columns(z, colors), 1)
-        energy = Energy.grid(unary, by_direction(weights, z.shape), 8)
-        labels = energy.minimize().labels
-        found = energy.min_marginals() if probability else None
+        energy = grid_energy(-np.tensordot(w, columns(z, colors), 1), weights)
     else:
-        labels, found = _several(z, colors, w, weights, probability)
-    if found is None:
-        return labels
+        energy = several_energy(_costs(z, colors, w), weights)
+    if not probability:
+        return energy.minimize().labels
+    found = energy.min_marginals().reshape(*z.shape[:2], -1)
+    labels = energy.minimize().labels if z.ndim == 2 else found.argmin(axis=-1).astype(np.uint8)
     q = softmax(float(learned["scale"]) * found).reshape(found.shape)
     return labels, q.astype(np.float32)
 
 
-def like_probabilities(array: NDArray[Any]) -> bool:
+def like_probabilities(array: AnyArray) -> bool:
     """Return whether all numbers lie in [0, 1]."""
     return bool(array.size and array.min() >= 0 and array.max() <= 1)
 
@@ -132,36 +128,25 @@ def _as_logits(z: Floats, values: str) -> Floats:
 
 
 def columns(z: Floats, colors: Palette) -> Floats:
-    """f of every pixel from log-odds z (h, w), (3, h, w)."""
+    """Return f of every pixel from log-odds z (h, w), (3, h, w)."""
     scaled = np.clip(z / scale_of(z), -SUREST, SUREST)
     return np.stack([np.ones(z.shape), scaled, odds_of(colors, z > 0)])
 
 
 def scale_of(z: Floats) -> float:
-    """The mean of the median sizes of logits below and above 0, whichever label is rare."""
+    """Return the mean of the median sizes of logits below and above 0."""
     sizes = [float(np.median(abs(z[part]))) for part in (z < 0, z > 0) if part.any()]
     return float(np.mean(sizes)) if sizes else 1.0
 
 
-def _several(
-    z: Floats, colors: Palette, w: Floats, weights: Floats, probability: bool
-) -> tuple[NDArray[np.uint8], Floats | None]:
-    """Costs of each label against the best of the others; expansion moves."""
-    L = z.shape[-1]
+def _costs(z: Floats, colors: Palette, w: Floats) -> Floats:
+    """Return costs of each label against the best of the others, (h, w, L)."""
     top = np.sort(z, axis=-1)
     costs = np.empty(z.shape)
-    for k in range(L):
+    for k in range(z.shape[-1]):
         rival = np.where(z[..., k] == top[..., -1], top[..., -2], top[..., -1])
         costs[..., k] = -0.5 * np.tensordot(w, columns(z[..., k] - rival, colors), 1)
-    shape = z.shape[:2]
-    nodes = np.zeros((shape[0] * shape[1], 1))
-    problem = Problem(nodes, edge_features=weights[:, None], shape=shape, connectivity=8)
-    tables = LinearTables(weights[:, None], 1.0 - np.eye(L)[None])
-    energy = UnorderedEnergy.of(problem, costs, tables, ())
-    if not probability:
-        return energy.minimize().labels, None
-    found = energy.min_marginals().reshape(z.shape)
-    return found.argmin(axis=-1).astype(np.uint8), found
+    return costs
 
 
 def _checked(logits: Any, shape: tuple[int, int]) -> Floats:
