@@ -34,6 +34,7 @@ from cutlearn.arrays import Bits, Floats, Image, Mask
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.moves import LinearTables, UnorderedEnergy
 from cutlearn.energy.problem import Problem
+from cutlearn.energy.solver import Solver
 from cutlearn.errors import InputError
 from cutlearn.features.describe import Intensities
 from cutlearn.features.edges import edge_contrast
@@ -50,7 +51,6 @@ from cutlearn.features.guided import (
     spoken,
 )
 from cutlearn.features.mixtures import palette
-from cutlearn.energy.solver import Solver
 from cutlearn.grid import grid_slices
 from cutlearn.images.sample import FREE, Sample
 from cutlearn.model.probability.calibrate import Calibration, uncalibrated
