@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from simulated_user import drawn_box, next_stroke
 
 import cutlearn as cl
 from cutlearn.images import read_image, read_values
-from cutlearn.images.robot import drawn_box, next_stroke
 
 GOALS, MOST_STROKES = (0.90, 0.95), 12
 # Boxes of sets that have none: drawn with this room around the object.

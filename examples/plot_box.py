@@ -8,9 +8,9 @@ with the window in which another stroke would tell most.
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from scipy import ndimage
 
 import cutlearn as cl
-from cutlearn.images.robot import drawn_box, next_stroke
 from cutlearn.report.displays.overlay import borders_over
 
 y, x = np.mgrid[:180, :240]
@@ -27,10 +27,15 @@ image = np.clip(image + np.random.default_rng(1).normal(0, 0.05, image.shape), 0
 
 session = cl.Session()
 session.set_image(image)
-box, seeds = drawn_box(truth, 0.1), np.full(truth.shape, -1)
+box, seeds = (16, 71, 173, 170), np.full(truth.shape, -1)
 masks = [session.segment(box=box).labels]
-for _ in range(2):  # a robot marks the largest error, as a person would
-    seeds = next_stroke(truth, masks[-1], seeds)
+for _ in range(2):  # mark the middle of the largest error, as a user would
+    parts, _ = ndimage.label(masks[-1] != truth)
+    largest = parts == 1 + np.bincount(parts.ravel())[1:].argmax()
+    depth = ndimage.distance_transform_edt(largest)
+    row, column = np.unravel_index(depth.argmax(), depth.shape)
+    disc = np.hypot(y - row, x - column) <= min(depth.max(), 4)
+    seeds = np.where(disc, truth, seeds)
     masks.append(session.segment(box=box, seeds=seeds).labels)
 print("wrong pixels after the box and each stroke:", [int((m != truth).sum()) for m in masks])
 area, (low, high) = session.area()

@@ -3,6 +3,7 @@
 Read by `scripts/learn_defaults.py`. Sets are folders with images/ and masks/ by the same stem.
 """
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,9 @@ from cutlearn.features.guided import View, lab_planes, mixture_odds
 from cutlearn.features.mixtures import palette
 from cutlearn.images import Sample, read_image, read_values
 from cutlearn.images.resize import resize_image, resize_labels
-from cutlearn.images.robot import drawn_box
+
+sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
+from simulated_user import drawn_box
 
 # Labels of objects (not of stuff) in msrc21; 0 is void there.
 MSRC_OBJECTS = (4, 5, 6, 9, 11, 12, 13, 14, 15, 16, 17, 18, 20, 21, 22, 23)

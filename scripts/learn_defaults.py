@@ -18,12 +18,12 @@ import numpy as np
 from defaults_data import LEARNED, Object, objects
 from defaults_net import learn_net
 from defaults_refine import learn_refine
+from simulated_user import drawn_box, next_stroke
 
 import cutlearn as cl
 from cutlearn.features.edges import edge_features
 from cutlearn.images import Sample, read_image
 from cutlearn.images.resize import resize_image, resize_labels
-from cutlearn.images.robot import drawn_box, next_stroke
 from cutlearn.model.probability.calibrate import calibrate, drawn, uncalibrated
 from cutlearn.model.session.defaults import Defaults, Net
 from cutlearn.model.session.engines import UntrainedEngine, grid_energy

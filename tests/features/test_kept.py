@@ -12,7 +12,7 @@ from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.net.trainer import Trainer
 from cutlearn.features.together import Together
 from cutlearn.images import Sample
-from cutlearn.images.volume import Volume
+from cutlearn.images.sample import Volume
 from features.worlds import world
 
 SMALL = Recipe(trees=2, rows=300, folds=2, min_leaf=5, leaves=4)

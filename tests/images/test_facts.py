@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from cutlearn.images import as_image
-from cutlearn.images.facts import facts_of
+from cutlearn.images.sample import facts_of
 
 
 def digest(array):

@@ -9,7 +9,7 @@ from PIL import Image
 
 from cutlearn.errors import InputError, InputWarning
 from cutlearn.images import as_image, folder, read_folder, read_image
-from cutlearn.images.pairing import pair
+from cutlearn.images.listing import pair
 
 SHAPE = (12, 16)
 RNG = np.random.default_rng(0)

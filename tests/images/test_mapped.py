@@ -5,7 +5,7 @@ import pytest
 import tifffile
 
 import cutlearn as cl
-from cutlearn.images import mapped, read_folder
+from cutlearn.images import decode, read_folder
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (30, 40), np.uint8)
 
@@ -13,7 +13,7 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (30, 40), np.uint8)
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Every file is large, and none may be read at once."""
-    monkeypatch.setattr(mapped, "MAPPED", 0)
+    monkeypatch.setattr(decode, "MAPPED", 0)
 
 
 @pytest.mark.parametrize(("ending", "write"), [(".npy", np.save), (".tif", tifffile.imwrite)])

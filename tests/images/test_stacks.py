@@ -9,7 +9,7 @@ from PIL import Image
 
 import cutlearn as cl
 from cutlearn.images import read_folder
-from cutlearn.images.stacks import write_voxels
+from cutlearn.images.write import write_voxels
 
 VOXELS = np.random.default_rng(0).integers(0, 256, (6, 5, 7), np.uint8)
 

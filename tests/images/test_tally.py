@@ -15,8 +15,7 @@ from cutlearn import images
 from cutlearn.app.cli import main
 from cutlearn.errors import InputWarning
 from cutlearn.images import cells, read_folder
-from cutlearn.images.coding import Stated
-from cutlearn.images.tally import are_numbered, as_numbered, doubts, shares_of, tally
+from cutlearn.images.coding import Stated, are_numbered, as_numbered, doubts, shares_of, tally
 from cutlearn.model.prepare import read_training
 
 SHAPE = (96, 120)
@@ -71,7 +70,7 @@ def test_parts_of_large_masks_are_looked_for_in_their_first_rows(monkeypatch):
     broken = dots(40).astype(np.int64)
     broken[-2:] = np.arange(SHAPE[1]) % 40
     assert not are_numbered(tallies(broken), None)
-    monkeypatch.setattr(images.tally, "LARGE", SHAPE[1] * (SHAPE[0] - 2))
+    monkeypatch.setattr(images.coding, "LARGE", SHAPE[1] * (SHAPE[0] - 2))
     assert are_numbered(tallies(broken), None)
 
 
@@ -317,4 +316,4 @@ def test_shares_of_thresholds_and_colours(tmp_path, options, wanted):
 
 
 def test_examples_of_the_docstrings():
-    assert doctest.testmod(images.tally).failed == 0
+    assert doctest.testmod(images.coding).failed == 0

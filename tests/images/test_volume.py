@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.images.volume import of_slices
+from cutlearn.images.sample import of_slices
 
 
 def test_a_volume_has_the_values_of_an_image():

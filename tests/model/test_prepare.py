@@ -20,8 +20,7 @@ from sklearn.model_selection import (
 
 import cutlearn as cl
 from cutlearn.app.cli import main
-from cutlearn.images.coding import Coding
-from cutlearn.images.tally import tally
+from cutlearn.images.coding import Coding, tally
 from cutlearn.model.base import Masks
 from cutlearn.model.prepare import coding_of, known_coding, read_training
 from cutlearn.model.training_images import TrainingImages

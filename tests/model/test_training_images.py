@@ -8,7 +8,7 @@ import pytest
 import cutlearn as cl
 from cutlearn.errors import InputWarning
 from cutlearn.images import cells, pasture
-from cutlearn.images.facts import facts_of
+from cutlearn.images.sample import facts_of
 from cutlearn.model.training_images import TrainingImages
 
 WORLDS = [cells(seed, (32, 40)) for seed in range(6)]

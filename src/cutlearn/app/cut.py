@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from cutlearn.app.tables import percent
 from cutlearn.errors import InputError
 
 Box = tuple[int, int, int, int]
+# A stroke is red or blue if that channel is at least so bright and both others at most so.
+BRIGHT, DARK = 0.6, 0.35
 
 
 @register
@@ -67,7 +70,6 @@ def cut(
 ) -> int:
     """Cut the object out of one image, from a box or strokes; no training, about a second."""
     from cutlearn.images.read import read_image
-    from cutlearn.images.strokes import read_strokes
     from cutlearn.images.write import lossless_format, write_mask, write_probability
     from cutlearn.model.session.session import Session
 
@@ -144,3 +146,47 @@ def _draw(path: Path, image: Any, labels: Any, box: Box | None) -> None:
     file = io.BytesIO()
     Image.fromarray((255 * picture + 0.5).astype("uint8")).save(file, "PNG")
     atomic_write(path, file.getvalue())
+
+
+def read_strokes(path: str | os.PathLike[str], shape: tuple[int, int]) -> Any:
+    """Read strokes as seeds, (h, w) int16: -1 unmarked, 1 object, 0 background.
+
+    In the file, numbers (0 unmarked, 1 object, 2 background) or colours over anything: red is
+    object, blue background, and everything else (and what is transparent) unmarked.
+    """
+    import numpy as np
+
+    from cutlearn.images.decode import JPEG, content, decode, decoding
+    from cutlearn.images.read import MAX_BYTES, MAX_PIXELS
+    from cutlearn.images.sample import FREE
+
+    data, name = content(path, None, MAX_BYTES)
+    if data[: len(JPEG)] == JPEG:
+        raise InputError(
+            f"{name}: the strokes are a JPEG, which smears their values, but must be a PNG or "
+            "TIFF. Export them again as PNG."
+        )
+    with decoding(name):
+        array = decode(data, name, MAX_PIXELS, False)
+    if array.shape[:2] != shape:
+        raise InputError(
+            f"{name}: the strokes have {array.shape[0]} rows and {array.shape[1]} columns, but "
+            f"the image has {shape[0]} and {shape[1]}. Draw them at the size of the image."
+        )
+    colored = array.ndim == 3 and array.shape[2] >= 3
+    if not colored or (array[:, :, :3] == array[:, :, :1]).all():
+        values = array if array.ndim == 2 else array[:, :, 0]
+        if not np.isin(values, (0, 1, 2)).all():
+            raise InputError(
+                f"{name}: the strokes have values up to {values.max()}, but must be 0 (unmarked), "
+                "1 (object) and 2 (background), or red and blue. Save them so."
+            )
+        return np.choose(values.astype(np.intp), [FREE, 1, 0]).astype(np.int16)
+    unit = array.astype(np.float32)
+    unit /= np.float32(np.iinfo(array.dtype).max if array.dtype.kind == "u" else 1)
+    red, green, blue = (unit[:, :, k] for k in range(3))
+    opaque = unit[:, :, 3] > 0.5 if unit.shape[2] == 4 else np.ones(red.shape, bool)
+    seeds = np.full(red.shape, FREE, np.int16)
+    seeds[opaque & (red >= BRIGHT) & (green <= DARK) & (blue <= DARK)] = 1
+    seeds[opaque & (blue >= BRIGHT) & (green <= DARK) & (red <= DARK)] = 0
+    return seeds

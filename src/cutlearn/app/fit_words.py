@@ -55,7 +55,7 @@ def tell_shares(folder: Any, named: bool) -> None:
 
     Not where labels are `named`: the user knows them.
     """
-    from cutlearn.images.tally import doubts, told_shares
+    from cutlearn.images.coding import doubts, told_shares
 
     coding = folder.coding
     remark(told_shares(folder.tallies, coding))

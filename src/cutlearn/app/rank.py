@@ -109,7 +109,7 @@ def _without_masks(estimator: Any, folder: Any, images: str) -> tuple[Any, int]:
 
     Images have masks if the model was fitted on them, or if a file in the folder is named so.
     """
-    from cutlearn.images.pairing import is_mask_name, pair
+    from cutlearn.images.listing import is_mask_name, pair
 
     training = getattr(estimator, "training_", None)
     known = [] if training is None else training.known(folder.facts)

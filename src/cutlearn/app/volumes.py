@@ -35,7 +35,7 @@ class VolumeProbabilities(Product):
         """Write the probability of the object, or of several labels that of each."""
         import numpy as np
 
-        from cutlearn.images.stacks import is_nifti
+        from cutlearn.images.reader import is_nifti
 
         assert one.belief is not None
         labels = one.belief.shape[-1]
@@ -61,7 +61,7 @@ def refuse_for_volumes(asked: Mapping[str, bool]) -> None:
 
 
 def _write(out: Path, name: str, voxels: Any, source: Path) -> None:
-    from cutlearn.images.stacks import volume_name, write_voxels
+    from cutlearn.images.write import volume_name, write_voxels
 
     path = out / volume_name(name, source)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,6 @@ from cutlearn.features.superpixels import SIZE, checked_families, superpixels
 from cutlearn.features.task import Progress
 from cutlearn.features.volumes import (
     Third,
-    are_volumes,
     beside_names,
     fit_volumes,
     names_of_edges,
@@ -44,8 +43,7 @@ from cutlearn.features.volumes import (
     volume_nodes,
     volume_regions,
 )
-from cutlearn.images.sample import Sample, as_sample
-from cutlearn.images.volume import Volume
+from cutlearn.images.sample import Sample, Volume, are_volumes, as_sample
 from cutlearn.run.executor import Jobs
 
 

@@ -17,7 +17,7 @@ from cutlearn.features.describe import Image
 from cutlearn.features.filters import Float32
 from cutlearn.images.folder import MOST_UNANNOTATED
 from cutlearn.images.read import as_image
-from cutlearn.images.volume import Volume
+from cutlearn.images.sample import Volume
 from cutlearn.loaded import Loaded, mapped, spread
 
 Pair = tuple[Image, Float32 | None]

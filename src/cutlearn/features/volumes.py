@@ -23,8 +23,7 @@ from cutlearn.features.edges import (
     volume_edge_names,
 )
 from cutlearn.features.filters import Float32
-from cutlearn.images.volume import Volume
-from cutlearn.loaded import Loaded
+from cutlearn.images.sample import Volume
 
 if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
@@ -45,19 +44,6 @@ class Third:
     """
 
     own: bool
-
-
-def are_volumes(images: Sequence[Any]) -> bool:
-    """Whether images are volumes; some of both are refused. Volumes are never loaded one by one."""
-    if isinstance(images, Loaded):
-        return False
-    count = sum(isinstance(image, Volume) for image in images)
-    if count not in (0, len(images)):
-        raise InputError(
-            f"images: {count} of {len(images)} are volumes, but either all or none must be. Give "
-            "an image of its own as a volume of one slice: Volume(image[None])."
-        )
-    return count > 0
 
 
 def neighbours_annotated(masks: Sequence[npt.NDArray[Any]]) -> bool:

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 from cutlearn.images.coding import Coding
 from cutlearn.images.folder import Folder, read_folder
 from cutlearn.images.read import as_image, read_image, read_values
-from cutlearn.images.sample import Sample, as_sample
-from cutlearn.images.volume import Volume
+from cutlearn.images.sample import Sample, Volume, as_sample
 from cutlearn.images.write import write_mask, write_probability
 
 if TYPE_CHECKING:

@@ -4,14 +4,17 @@ import colorsys
 import io
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import tifffile
 from PIL import Image
 
 from cutlearn.checks import as_array, float_array, is_one_of, path_of
 from cutlearn.errors import InputError, quoted, shown
+from cutlearn.images.reader import is_nifti, open_nibabel
 from cutlearn.store import atomic_write
 
 # Colours of labels that are distinct for all kinds of colour vision; label 0 is black.
@@ -183,3 +186,34 @@ def _write(path: str | os.PathLike[str], picture: Image.Image) -> None:
     kind, file = lossless_format(path), io.BytesIO()
     picture.save(file, kind, **({"compression": "tiff_adobe_deflate"} if kind == "TIFF" else {}))
     atomic_write(path, file.getvalue())
+
+
+def write_voxels(path: Path, voxels: npt.NDArray[Any], source: Path) -> None:
+    """Write numbers as a volume like its source: NIfTI with its header, else a TIFF of pages."""
+    if not is_nifti(source):
+        file = io.BytesIO()
+        # Pages one by one: any program reads them, and axes are told to those that ask.
+        tifffile.imwrite(
+            file, voxels, photometric="minisblack", compression="zlib", metadata={"axes": "ZYX"}
+        )
+        atomic_write(path, file.getvalue())
+        return
+    nibabel = open_nibabel(source)
+    header = nibabel.load(source).header.copy()
+    header.set_data_dtype(voxels.dtype)
+    header.set_slope_inter(1, 0)
+    header["cal_min"], header["cal_max"] = 0, 0
+    made = nibabel.Nifti1Image(voxels.transpose(2, 1, 0), None, header)
+    data = made.to_bytes()
+    if path.name.lower().endswith(".gz"):
+        import gzip
+
+        data = gzip.compress(data, 6, mtime=0)
+    atomic_write(path, data)
+
+
+def volume_name(name: str, source: Path) -> str:
+    """Return the file name of a result for a volume: NIfTI as its source is, else .tif."""
+    # The name of name.nii.gz is name.nii.
+    ending = ".gz" if source.name.lower().endswith(".nii.gz") else ".nii"
+    return f"{name}{ending if is_nifti(source) else '.tif'}"

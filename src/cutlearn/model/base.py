@@ -26,10 +26,9 @@ from cutlearn.arrays import Mask
 from cutlearn.checks import listed
 from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.features.folds import find_groups
-from cutlearn.features.volumes import are_volumes
 from cutlearn.images.coding import Coding
 from cutlearn.images.resize import Shape
-from cutlearn.images.sample import Sample, as_sample
+from cutlearn.images.sample import Sample, are_volumes, as_sample
 from cutlearn.loaded import Loaded, mapped
 from cutlearn.metrics import mean_iou
 from cutlearn.model.card import Summary, card_of

@@ -19,8 +19,7 @@ from cutlearn.arrays import Floats, Mask
 from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError
 from cutlearn.features.folds import held_out_parts
-from cutlearn.features.volumes import are_volumes
-from cutlearn.images.sample import Sample
+from cutlearn.images.sample import Sample, are_volumes
 from cutlearn.metrics import Confusion, bootstrap, confusion, iou_of, stack_tables
 from cutlearn.model import boltzmann_file
 from cutlearn.model.base import Estimator

@@ -33,8 +33,7 @@ from cutlearn.features.volumes import (
     seen_beside,
     with_beside,
 )
-from cutlearn.images.sample import Sample
-from cutlearn.images.volume import Volume
+from cutlearn.images.sample import Sample, Volume
 
 if TYPE_CHECKING:
     from cutlearn.model.segmenter import Segmenter

@@ -21,11 +21,17 @@ from cutlearn.arrays import VOID, Mask
 from cutlearn.checks import as_array, path_of
 from cutlearn.errors import InputError, InputWarning
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.features.volumes import are_volumes
-from cutlearn.images.coding import ZERO_ONE, Coding, Stated, decide
-from cutlearn.images.sample import FREE, Sample, as_sample
-from cutlearn.images.tally import Tally, as_numbered, doubts, tally
-from cutlearn.images.volume import Volume
+from cutlearn.images.coding import (
+    ZERO_ONE,
+    Coding,
+    Stated,
+    Tally,
+    as_numbered,
+    decide,
+    doubts,
+    tally,
+)
+from cutlearn.images.sample import FREE, Sample, Volume, are_volumes, as_sample
 from cutlearn.loaded import Loaded, mapped
 
 Told = Callable[[int, int, str], None]

@@ -25,9 +25,9 @@ from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.folds import held_out_parts
 from cutlearn.features.settings import restores
-from cutlearn.features.volumes import are_volumes, check_axes
+from cutlearn.features.volumes import check_axes
 from cutlearn.images.resize import Shape
-from cutlearn.images.sample import Sample
+from cutlearn.images.sample import Sample, are_volumes
 from cutlearn.learn.learners import is_margin
 from cutlearn.learn.loss import Loss
 from cutlearn.learn.loss_files import Described

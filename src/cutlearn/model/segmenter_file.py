@@ -15,8 +15,7 @@ from cutlearn.energy.model import from_plain, to_plain
 from cutlearn.energy.problem import Problem
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.nodes import PROBED
-from cutlearn.images.sample import Sample
-from cutlearn.images.volume import of_slices
+from cutlearn.images.sample import Sample, of_slices
 from cutlearn.learn.learners import learner_of
 from cutlearn.learn.loss_files import loss_from_plain, plain_of
 from cutlearn.learn.results import Step, rows_to_steps, steps_to_rows

@@ -15,11 +15,9 @@ from typing import Any
 
 from cutlearn.errors import InputWarning
 from cutlearn.images.coding import Coding
-from cutlearn.images.facts import Facts, facts_of
 from cutlearn.images.listing import some
 from cutlearn.images.resize import Shape
-from cutlearn.images.sample import Sample
-from cutlearn.images.volume import Volume
+from cutlearn.images.sample import Facts, Sample, Volume, facts_of
 from cutlearn.model.fitting.size import worked_shape
 from cutlearn.model.prepare import read_samples
 from cutlearn.run.executor import Executor

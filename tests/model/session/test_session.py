@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from simulated_user import drawn_box, next_stroke
 from sklearn.exceptions import NotFittedError
 
 import cutlearn as cl
 from cutlearn.images import cells, pasture
 from cutlearn.images.resize import resize_labels
-from cutlearn.images.robot import drawn_box, next_stroke
 from cutlearn.model.session.engines import UntrainedEngine
 from cutlearn.model.session.session import Border
 

@@ -23,8 +23,7 @@ from cutlearn.errors import InputError, shown
 from cutlearn.images.coding import Coding
 from cutlearn.images.decode import ENDINGS, content
 from cutlearn.images.folder import read_folder
-from cutlearn.images.listing import listed, name_of
-from cutlearn.images.pairing import pair
+from cutlearn.images.listing import listed, name_of, pair
 from cutlearn.images.read import open_image, read_values
 from cutlearn.images.write import write_labels
 from cutlearn.store import atomic_write

@@ -17,7 +17,7 @@ import numpy as np
 from cutlearn.arrays import VOID, Mask
 from cutlearn.errors import InputError
 from cutlearn.features.folds import blocks
-from cutlearn.images.volume import Volume
+from cutlearn.images.sample import Volume
 
 # Annotated slices of a piece, at most.
 MOST_SLICES = 6

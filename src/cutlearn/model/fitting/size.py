@@ -17,8 +17,7 @@ from cutlearn.images.resize import (
     resize_labels,
     side_shape,
 )
-from cutlearn.images.sample import FREE, Sample
-from cutlearn.images.volume import Volume, of_slices
+from cutlearn.images.sample import FREE, Sample, Volume, of_slices
 
 # Without a size of the user's own an image of more pixels is worked at about so many: a model sees
 # objects at about the size at which it was trained, and every image of a fit keeps its problem.

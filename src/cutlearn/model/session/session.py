@@ -27,8 +27,7 @@ from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.windows import window_means, windows
 from cutlearn.images.resize import resize_image, resize_labels
-from cutlearn.images.sample import FREE, Sample
-from cutlearn.images.volume import Volume
+from cutlearn.images.sample import FREE, Sample, Volume
 from cutlearn.metrics import entropy
 from cutlearn.model.fitting.size import (
     at_side,

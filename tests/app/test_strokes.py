@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 import cutlearn as cl
-from cutlearn.images.strokes import read_strokes
+from cutlearn.app.cut import read_strokes
 
 
 def saved(path, array, **how):

@@ -1,7 +1,7 @@
-"""A robot in a person's place: true masks in; the box, and stroke by stroke the seeds, out.
+"""A simulated user: true masks in; the box, and stroke by stroke the seeds, out.
 
-For measuring and for learning what a person with one image would need: the robot draws a box with
-some room around the object, then always marks the middle of the largest part that is wrong.
+It draws a box with some room around the object, then always marks the middle of the largest part
+that is wrong.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ RADIUS = 0.015
 
 
 def drawn_box(truth: Mask, room: float | NDArray[np.float64] = 0.05) -> Box:
-    """Give a box around label 1 (and void pixels beside it are not asked).
+    """Return a box around label 1; void pixels do not count.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def drawn_box(truth: Mask, room: float | NDArray[np.float64] = 0.05) -> Box:
     Examples
     --------
     >>> import numpy as np
-    >>> from cutlearn.images.robot import drawn_box
+    >>> from simulated_user import drawn_box
     >>> truth = np.zeros((30, 40), np.uint8)
     >>> truth[10:20, 10:30] = 1
     >>> drawn_box(truth, 0.1)
@@ -44,7 +44,7 @@ def drawn_box(truth: Mask, room: float | NDArray[np.float64] = 0.05) -> Box:
 
 
 def next_stroke(truth: Mask, labels: NDArray[np.uint8], seeds: Seeds) -> Seeds:
-    """Give the seeds with one stroke more: a disc in the middle of the largest wrong part.
+    """Return the seeds with one stroke more: a disc in the middle of the largest wrong part.
 
     The middle is the pixel farthest from where the part ends; the disc stays within the part. If
     nothing is wrong, the seeds come back as they are.

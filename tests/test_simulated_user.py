@@ -1,8 +1,7 @@
-"""The robot: boxes with room, strokes in the middle of the largest error."""
+"""The simulated user: boxes with room, strokes in the middle of the largest error."""
 
 import numpy as np
-
-from cutlearn.images.robot import drawn_box, next_stroke
+from simulated_user import drawn_box, next_stroke
 
 
 def test_the_box_stays_in_the_image_and_holds_the_object():
