@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from scipy import ndimage
 
 import cutlearn as cl
-from cutlearn.report.displays.overlay import borders_over
+from cutlearn.report.displays import borders_over
 
 y, x = np.mgrid[:180, :240]
 body = ((y - 105) / 55) ** 2 + ((x - 120) / 42) ** 2 < 1

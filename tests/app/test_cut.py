@@ -15,7 +15,7 @@ from cutlearn.app.cli import main
 from cutlearn.errors import InputError
 from cutlearn.images import read_image, read_values, write_mask, write_probability
 from cutlearn.images.write import write_labels
-from cutlearn.report.displays.overlay import borders_over
+from cutlearn.report.displays import borders_over
 
 
 @pytest.fixture

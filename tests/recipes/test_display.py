@@ -4,7 +4,7 @@ import numpy as np
 from click.testing import CliRunner
 
 from cutlearn.app.cli import main
-from cutlearn.report.displays.style import new_axes
+from cutlearn.report.displays import new_axes
 from cutlearn.report.page import Chart, charts, register_chart
 from small_folders import make_folders
 

@@ -22,7 +22,7 @@ from cutlearn.energy.energy import Energy
 from cutlearn.energy.envelopes import EnvelopeSpec, Per
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.learn.train import train
-from cutlearn.report.displays.overlay import errors_over, rgb
+from cutlearn.report.displays import errors_over, rgb
 from cutlearn_papers.course import Claim, Course, Figures, Section
 from cutlearn_papers.gould2011_cases import (
     AGAIN,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cutlearn.report.page.render import render
+from cutlearn.report.page.html import render
 from cutlearn.run.progress import clock
 from cutlearn.store import atomic_write
 from cutlearn_papers.contents import CONTENTS, Shown

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cutlearn.arrays import Floats
-from cutlearn.report.displays.overlay import errors_over, rgb
+from cutlearn.report.displays import errors_over, rgb
 from cutlearn_papers.course import Figures
 from cutlearn_papers.pletscher2012_data import losses_of
 

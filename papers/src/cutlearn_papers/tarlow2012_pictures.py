@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from cutlearn.arrays import Floats
 from cutlearn.model.probability.decisions import best_for_iou
-from cutlearn.report.displays import TrajectoryDisplay
-from cutlearn.report.displays.style import LINES, bare
+from cutlearn.report.displays import LINES, bare
 from cutlearn_papers.pictures import Pictures
+from cutlearn_papers.trajectory import TrajectoryDisplay
 
 
 def draw_singles(rows: Sequence[dict[str, float]]) -> Any:

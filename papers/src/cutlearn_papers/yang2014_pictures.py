@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.report.displays import ShapesDisplay
-from cutlearn.report.displays.overlay import errors_over, rgb
 from cutlearn.shape.frame import Frame, filled
+from cutlearn.report.displays import ShapesDisplay, errors_over, rgb
 from cutlearn.shape.generative import Shapes
 
 Floats = NDArray[Any]

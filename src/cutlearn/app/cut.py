@@ -131,7 +131,7 @@ def _draw(path: Path, image: Any, labels: Any, box: Box | None) -> None:
     import numpy as np
     from PIL import Image
 
-    from cutlearn.report.displays.overlay import borders_over
+    from cutlearn.report.displays import borders_over
     from cutlearn.store import atomic_write
 
     picture = borders_over(image, labels)

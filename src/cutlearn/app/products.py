@@ -190,7 +190,7 @@ class Overlays(Product):
         """Draw an image with its mask."""
         from PIL import Image
 
-        from cutlearn.report.displays.overlay import borders_over
+        from cutlearn.report.displays import borders_over
         from cutlearn.store import atomic_write
 
         file = io.BytesIO()

@@ -55,7 +55,7 @@ def rank(
     from cutlearn.images.sample import as_sample
     from cutlearn.model.fitting.size import at_side
     from cutlearn.model.segmenter import windows_of
-    from cutlearn.report.page.next import Candidate, next_page
+    from cutlearn.report.page.pages import Candidate, next_page
     from cutlearn.store import atomic_write, check_writable
 
     begin = time.monotonic()
@@ -131,7 +131,7 @@ def _without_masks(estimator: Any, folder: Any, images: str) -> tuple[Any, int]:
 
 def _row(name: str, ranked: "Ranked") -> dict[str, Any]:
     """An image of the order, its windows in pixels of the file."""
-    from cutlearn.report.page.next import FRAMED
+    from cutlearn.report.page.pages import FRAMED
 
     windows = [[w.top, w.bottom, w.left, w.right] for w in ranked.windows[:FRAMED]]
     return {"name": name, "score": ranked.score, "windows": windows}

@@ -1,4 +1,4 @@
-"""Figures of a model for people: true and predicted masks in, a table of images and totals out.
+"""Scores of a model: true and predicted masks in, a table of images and totals out.
 
 IoU is pooled: the sum of intersections over the sum of unions; pixel and count errors are means
 over images, and so is the log-likelihood; the calibration error is that of all pixels together,
@@ -76,7 +76,7 @@ class Evaluation:
     log_likelihood: Spread | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Give the figures as what JSON can hold; a figure that does not exist is null."""
+        """Return the figures as what JSON can hold; a figure that does not exist is null."""
         rows = [asdict(image) | {"count_error": image.count_error} for image in self.images]
         found = {name: getattr(self, name) for name in FIGURES}
         spreads = {name: asdict(spread) for name, spread in found.items() if spread is not None}
@@ -100,7 +100,7 @@ def evaluate(
     predictions: Sequence[npt.ArrayLike],
     label: int = 1,
 ) -> Evaluation:
-    """Compare predicted with true masks.
+    """Return the scores of predicted masks.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def evaluation_of(
     label: int = 1,
     believed: Sequence[Beliefs] = (),
 ) -> Evaluation:
-    """Give the figures of the tables of images, which are small where masks are large.
+    """Return the figures of the tables of images, which are small where masks are large.
 
     `believed`, one for each image or none, brings the figures of probabilities.
     """
@@ -185,12 +185,12 @@ class LabelFigures:
     predicted_area: int
 
     def to_json(self) -> dict[str, Any]:
-        """Give the figures as what JSON can hold."""
+        """Return the figures as what JSON can hold."""
         return {name: _plain(value) for name, value in asdict(self).items()}
 
 
 def figures_of_labels(table: Confusion, names: Sequence[str]) -> list[LabelFigures]:
-    """Give the figures of every label, from the table of all images together.
+    """Return the figures of every label, from the table of all images together.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def figures_of_labels(table: Confusion, names: Sequence[str]) -> list[LabelFigur
 
 
 def _believed(believed: Sequence[Beliefs]) -> tuple[Spread, ...]:
-    """The calibration error and the log-likelihood, if there are any."""
+    """Return the calibration error and the log-likelihood, if there are any."""
     known = [part for part in believed if part.n_pixels]
     if not known:
         return ()
@@ -223,7 +223,7 @@ def _believed(believed: Sequence[Beliefs]) -> tuple[Spread, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """Put None for numbers that JSON does not know."""
+    """Return a value with None for numbers that JSON cannot hold."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list):

@@ -141,7 +141,7 @@ def find_objects(
 
 
 def _joined(parts: Labels, whole: Labels, small: NDArray[np.bool_]) -> Labels:
-    """Join small parts to others of the same connected region; without others they go."""
+    """Join small parts to others of the same connected region; drop those without others."""
     from skimage.segmentation import watershed
 
     kept = np.where(np.append(False, small)[parts], 0, parts)
@@ -153,7 +153,7 @@ def _joined(parts: Labels, whole: Labels, small: NDArray[np.bool_]) -> Labels:
 
 
 def _parted(whole: Labels, p: NDArray[np.float64] | None) -> Labels:
-    """Connected regions, each parted where a watershed finds several summits."""
+    """Return connected regions, each parted where a watershed finds several summits."""
     from skimage.measure import regionprops
 
     parts, count = np.zeros_like(whole), 0
@@ -169,7 +169,7 @@ def _parted(whole: Labels, p: NDArray[np.float64] | None) -> Labels:
 
 
 def _watershed(inside: NDArray[np.bool_], p: NDArray[np.float64] | None) -> Labels:
-    """The parts of one connected region, numbered from 1."""
+    """Return the parts of one connected region, numbered from 1."""
     from scipy import ndimage
     from skimage.measure import label as connected
     from skimage.morphology import reconstruction
@@ -335,7 +335,7 @@ class Coco:
             })  # fmt: skip
 
     def to_plain(self) -> dict[str, Any]:
-        """Give the file as JSON can hold it."""
+        """Return the file as JSON can hold it."""
         return {
             "images": self.images, "categories": self.categories, "annotations": self.annotations,
         }  # fmt: skip

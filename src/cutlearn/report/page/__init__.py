@@ -1,9 +1,8 @@
-"""Pages for a browser, each one file with everything inside: the report, what to annotate next."""
+"""Pages for a browser, each a single file: the report, and the images to annotate next."""
 
 from cutlearn.report.page.charts import Chart, Subject, register_chart
 from cutlearn.report.page.gallery import Gallery, Shown, shown_of
-from cutlearn.report.page.model import page
-from cutlearn.report.page.next import Candidate, next_page
+from cutlearn.report.page.pages import Candidate, next_page, page
 
 __all__ = [
     "Candidate",

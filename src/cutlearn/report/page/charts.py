@@ -1,6 +1,6 @@
-"""The charts of a report, each of which adds itself to a registry; charts from outside do the same.
+"""The charts of a report: a registry to which other packages can add, with those of cutlearn.
 
-The page asks every chart whether it has something to show of a model, and draws those that have.
+A report draws every chart that applies to its model.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from cutlearn.report.displays import (
     RocDisplay,
     ShapesDisplay,
     TrainingDisplay,
+    new_axes,
 )
-from cutlearn.report.displays.style import new_axes
 from cutlearn.report.evaluate import Evaluation
 from cutlearn.report.page.gallery import Shown
-from cutlearn.report.page.panels import Picture, drawing
+from cutlearn.report.page.html import Picture, drawing
 from cutlearn.shape.frame import Frame
 
 SIZE = (3.8, 3.8)
@@ -121,7 +121,7 @@ def _training(subject: Subject) -> Any:
 
 
 def _shapes(subject: Subject) -> Any:
-    """What a Boltzmann machine knows of shapes, and how it completes the true masks."""
+    """Draw the learned shapes of a Boltzmann machine, and how it completes the true masks."""
     model = subject.model
     size = (int(model.shape[0]), int(model.shape[1]))
     masks = [Frame(size, part.truth.shape[:2]).labels(part.truth) == 1 for part in subject.shown]

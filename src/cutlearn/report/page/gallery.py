@@ -1,4 +1,4 @@
-"""The images that a report shows, chosen while they come: nothing is read or predicted twice.
+"""The images that a report shows, chosen as they are predicted: nothing is read or predicted twice.
 
 An image is kept as it will be drawn, with no more rows and columns than a page has room for, and
 no more than `MOST_KEPT` of them: the worst, the best, and an even part of all others.
@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.arrays import VOID
+from cutlearn.arrays import VOID, AnyArray, Mask
 from cutlearn.metrics import confusion, entropy
-from cutlearn.report.page.panels import stride_of
+from cutlearn.report.page.html import stride_of
 
 # Images of a report, and images that are kept to choose from.
 MOST_SHOWN, MOST_KEPT = 6, 40
@@ -24,12 +24,12 @@ MOST_SHOWN, MOST_KEPT = 6, 40
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """An image of the page, with what is true of it and what the model says.
+    """An image of the page, with its true and its predicted mask.
 
     Parameters
     ----------
     name, verdict : str
-        What it is called, and how good its mask is.
+        Its name, and the scores of its mask.
     image : (h, w) or (h, w, 3) array
         Every few rows and columns of it, as of what follows.
     truth, mask : (h, w) uint8
@@ -44,24 +44,24 @@ class Shown:
 
     name: str
     verdict: str
-    image: npt.NDArray[Any]
-    truth: npt.NDArray[np.uint8]
-    mask: npt.NDArray[np.uint8]
+    image: AnyArray
+    truth: Mask
+    mask: Mask
     belief: npt.NDArray[np.float32] | None = None
     bits: float | None = None
-    labels: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]] | None = None
+    labels: tuple[Mask, Mask] | None = None
 
 
 def shown_of(
     name: str,
-    image: npt.NDArray[Any],
-    truth: npt.NDArray[Any],
-    mask: npt.NDArray[Any],
-    belief: npt.NDArray[Any] | None = None,
+    image: AnyArray,
+    truth: AnyArray,
+    mask: AnyArray,
+    belief: AnyArray | None = None,
     label: int = 1,
     n_labels: int = 2,
 ) -> Shown:
-    """Give an image as a page shows it: one label, the object, against the rest.
+    """Return an image as a page shows it: one label, the object, against the rest.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def shown_of(
     return Shown(name, _verdict(right, found), seen, small[0], small[1], belief, bits, every)
 
 
-def _verdict(truth: npt.NDArray[np.uint8], mask: npt.NDArray[np.uint8]) -> str:
+def _verdict(truth: Mask, mask: Mask) -> str:
     table = confusion(truth, mask)
     true, found = table.area()
     void = float((truth == VOID).mean())
@@ -140,7 +140,7 @@ class Gallery:
         self.kept[1:-1] = [one for one in self.kept[1:-1] if one.number % self._step == 0]
 
     def shown(self) -> list[Shown]:
-        """Give the worst, the best, and even steps of rank between them."""
+        """Return the worst, the best, and even steps of rank between them."""
         n = len(self.kept)
         steps = np.linspace(0, n - 1, min(MOST_SHOWN, n)).round().astype(int)
         return [self.kept[k].shown for k in steps]

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from cutlearn.arrays import AnyArray, Floats
 from cutlearn.errors import InputError
 from cutlearn.metrics import confusion
 from cutlearn.model.probability.decisions import best_for_iou, expected_iou
-from cutlearn.report.displays.style import LINES, bare, new_axes
+from cutlearn.report.displays import LINES, bare, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-
-Float = npt.NDArray[np.float64]
 
 # Points of a path between its ends.
 POINTS = 12
@@ -42,14 +40,14 @@ class TrajectoryDisplay:
     Examples
     --------
     >>> import numpy as np
-    >>> from cutlearn.report.displays import TrajectoryDisplay
+    >>> from cutlearn_papers.trajectory import TrajectoryDisplay
     >>> q, mask = np.array([[[0.55, 0.45], [0.9, 0.1], [0.6, 0.4]]]), np.array([[1, 0, 0]])
     >>> shown = TrajectoryDisplay.from_decisions({"mine": [q]}, [mask])
     >>> shown.paths["mine"][0][1].round(2).tolist()
     [0.33, 1.0]
     """
 
-    paths: Mapping[str, Sequence[Float]]
+    paths: Mapping[str, Sequence[Floats]]
     xlabel: str
     ylabel: str
     ax_: Axes = field(init=False, repr=False)
@@ -57,7 +55,7 @@ class TrajectoryDisplay:
 
     @classmethod
     def from_decisions(
-        cls, probabilities: Mapping[str, Sequence[Float]], masks: Sequence[npt.NDArray[Any]]
+        cls, probabilities: Mapping[str, Sequence[Floats]], masks: Sequence[AnyArray]
     ) -> TrajectoryDisplay:
         """Show how the decision for IoU moves from the most probable labels (tarlow2012, figure 6).
 
@@ -95,7 +93,7 @@ class TrajectoryDisplay:
         return self
 
 
-def _decided(q: Float, mask: npt.NDArray[Any]) -> Float:
+def _decided(q: Floats, mask: AnyArray) -> Floats:
     """Expected and true IoU (mean over both labels) from the most probable labels to the best."""
     table = np.asarray(q, np.float64)
     flat = table.reshape(-1, 2)

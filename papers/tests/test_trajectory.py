@@ -5,7 +5,7 @@ import pytest
 
 from cutlearn.errors import InputError
 from cutlearn.model.probability.decisions import best_for_iou, expected_iou
-from cutlearn.report.displays import TrajectoryDisplay
+from cutlearn_papers.trajectory import TrajectoryDisplay
 
 
 def beliefs(seed, lean=0.0):

@@ -1,18 +1,121 @@
+"""The report and the page of images to annotate next."""
+
+import doctest
+import math
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import cutlearn as cl
+from cutlearn.errors import InputError
 from cutlearn.images import cells
 from cutlearn.images.write import colors_of
 from cutlearn.metrics import beliefs, confusion
-from cutlearn.report.displays.overlay import labels_over
-from cutlearn.report.evaluate import evaluation_of, figures_of_labels
-from cutlearn.report.page import page
-from cutlearn.report.page.gallery import shown_of
-from cutlearn.report.page.model import _named
+from cutlearn.model.probability.ranking import Ranked, Window
+from cutlearn.report.displays import labels_over, new_axes
+from cutlearn.report.evaluate import evaluate, evaluation_of, figures_of_labels
+from cutlearn.report.page import Chart, Subject, charts, gallery, page, register_chart
+from cutlearn.report.page.gallery import Gallery, shown_of
+from cutlearn.report.page.html import MOST_SIDE
+from cutlearn.report.page.pages import FRAME, Candidate, _named, candidate_panels, framed, next_page
+
+
+@pytest.fixture
+def own_charts(monkeypatch):
+    monkeypatch.setattr(charts, "CHARTS", {})
+
+
+FIGURES = evaluate(["a"], [[[0, 1]]], [[[0, 1]]])
+MODEL = SimpleNamespace(card_={})
+
+
+def blank(subject):
+    return new_axes((1, 1)).figure
+
+
+def test_only_charts_that_apply_are_drawn(own_charts):
+    asked = []
+
+    def never(subject):
+        asked.append(subject)
+        return False
+
+    register_chart(Chart("shown", "words of one", blank))
+    register_chart(Chart("hidden", "words of another", blank, never))
+    made = page("title", MODEL, FIGURES, [])
+    assert "words of one" in made
+    assert "words of another" not in made
+    assert {subject.figures for subject in asked} == {FIGURES}
+
+
+def test_a_wide_chart_has_a_heading_and_words_that_are_no_markup(own_charts):
+    register_chart(Chart("<b>wide</b>", "below it", blank, wide=True))
+    made = page("title", MODEL, FIGURES, [])
+    assert "<h2>&lt;b&gt;wide&lt;/b&gt;</h2>" in made
+    assert made.count("data:image/png") == 1
+    assert charts.charts(Subject(MODEL, FIGURES, (), ())) == []
+
+
+def test_a_name_is_used_once(own_charts):
+    register_chart(Chart("mine", "", blank))
+    with pytest.raises(InputError, match="another name"):
+        register_chart(Chart("mine", "", blank))
+
+
+def chosen(ious):
+    """The places of the images that are shown, and how many were kept at most, and made."""
+    found, made, most = Gallery(), [], 0
+    for i, iou in enumerate(ious):
+        found.add(iou, lambda i=i: made.append(i) or i)
+        most = max(most, len(found.kept))
+    return found.shown(), most, len(made)
+
+
+def test_images_are_shown_from_the_worst_to_the_best(monkeypatch):
+    ious = [0.7, 0.1, math.nan, 0.4, 1.0, 0.2]
+    assert chosen(ious)[0] == [1, 5, 3, 0, 4]
+    monkeypatch.setattr(gallery, "MOST_SHOWN", 3)
+    assert chosen(ious)[0] == [1, 3, 4]
+    assert chosen([math.nan])[0] == []
+    assert chosen([0.5])[0] == [0]
+
+
+@pytest.mark.parametrize("order", ["drawn", "rising", "falling", "equal"])
+def test_of_many_images_few_are_kept_and_they_are_spread(order):
+    rng = np.random.default_rng(0)
+    ious = {"drawn": rng.random(1000), "rising": np.arange(1000) / 1000,
+            "falling": -np.arange(1000) / 1000, "equal": np.full(1000, 0.5)}[order]  # fmt: skip
+    shown, most, made = chosen(ious.tolist())
+    assert most <= gallery.MOST_KEPT + 2
+    if order == "drawn":
+        assert made < 200
+    rank = np.argsort(np.argsort(ious, kind="stable"), kind="stable")
+    if order != "equal":
+        assert [rank[shown[0]], rank[shown[-1]]] == [0, 999]
+    assert np.abs(rank[shown] - np.linspace(0, 999, 6)).max() < 200
+
+
+def test_an_image_is_kept_as_it_is_drawn():
+    rng = np.random.default_rng(1)
+    shape = (2 * MOST_SIDE, 30)
+    image, q = rng.random((*shape, 3)).astype(np.float32), rng.dirichlet([1, 1, 1], shape)
+    truth, mask = rng.integers(0, 3, (2, *shape)).astype(np.uint8)
+    seen = shown_of("a", image, truth, mask, q, label=2)
+    assert np.array_equal(seen.image, image[::2, ::2])
+    assert np.array_equal(seen.mask, mask[::2, ::2] == 2)
+    assert np.array_equal(seen.belief, q[::2, ::2, 2].astype(np.float32))
+    assert all(array.base is None for array in (seen.image, seen.truth, seen.mask, seen.belief))
+    p = q[..., 2]
+    bits = -(p * np.log2(p) + (1 - p) * np.log2(1 - p)).mean()
+    assert seen.bits == pytest.approx(bits, rel=1e-5)
+    assert f"area {(mask == 2).sum()} of {(truth == 2).sum()} pixels" in seen.verdict
+
+
+def test_examples_of_the_docstrings():
+    assert doctest.testmod(gallery).failed == 0
 
 
 class Reader(HTMLParser):
@@ -128,3 +231,28 @@ def test_colours_of_many_labels_differ():
         colors = colors_of(values)
         assert len(colors) == len(set(colors)) == len(values)
         assert ((0, 0, 0) in colors) == (values[0] == 0)
+
+
+def test_a_frame_lies_on_the_border_of_its_window_and_nowhere_else():
+    picture = np.zeros((40, 60, 3))
+    framed(picture, Window(8, 24, 20, 40, 1.0), 2)
+    painted = (picture == FRAME).all(axis=2)
+    wanted = np.zeros((40, 60), bool)
+    wanted[4:12, 10:20] = True
+    wanted[5:11, 11:19] = False
+    assert np.array_equal(painted, wanted)
+
+
+def test_the_page_follows_the_order():
+    order = [Ranked(2, 0.5, ()), Ranked(0, 0.25, ()), Ranked(1, 0.0, ())]
+    image, q = np.zeros((8, 9)), np.full((8, 9, 2), 0.5)
+    text = next_page("next", ["a<b", "second", "third"], order, [Candidate(image, q)] * 2)
+    assert text.index("1. third") < text.index("2. a&lt;b")
+    assert "3. second" not in text
+    assert "75.0%" in text  # what the two settle together
+    assert "50.00 %" in text
+    assert text.count("data:image/jpeg") == 6
+
+
+def test_a_model_without_probabilities_shows_the_image_alone():
+    assert len(candidate_panels(Candidate(np.zeros((8, 9, 3)), None), ())) == 1

@@ -1,7 +1,8 @@
-"""The report: one page for a browser, with every picture inside it, that can be sent by mail.
+"""The pages: the report of a model, and the images to annotate next.
 
-Figures with their intervals, masks from the worst to the best image with probability and doubt
-beside them, how far the probabilities can be believed, what was learned, and a table of all images.
+The report has figures with their intervals, masks from the worst to the best image next to
+probability and entropy, calibration, the largest weights, and a table of all images. Both pages
+are single files with every picture inside.
 """
 
 from __future__ import annotations
@@ -9,21 +10,26 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from cutlearn.arrays import AnyArray, Floats
 from cutlearn.images.write import colors_of
 from cutlearn.metrics import Beliefs, Spread
 from cutlearn.model.card import written
-from cutlearn.report.displays.overlay import COLORS, errors_over, labels_over, rgb
+from cutlearn.model.probability.ranking import Ranked, Window
+from cutlearn.report.displays import COLORS, errors_over, labels_over, rgb
 from cutlearn.report.evaluate import Evaluation, LabelFigures
 from cutlearn.report.page.charts import Subject, charts
 from cutlearn.report.page.gallery import Shown
-from cutlearn.report.page.panels import Picture, belief_panels, photograph
-from cutlearn.report.page.render import render
+from cutlearn.report.page.html import Picture, belief_panels, photograph, render, stride_of
 
 MOST_WEIGHTS = 12
+# Windows of an image that are framed, and the colour of frames.
+FRAMED = 3
+FRAME = (230 / 255, 110 / 255, 0.0)
 
 
 def page(
@@ -37,7 +43,7 @@ def page(
     judged: int = 1,
     training_images: int = 0,
 ) -> str:
-    """Write the report of a model on images that have true masks.
+    """Return the report of a model on images that have true masks.
 
     Parameters
     ----------
@@ -58,7 +64,7 @@ def page(
     Returns
     -------
     str
-        HTML, whole in itself.
+        HTML.
     """
     subject = Subject(model, figures, tuple(shown), tuple(believed))
     several = len(labels) > 2
@@ -95,7 +101,7 @@ def card_rows(card: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _words(value: Any) -> str:
-    """A value in words: numbers short, tables as lists of names and values."""
+    """Return a value in words: numbers short, tables as lists of names and values."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_words(part)}" for name, part in value.items())
     if isinstance(value, list | tuple):
@@ -105,7 +111,7 @@ def _words(value: Any) -> str:
 
 
 def headlines(subject: Subject) -> list[tuple[str, str, str]]:
-    """Give the figures that matter most: name, value, interval."""
+    """Return the main figures: name, value, interval."""
     figures = subject.figures
     found = [
         ("pooled IoU", *_percent(figures.iou)),
@@ -123,9 +129,9 @@ def headlines(subject: Subject) -> list[tuple[str, str, str]]:
 def panels(
     part: Shown, judged: str = "", paints: Sequence[tuple[int, int, int]] = ()
 ) -> list[Picture]:
-    """Give the pictures of one image: itself, its errors, probability and doubt.
+    """Return the pictures of one image: itself, its errors, probability and entropy.
 
-    Of several labels all are shown, and the errors of the one that is judged.
+    With several labels, all are shown, and the errors of the judged one.
     """
     base, of = rgb(part.image), f" of {judged}" if judged else ""
     found = [
@@ -143,10 +149,9 @@ def panels(
 
 
 def learned(model: Any, labels: Sequence[str] = ()) -> list[tuple[str, float, float]]:
-    """Give the largest weights: name, value, and its size against the largest, in percent.
+    """Return the largest weights: name, value, and its size against the largest, in percent.
 
-    Where labels have names, the weights are told by them: "label 1 node logit1 of 2" is "grass node
-    logit1 of sky".
+    Names of labels replace their numbers: "label 1 node logit1 of 2" is "grass node logit1 of sky".
     """
     if not hasattr(model, "w_names_"):
         return []
@@ -159,7 +164,7 @@ def learned(model: Any, labels: Sequence[str] = ()) -> list[tuple[str, float, fl
 
 
 def _named(weight: str, labels: Sequence[str]) -> str:
-    """The name of a weight with the names of labels in the places of their numbers."""
+    """Return the name of a weight with the names of labels instead of their numbers."""
 
     def word(found: re.Match[str]) -> str:
         first, rest = found["before"], [labels[int(k)] for k in found["numbers"].split()]
@@ -175,3 +180,77 @@ def _named(weight: str, labels: Sequence[str]) -> str:
 def _percent(spread: Spread) -> tuple[str, str]:
     value, low, high = (f"{100 * v:.1f}" for v in (spread.value, spread.low, spread.high))
     return f"{value} %", f"{low} to {high}"
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An image that has no mask yet.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, 3) array
+    belief : (h, w, L) probabilities, or None
+    """
+
+    image: AnyArray
+    belief: AnyArray | None
+
+
+def next_page(
+    title: str,
+    names: Sequence[str],
+    order: Sequence[Ranked],
+    candidates: Sequence[Candidate],
+) -> str:
+    """Return the page of images without masks.
+
+    Parameters
+    ----------
+    title : str
+    names : one for each image
+    order : sequence of Ranked
+        All images, as `rank` gave them.
+    candidates : sequence of Candidate
+        The first images of the order, which get a row of pictures.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    rows = [
+        (f"{k}. {names[r.image]}", f"its labels would tell of another {r.score:.1%} of all images",
+         candidate_panels(c, r.windows))
+        for k, (r, c) in enumerate(zip(order, candidates), 1)
+    ]  # fmt: skip
+    top = max((r.score for r in order), default=0.0) or 1.0
+    table = [(k, names[r.image], r.score, 100 * r.score / top) for k, r in enumerate(order, 1)]
+    headlines = [
+        ("images", str(len(names)), "without masks"),
+        ("the first", str(len(rows)), "are shown below"),
+        ("tell", f"{sum(r.score for r in order[: len(rows)]):.1%}", "of all images"),
+    ]
+    return render("next.html", title=title, headlines=headlines, rows=rows, table=table)
+
+
+def candidate_panels(candidate: Candidate, windows: Sequence[Window]) -> list[Picture]:
+    """Return the pictures of one image, with frames around the windows to annotate first."""
+    step = stride_of(candidate.image.shape)
+    base = rgb(candidate.image[::step, ::step])
+    for window in windows[:FRAMED]:
+        framed(base, window, step)
+    found = [Picture(photograph(base), "image, with the windows to begin with")]
+    if candidate.belief is not None:
+        sure, doubt = belief_panels(candidate.belief[::step, ::step])
+        found += [Picture(photograph(sure), "probability"), Picture(photograph(doubt), "doubt")]
+    return found
+
+
+def framed(picture: Floats, window: Window, step: int) -> None:
+    """Draw the border of a window into a picture that shows every step-th row and column."""
+    rows = slice(window.top // step, max(window.bottom // step, window.top // step + 1))
+    columns = slice(window.left // step, max(window.right // step, window.left // step + 1))
+    part = picture[rows, columns]
+    wide = max(1, max(picture.shape[:2]) // 200)
+    for side in (part[:wide], part[-wide:], part[:, :wide], part[:, -wide:]):
+        side[:] = FRAME
