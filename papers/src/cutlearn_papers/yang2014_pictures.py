@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.shape.frame import Frame, filled
 from cutlearn.report.displays import ShapesDisplay, errors_over, rgb
+from cutlearn.shape.frame import Frame, filled
 from cutlearn.shape.generative import Shapes
 
 Floats = NDArray[Any]
