@@ -183,14 +183,11 @@ ARRAYS = [
     ("likelihood", lambda a: cl.likelihood([PROBLEM], [a], [1.0, 0.0, 0.5]), LABELS, ()),
     ("likelihood", lambda a: cl.likelihood([PROBLEM], [LABELS], a), W, ()),
     ("probabilities", lambda a: cl.probabilities(PROBLEM, a), W, ()),
-    ("choose_order", lambda a: cl.choose_order([PROBLEM] * 3, [a] * 3, 2, 3).order, LABELS, ()),
     ("Hamming", lambda a: learned(loss=cl.Hamming(a)), [1, 1], ()),
     ("Hamming", lambda a: learned(loss=cl.Hamming(None, [a, a])), [1, 0, 1, 1], ()),
     ("Absolute", lambda a: learned(loss=cl.Absolute([a, a])), [1, 0, 1, 1], ()),
     ("Count", lambda a: learned(loss=cl.Count([a, a])), [1, 0, 1, 1], ()),
     ("LabelCount", lambda a: learned(loss=cl.LabelCount(a)), [1], INDICES),
-    ("UpperEnvelope", lambda a: learned(loss=cl.UpperEnvelope([[0.0]] * 2, [a, a])),
-     [[1, 0, 0, 1]], ()),
     ("Boltzmann", lambda a: cl.Boltzmann(a, [0.5], np.zeros(2)).icm(2, 0), [[1], [0]], ()),
 ]  # fmt: skip
 

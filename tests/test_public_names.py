@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import cutlearn as cl
 
 
@@ -22,3 +24,10 @@ def test_rooms_have_their_public_names():
     for room, name in (("metrics", "iou"), ("displays", "AreaDisplay"), ("images", "read_folder")):
         assert name in getattr(cl, room).__all__
         assert hasattr(getattr(cl, room), name)
+
+
+@pytest.mark.parametrize("name", ["UpperEnvelope", "choose_order"])
+def test_names_that_moved_to_the_papers_warn(name):
+    assert name not in cl.__all__
+    with pytest.warns(DeprecationWarning, match="has moved to cutlearn_papers"):
+        assert getattr(cl, name).__name__ == name

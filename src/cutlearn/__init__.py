@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
     from cutlearn.features.superpixels import superpixels
     from cutlearn.images import Sample, Volume
-    from cutlearn.learn.label_order import choose_order
     from cutlearn.learn.likelihood.value import likelihood
-    from cutlearn.learn.line_loss import UpperEnvelope
     from cutlearn.learn.losses import Absolute, Count, CountFunction, Hamming, LabelCount
     from cutlearn.learn.train import train
     from cutlearn.model.boltzmann import BoltzmannSegmenter
@@ -75,10 +73,8 @@ __all__ = [
     "Solver",
     "Summands",
     "Unary",
-    "UpperEnvelope",
     "Volume",
     "__version__",
-    "choose_order",
     "direction_features",
     "expand",
     "grid_edges",
@@ -97,14 +93,12 @@ __all__ = [
 _LATER = {
     "Boltzmann": "cutlearn.shape.boltzmann",
     "BoltzmannSegmenter": "cutlearn.model.boltzmann",
-    "choose_order": "cutlearn.learn.label_order",
     "Absolute": "cutlearn.learn.losses",
     "LabelCount": "cutlearn.learn.losses",
     "Count": "cutlearn.learn.losses",
     "CountFunction": "cutlearn.learn.losses",
     "Featurizer": "cutlearn.features.featurizer",
     "Hamming": "cutlearn.learn.losses",
-    "UpperEnvelope": "cutlearn.learn.line_loss",
     "Sample": "cutlearn.images",
     "Segmenter": "cutlearn.model.segmenter",
     "Session": "cutlearn.model.session.session",
@@ -116,6 +110,11 @@ _LATER = {
     "train": "cutlearn.learn.train",
 }
 
+# Names that have moved to the distribution cutlearn-papers.
+_MOVED = {
+    "UpperEnvelope": "cutlearn_papers.upper_envelope",
+    "choose_order": "cutlearn_papers.label_order",
+}
 
 # Rooms with public names of their own: `cl.metrics.iou`, `cl.images.read_folder`.
 _ROOMS = {
@@ -130,9 +129,27 @@ def __getattr__(name: str) -> Any:
 
     if name in _ROOMS:
         return import_module(_ROOMS[name])
+    if name in _MOVED:
+        return _moved(name, _MOVED[name])
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LATER[name]), name)
+
+
+def _moved(name: str, module: str) -> Any:
+    import warnings
+    from importlib import import_module
+
+    try:
+        found = getattr(import_module(module), name)
+    except ImportError as error:
+        raise AttributeError(
+            f"cutlearn.{name} has moved to {module}. Install cutlearn-papers, and import it there."
+        ) from error
+    warnings.warn(
+        f"cutlearn.{name} has moved to {module}: import it there", DeprecationWarning, stacklevel=3
+    )
+    return found
 
 
 def __dir__() -> list[str]:

@@ -62,10 +62,6 @@ def grid(**given):
     return cl.Energy.grid(**given).minimize()
 
 
-def bound(**given):
-    return cl.UpperEnvelope(**given).bind(0, LABELS[0], np.ones(6, bool), 2)
-
-
 # What is called, with values that are right: each is replaced in turn by what is wrong.
 CALLS = {
     "Energy": (energy, {"unary": [1.0, -2.0, 0.5], "edges": PAIRS, "weights": [1.0, 1.0],
@@ -101,7 +97,6 @@ CALLS = {
     "Count": (cl.Count, {"side": "both", "tolerance": 0}),
     "LabelCount": (cl.LabelCount, {"labels": 1}),
     "CountFunction": (cl.CountFunction, {"function": np.abs}),
-    "UpperEnvelope": (bound, {"constants": [[0.0]], "slopes": [np.zeros((1, 6))]}),
     "Boltzmann": (cl.Boltzmann, {"W": RNG.normal(size=(4, 2)), "c": [0.1, 0.2], "b": np.zeros(4)}),
     "Boltzmann.icm": (MACHINE.icm, {"starts": 2, "random_state": 0}),
     "superpixels": (cl.superpixels, {"image": IMAGES[0], "kind": "slic", "size": 20}),
@@ -109,8 +104,6 @@ CALLS = {
     "load": (cl.load, {"path": "none"}),
     "Segmenter.fit": (lambda **given: fit().fit(**given),
                       {"images": IMAGES, "masks": MASKS, "groups": None, "checkpoint": None}),
-    "choose_order": (cl.choose_order, {"problems": PROBLEMS, "labels": LABELS, "n_labels": 2,
-                                       "folds": 2}),
     "Segmenter.area": (lambda **given: fit().fit(IMAGES, MASKS).area(IMAGES[:1], **given),
                        {"label": 1, "level": 0.95}),
     "Featurizer.fit": (cl.Featurizer("linear").fit, {"images": IMAGES, "masks": MASKS,

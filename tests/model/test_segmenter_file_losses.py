@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 import cutlearn as cl
 from cutlearn.images import cells, pasture
-from cutlearn.learn.loss import Loss
+from cutlearn.learn.losses import Loss
 from cutlearn.model.files import KEY
 from cutlearn.sealed import load_sealed, save_sealed
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import cutlearn as cl
 from cutlearn.images import cells
-from cutlearn.learn.loss import BoundLoss, Loss
+from cutlearn.learn.losses import BoundLoss, Loss
 
 
 class Bordered(Loss):

@@ -23,7 +23,6 @@ from cutlearn.energy.ordered import OrderedEnergy
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.images.resize import Shape
-from cutlearn.learn.label_order import choose_order
 from cutlearn.learn.learners import MarginLearner, learner_of
 from cutlearn.learn.margin.run import FLOOR
 from cutlearn.learn.pool import Pool
@@ -42,6 +41,7 @@ from cutlearn_papers.antoniuk2012_tables import (
 )
 from cutlearn_papers.color import color_problem
 from cutlearn_papers.course import Course, Figures
+from cutlearn_papers.label_order import choose_order
 from cutlearn_papers.pictures import Pictures, read_pictures
 
 GAP, MOST = 0.01, 500

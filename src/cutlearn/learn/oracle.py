@@ -23,7 +23,7 @@ from cutlearn.energy.model import Layout, Model, checked_weights
 from cutlearn.energy.potentials import Enveloped
 from cutlearn.energy.problem import Problem, checked_labels
 from cutlearn.errors import InputError, quoted
-from cutlearn.learn.loss import BoundLoss, Loss
+from cutlearn.learn.losses import BoundLoss, Loss
 from cutlearn.run.executor import Resident, executor_of
 
 NORMALIZE = ("pixels", "loss", "none")

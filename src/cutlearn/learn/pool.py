@@ -16,8 +16,7 @@ from cutlearn.checks import as_array, instance, listed
 from cutlearn.energy.model import Layout, Model, ModelLike, model_of
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.learn.loss import Loss
-from cutlearn.learn.losses import loss_of
+from cutlearn.learn.losses import Loss, loss_of
 from cutlearn.learn.oracle import Oracle, Task, oracle_of, plane_of, task_of
 from cutlearn.learn.results import digest_of, joined_digest
 from cutlearn.loaded import Loaded, taken, together

@@ -23,7 +23,7 @@ from cutlearn.errors import InputError, quoted
 from cutlearn.learn.learners import learner_of
 from cutlearn.learn.likelihood.run import LikelihoodRun
 from cutlearn.learn.likelihood.value import likelihood_tasks
-from cutlearn.learn.loss import Loss
+from cutlearn.learn.losses import Loss
 from cutlearn.learn.margin.run import MarginRun
 from cutlearn.learn.pool import Pool, residents_of
 from cutlearn.learn.results import Step, TrainResult, settings_of

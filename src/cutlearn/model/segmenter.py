@@ -29,8 +29,7 @@ from cutlearn.features.volumes import check_axes
 from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample, are_volumes
 from cutlearn.learn.learners import is_margin
-from cutlearn.learn.loss import Loss
-from cutlearn.learn.loss_files import Described
+from cutlearn.learn.losses import Loss, UnknownLoss
 from cutlearn.loaded import mapped, together
 from cutlearn.model import segmenter_file
 from cutlearn.model.base import Estimator
@@ -50,8 +49,7 @@ from cutlearn.model.fitting.training_set import TrainingSet
 from cutlearn.model.large import is_large, large_evidence, large_mask
 from cutlearn.model.prepare import training_features
 from cutlearn.model.probability.evidence import Evidence, alone
-from cutlearn.model.probability.ranking import Described as Windows
-from cutlearn.model.probability.ranking import Ranked, describe, rank
+from cutlearn.model.probability.ranking import Described, Ranked, describe, rank
 from cutlearn.run.executor import Jobs
 from cutlearn.run.progress import Progress
 
@@ -194,7 +192,7 @@ class Segmenter(Estimator):
         self.min_side = min_side
 
     def _learn(self, data: TrainingSet) -> None:
-        if isinstance(self.loss, Described):
+        if isinstance(self.loss, UnknownLoss):
             self.loss.refuse()
         place = self._executor()
         top = max(int(mask[mask != VOID].max()) for mask in data.masks)
@@ -342,7 +340,7 @@ class Segmenter(Estimator):
         seen = self._each(samples, windows_of, progress)
         return self.order(seen, [sample.shape for sample in samples])
 
-    def order(self, seen: Sequence[Windows], shapes: Sequence[Shape]) -> list[Ranked]:
+    def order(self, seen: Sequence[Described], shapes: Sequence[Shape]) -> list[Ranked]:
         """Give what `rank` gives, of the windows (`windows_of`) and shapes of all images."""
         return [
             ranked.at(seen[ranked.image].shape, shapes[ranked.image])
@@ -396,7 +394,7 @@ class Segmenter(Estimator):
         return segmenter_file.unpack(cls, header, arrays)
 
 
-def windows_of(model: Any, small: Sample, full: Sample) -> Windows:
+def windows_of(model: Any, small: Sample, full: Sample) -> Described:
     """Give the windows of a sample, as `rank` compares them."""
     if are_volumes([full]):
         raise InputError(

@@ -17,7 +17,7 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.nodes import PROBED
 from cutlearn.images.sample import Sample, of_slices
 from cutlearn.learn.learners import learner_of
-from cutlearn.learn.loss_files import loss_from_plain, plain_of
+from cutlearn.learn.losses import loss_from_plain, loss_to_plain
 from cutlearn.learn.results import Step, rows_to_steps, steps_to_rows
 from cutlearn.model.fitting.parameters import (
     check_parameters,
@@ -57,7 +57,7 @@ def _plain_parameters(model: Segmenter) -> dict[str, Any]:
     """The parameters as JSON can hold them: objects by their description."""
     given: dict[str, Any] = model.get_params(deep=False)
     given["potentials"] = [to_plain(p) for p in given["potentials"]]
-    given["loss"] = plain_of(given["loss"])
+    given["loss"] = loss_to_plain(given["loss"])
     if isinstance(given["features"], Featurizer):
         given["features"] = None  # the header's own "features" tells all of it
     given["random_state"] = plain_seed(given["random_state"], model.featurizer_.random_state)

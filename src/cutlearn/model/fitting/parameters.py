@@ -22,8 +22,7 @@ from cutlearn.features.modes import BUDGETS
 from cutlearn.features.settings import modes
 from cutlearn.images.resize import MOST_SIDE
 from cutlearn.learn.learners import LEARNERS, is_margin, learners_of
-from cutlearn.learn.loss import Loss
-from cutlearn.learn.losses import NAMED, loss_of
+from cutlearn.learn.losses import NAMED, Loss, loss_of
 from cutlearn.model.fitting.size import FULL
 from cutlearn.model.probability.calibrations import CALIBRATIONS
 from cutlearn.run.executor import MOST_THREADS, Executor, is_jobs

@@ -15,7 +15,7 @@ from cutlearn.arrays import VOID, Mask, Vector
 from cutlearn.energy.label_space import softened
 from cutlearn.energy.model import Model
 from cutlearn.energy.problem import Problem
-from cutlearn.learn.loss import Loss
+from cutlearn.learn.losses import Loss
 from cutlearn.metrics import Confusion, confusion, iou_of, mean_iou_of, means, ratio, stack_tables
 from cutlearn.model.probability.calibrate import drawn
 from cutlearn.run.executor import ONE_THREAD, Resident, Residents

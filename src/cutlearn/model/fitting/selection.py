@@ -25,8 +25,7 @@ from cutlearn.features.folds import held_out_parts
 from cutlearn.features.pilot import clearly_best
 from cutlearn.grid import grid_offsets, grid_slices
 from cutlearn.learn.learners import is_margin
-from cutlearn.learn.loss import Loss
-from cutlearn.learn.losses import loss_of
+from cutlearn.learn.losses import Loss, loss_of
 from cutlearn.learn.pool import Pool, residents_of
 from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train

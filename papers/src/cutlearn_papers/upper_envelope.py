@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from cutlearn.arrays import Bits, Mask
 from cutlearn.checks import finite, float_array
 from cutlearn.errors import InputError
-from cutlearn.learn.loss import BoundLoss, Loss, check_pieces, digest_of
+from cutlearn.learn.losses import BoundLoss, Loss, check_pieces
 
 # How far from 0 the true labels may cost, as a part of the largest constant or slope.
 ROUNDING = 1e-9
@@ -34,10 +34,10 @@ class UpperEnvelope(Loss):
     Missing a node costs twice as much as a false one, all of them together:
 
     >>> import numpy as np
-    >>> import cutlearn as cl
+    >>> from cutlearn_papers.upper_envelope import UpperEnvelope
     >>> truth = np.array([0, 1, 1], np.uint8)
     >>> missing, false = np.where(truth == 1, -2.0, 0.0), np.where(truth == 0, 1.0, 0.0)
-    >>> loss = cl.UpperEnvelope([[2.0 * truth.sum(), 0.0]], [np.stack([missing, false])])
+    >>> loss = UpperEnvelope([[2.0 * truth.sum(), 0.0]], [np.stack([missing, false])])
     >>> bound = loss.bind(0, truth, np.ones(3, bool), 2)
     >>> [bound.value(y) for y in ([0, 1, 1], [0, 0, 1], [1, 1, 1])]
     [0.0, 2.0, 1.0]
@@ -57,9 +57,6 @@ class UpperEnvelope(Loss):
                 f"constants are given for {len(constants)} images, but slopes for {len(slopes)}. "
                 "Give both for every image."
             )
-
-    def __repr__(self) -> str:
-        return f"UpperEnvelope({digest_of(self.constants)}, {digest_of(self.slopes)})"
 
     def bind(self, image: int, labels: Mask, counted: Bits, n_labels: int) -> BoundLoss:
         """Bind to one image: a piece for each line."""

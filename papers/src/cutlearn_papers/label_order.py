@@ -1,4 +1,4 @@
-"""Which order of labels: the one whose model makes the fewest mistakes on images left out.
+"""The order of labels whose model makes the fewest mistakes on held-out images.
 
 Ordered labels need submodular tables, and which tables are submodular depends on the order: the
 dearest pair of labels should lie furthest apart. An order and its mirror image are the same model.
@@ -20,30 +20,30 @@ from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError, quoted
 from cutlearn.learn.train import train
 
-MOST_LABELS = 5  # 60 orders
+MAX_LABELS = 5  # 60 orders
 
 
 @dataclass(frozen=True)
 class OrderChoice:
-    """The order that was chosen, and the errors of all that were tried.
+    """The chosen order, and the errors of all orders.
 
     Attributes
     ----------
     order : tuple of int
         The label at each place.
     errors : dict
-        The share of wrong nodes on images left out, for every order tried.
+        The share of wrong nodes on held-out images, for every order.
     """
 
     order: tuple[int, ...]
     errors: dict[tuple[int, ...], float]
 
     def places(self, labels: ArrayLike) -> NDArray[np.uint8]:
-        """Give the place of every label in the order; void stays void. What `train` is to see."""
+        """Return the index of every label in the order, for `train`; void stays void."""
         return _places(self.order, labels)
 
     def labels(self, places: ArrayLike) -> NDArray[np.uint8]:
-        """Give the labels back from their places, such as those that `minimize` gives."""
+        """Return the labels from their indices in the order, such as those of `minimize`."""
         back: NDArray[np.uint8] = np.asarray(self.order, np.uint8)[np.asarray(places)]
         return back
 
@@ -55,7 +55,7 @@ def choose_order(
     folds: int = 3,
     **options: Any,
 ) -> OrderChoice:
-    """Train with every order on parts of the images and judge it on the rest.
+    """Train with every order on parts of the images, and evaluate it on the rest.
 
     Parameters
     ----------
@@ -67,9 +67,9 @@ def choose_order(
         As for `train`.
     """
     problems, labels = listed("problems", problems), listed("labels", labels)
-    if not is_one_of(n_labels, range(2, MOST_LABELS + 1)):
+    if not is_one_of(n_labels, range(2, MAX_LABELS + 1)):
         raise InputError(
-            f"n_labels must be 2 to {MOST_LABELS}, not {quoted(n_labels)}: more labels have too "
+            f"n_labels must be 2 to {MAX_LABELS}, not {quoted(n_labels)}: more labels have too "
             "many orders to try. Put the labels into a good order yourself, and train."
         )
     if not is_one_of(folds, range(2, len(problems) + 1)):

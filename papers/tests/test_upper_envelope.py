@@ -7,6 +7,7 @@ import pytest
 
 import cutlearn as cl
 from cutlearn.learn.pool import Pool
+from cutlearn_papers.upper_envelope import UpperEnvelope
 
 
 def lines(rng, truth, count):
@@ -26,7 +27,7 @@ def test_the_oracle_finds_the_most_violated_labelling(seed):
     problem = cl.Problem(rng.normal(size=(2, 4, 2)), edge_features=rng.random((10, 1)),
                          shape=(2, 4), connectivity=4)  # fmt: skip
     constants, slopes = lines(rng, truth.ravel(), 3)
-    pool = Pool([problem], [truth], loss=cl.UpperEnvelope([constants], [slopes]), normalize="none")
+    pool = Pool([problem], [truth], loss=UpperEnvelope([constants], [slopes]), normalize="none")
     w = np.array([0.5, -0.3, 0.4])
     energy = cl.Energy.of(problem, w)
     plane = pool.ask(w)[1][0]
@@ -41,7 +42,7 @@ def test_the_count_is_one_of_them():
     rng = np.random.default_rng(5)
     truth = rng.integers(0, 2, 6).astype(np.uint8)
     ones, every = float(truth.sum()), np.ones(6, bool)
-    mine = cl.UpperEnvelope([[-ones, ones]], [np.stack([np.ones(6), -np.ones(6)])])
+    mine = UpperEnvelope([[-ones, ones]], [np.stack([np.ones(6), -np.ones(6)])])
     bound, other = mine.bind(0, truth, every, 2), cl.Count().bind(0, truth, every, 2)
     assert bound.largest == other.largest
     for y in product((0, 1), repeat=6):
@@ -49,7 +50,7 @@ def test_the_count_is_one_of_them():
 
 
 def test_void_nodes_cost_nothing():
-    loss = cl.UpperEnvelope([[0.0, 0.0]], [np.array([[1.0, 5.0], [0.0, 0.0]])])
+    loss = UpperEnvelope([[0.0, 0.0]], [np.array([[1.0, 5.0], [0.0, 0.0]])])
     bound = loss.bind(0, np.zeros(2, np.uint8), np.array([True, False]), 2)
     assert [bound.value(y) for y in ([0, 1], [1, 1])] == [0.0, 1.0]
 
@@ -57,14 +58,14 @@ def test_void_nodes_cost_nothing():
 def test_what_is_refused():
     truth, every = np.zeros(2, np.uint8), np.ones(2, bool)
     with pytest.raises(cl.InputError, match="must cost nothing"):
-        cl.UpperEnvelope([[1.0]], [np.zeros((1, 2))]).bind(0, truth, every, 2)
+        UpperEnvelope([[1.0]], [np.zeros((1, 2))]).bind(0, truth, every, 2)
     with pytest.raises(cl.InputError, match=r"\(Q, 2\) and \(Q,\) are needed"):
-        cl.UpperEnvelope([[0.0]], [np.zeros((1, 3))]).bind(0, truth, every, 2)
+        UpperEnvelope([[0.0]], [np.zeros((1, 3))]).bind(0, truth, every, 2)
     with pytest.raises(cl.InputError, match="none for image 1"):
-        cl.UpperEnvelope([[0.0]], [np.zeros((1, 2))]).bind(1, truth, every, 2)
+        UpperEnvelope([[0.0]], [np.zeros((1, 2))]).bind(1, truth, every, 2)
     with pytest.raises(cl.InputError, match="two labels"):
-        cl.UpperEnvelope([[0.0]], [np.zeros((1, 2))]).bind(0, truth, every, 3)
+        UpperEnvelope([[0.0]], [np.zeros((1, 2))]).bind(0, truth, every, 3)
     with pytest.raises(cl.InputError, match="for 1 images, but slopes for 0"):
-        cl.UpperEnvelope([[0.0]], [])
+        UpperEnvelope([[0.0]], [])
     with pytest.raises(cl.InputError, match="list of arrays"):
-        cl.UpperEnvelope(3, [])
+        UpperEnvelope(3, [])

@@ -6,6 +6,7 @@ import pytest
 import cutlearn as cl
 from cutlearn.grid import direction_features
 from cutlearn.images import pasture
+from cutlearn_papers.label_order import choose_order
 
 
 def color_problem(image):
@@ -40,7 +41,7 @@ def test_tables_of_directions_find_what_colours_alone_miss():
 def test_the_best_order_is_chosen_and_undone():
     swapped = np.array([1, 0, 2], np.uint8)  # animals are 0 now, grass is 1
     truth = [swapped[world.labels] for world in WORLDS[:3]]
-    choice = cl.choose_order(PROBLEMS[:3], truth, 3, C=100.0, tol=0.05)
+    choice = choose_order(PROBLEMS[:3], truth, 3, C=100.0, tol=0.05)
     assert set(choice.errors) == {(0, 1, 2), (0, 2, 1), (1, 0, 2)}
     assert choice.errors[choice.order] == min(choice.errors.values())
     assert (choice.labels(choice.places(truth[0])) == truth[0]).all()
@@ -67,11 +68,11 @@ def test_the_best_order_is_chosen_and_undone():
 )
 def test_refusals(options, words):
     with pytest.raises(cl.InputError, match=words):
-        cl.choose_order(PROBLEMS, [world.labels for world in WORLDS], **options)
+        choose_order(PROBLEMS, [world.labels for world in WORLDS], **options)
 
 
 def test_labels_that_there_are_not_are_refused():
     """They became void without a word."""
     problem = cl.Problem(np.eye(3), [[0, 1]])
     with pytest.raises(cl.InputError, match="labels has the value 2"):
-        cl.choose_order([problem] * 2, [[0, 1, 2]] * 2, n_labels=2, folds=2)
+        choose_order([problem] * 2, [[0, 1, 2]] * 2, n_labels=2, folds=2)
