@@ -17,8 +17,8 @@ import numpy as np
 from scipy import ndimage
 
 import cutlearn as cl
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.trees import Recipe
 from cutlearn.images import Sample, cells
 from cutlearn.learn.losses import Count, Hamming
 from cutlearn.report.evaluate import evaluate

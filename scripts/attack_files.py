@@ -27,8 +27,8 @@ sys.path.insert(0, str(TESTS))
 
 import cutlearn as cl  # noqa: E402
 from cutlearn.app.cli import main  # noqa: E402
-from cutlearn.features.boosted import Recipe  # noqa: E402
 from cutlearn.features.featurizer import Featurizer  # noqa: E402
+from cutlearn.features.trees import Recipe  # noqa: E402
 from cutlearn.images import cells  # noqa: E402
 from cutlearn.run.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
 from hostile_images import bombs  # noqa: E402

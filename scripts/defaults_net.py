@@ -17,13 +17,13 @@ from scipy import ndimage
 
 from cutlearn.features.guided import BEFORE, CHANNELS, MOST_ODDS, ODDS, View, channels
 from cutlearn.features.mixtures import fit_mixture
-from cutlearn.features.net.body import Pass, Shape, Weights, folded
-from cutlearn.features.net.optimise import Optimiser, loss_of
+from cutlearn.features.net.body import NetShape, Pass, Weights, folded
+from cutlearn.features.net.train import Optimiser, loss_of
 from cutlearn.model.session.defaults import Net, packed, unpacked
 from cutlearn.run.executor import one_thread
 
 WIDTHS = (12, 24, 48, 64, 64)
-SHAPE = Shape(CHANNELS, 1, WIDTHS, True)
+SHAPE = NetShape(CHANNELS, 1, WIDTHS, True)
 BATCH, SETTLE, SAVED = 8, 24, 500
 # Sides of the cells in which colours of a frame are counted, in Lab / 100.
 CELL = 0.04

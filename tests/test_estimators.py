@@ -13,8 +13,8 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 import cutlearn as cl
 import cutlearn.metrics
 from cutlearn.features import sources
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.trees import Recipe
 from cutlearn.images import Sample
 from features.worlds import world
 
@@ -353,9 +353,9 @@ def test_a_search_over_settings_of_the_features():
 @pytest.mark.filterwarnings("ignore:images.* of another size")
 def test_a_search_over_C_grows_trees_once_a_fold(tmp_path, monkeypatch):
     seen = []
-    plain = sources.fit_questions
+    plain = sources.fit_trees
     monkeypatch.setattr(
-        sources, "fit_questions", lambda *given: seen.append(len(given[0])) or plain(*given)
+        sources, "fit_trees", lambda *given: seen.append(len(given[0])) or plain(*given)
     )
     scores = []
     for memory in (None, tmp_path):

@@ -41,11 +41,11 @@ room.Progress.features = features
 # Trees that take half a minute, in threads.
 SLOW = """
 import sys, time
-import cutlearn.features.grow as room
+import cutlearn.features.boosted as room
 def grow(*_):
     sys.stdout.write("growing\\n"); sys.stdout.flush()
     time.sleep(30)
-room.Together.grow = grow
+room.MultiTargetTrees.grow = grow
 """
 EARLY = """
 import os, signal

@@ -14,8 +14,8 @@ import tifffile
 
 import cutlearn as cl
 from cutlearn.errors import InputError
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.trees import Recipe
 from cutlearn.images import read_image, read_values
 from features.worlds import world
 from hostile_images import bombs, scans

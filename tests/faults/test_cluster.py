@@ -14,9 +14,9 @@ import cutlearn as cl
 from clusters import Processes
 from cutlearn.app.answers import answers
 from cutlearn.app.cli import main
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.net.learn import NetRecipe
+from cutlearn.features.trees import Recipe
 from cutlearn.images import cells, read_folder
 from cutlearn.learn.likelihood import run as likelihood_run
 from cutlearn.loaded import Loaded
@@ -155,7 +155,7 @@ def test_another_file_under_the_same_path_is_refused(tmp_path):
 
 
 def test_a_part_of_another_run_is_refused(tmp_path):
-    from cutlearn.features.kept import COLUMNS
+    from cutlearn.features.nodes import COLUMNS
     from cutlearn.run.shelf import Shelf
 
     whole = tmp_path / "features.safetensors"

@@ -10,8 +10,8 @@ import safetensors
 import safetensors.numpy
 
 import cutlearn as cl
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.trees import Recipe
 from cutlearn.model.files import KEY
 from cutlearn.sealed import load_sealed, sealed_bytes
 from features.worlds import world

@@ -7,9 +7,13 @@ import pytest
 
 import cutlearn as cl
 from cutlearn.errors import InputError
-from cutlearn.features import auto
+from cutlearn.features import BUDGETS, auto
 from cutlearn.features.auto import (
+    Drawn,
+    TreeProbe,
     checked_budget,
+    clearly_best,
+    figure,
     fit_auto,
     judge,
     net_seconds,
@@ -17,14 +21,11 @@ from cutlearn.features.auto import (
     seconds_of,
     tree_seconds,
 )
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.describe import Bank
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.features.modes import BUDGETS
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.pilot import Drawn, Pilot, clearly_best, figure
-from cutlearn.features.sources import BothLogits, NetLogits, StackedLogits, TreeLogits
-from cutlearn.features.task import STEPS, Task
+from cutlearn.features.sources import STEPS, BothLogits, NetLogits, StackedLogits, Task, TreeLogits
+from cutlearn.features.trees import Recipe
 from cutlearn.model.files import load
 from features.worlds import world
 
@@ -51,7 +52,7 @@ def logits(task, noise, seed=0):
 def judged(task, net, trees):
     """The judgement of logits of all pixels."""
     drawn = [[Drawn(np.arange(y.size), y.reshape(-1), np.ones(y.size))] for y in task.labels]
-    return judge(task, net, Pilot(drawn, trees, 1))
+    return judge(task, net, TreeProbe(drawn, trees, 1))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_nets_that_beat_the_trees_on_top_of_them_stay_alone(monkeypatch):
 def test_both_must_be_far_ahead_of_trees_over_nets():
     task = task_of(6, color=True)
     drawn = [[Drawn(np.arange(y.size), y.reshape(-1), np.ones(y.size))] for y in task.labels]
-    pilot = Pilot(drawn, logits(task, 2.0), 1)
+    pilot = TreeProbe(drawn, logits(task, 2.0), 1)
     best, next_, worst = (
         pilot.tables(logits(task, noise, 3), task.groups) for noise in (0.5, 0.9, 2.0)
     )

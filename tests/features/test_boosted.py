@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from cutlearn.features import describe
-from cutlearn.features.boosted import Recipe, answer
+from cutlearn.features.boosted import answer, draw_rows, fit_trees, make_items
 from cutlearn.features.describe import Bank, Picture
-from cutlearn.features.grow import draw_rows, fit_questions, make_items
-from cutlearn.features.planes import whole
-from cutlearn.features.together import Together
+from cutlearn.features.filters import whole
+from cutlearn.features.trees import MultiTargetTrees, Recipe
 from cutlearn.run.executor import Threads
 from features.worlds import world
 
@@ -20,7 +19,7 @@ SMALL = Recipe(trees=8, rows=1500, folds=2, min_leaf=5, leaves=15)
 
 def fit_boosted(images, masks, *given, **options):
     """Trees for a single question, and the logits by image and stage."""
-    model, maps = fit_questions(images, [m[..., None] for m in masks], *given, **options)
+    model, maps = fit_trees(images, [m[..., None] for m in masks], *given, **options)
     return model, [answers[0] for answers in maps]
 
 
@@ -61,7 +60,7 @@ def test_several_questions_have_trees_together():
     images, masks = world(4, (20, 24))
     bank, seen = Bank("photograph", False), []
     both = [np.stack([m, 1 - m], axis=-1) for m in masks]
-    model, maps = fit_questions(images, both, [None] * 4, bank, SMALL, range(4),
+    model, maps = fit_trees(images, both, [None] * 4, bank, SMALL, range(4),
                                 progress=lambda *told: seen.append(told))  # fmt: skip
     assert [told[:2] for told in seen] == [(k, len(seen)) for k in range(1, len(seen) + 1)]
     for t, truth in enumerate((masks, [1 - m for m in masks])):
@@ -83,7 +82,7 @@ def test_an_image_is_described_once_a_pass_for_all_questions(monkeypatch):
         )
     both = [np.stack([m, 1 - m], axis=-1) for m in masks]
     recipe = replace(SMALL, copies=1)
-    model, _ = fit_questions(images, both, [None] * 3, Bank("photograph", False), recipe, range(3))
+    model, _ = fit_trees(images, both, [None] * 3, Bank("photograph", False), recipe, range(3))
     # Six items before the first trees and after them, three originals after the last.
     assert calls["lab"] == calls["_photograph"] == 6 + 6 + 3
     assert calls["_palette"] == 6 + 2 * 6 + 2 * 3
@@ -110,7 +109,7 @@ def test_prior_comes_back_as_a_shift():
     y = rng.permutation(np.repeat([0, 1], 200)).astype(np.uint8)
     logits = []
     for answers, counts in ((y, [9000, 1000]), (np.zeros_like(y), [400, 0])):
-        grower = Together([answers[:, None]], [np.array([counts])], SMALL)
+        grower = MultiTargetTrees([answers[:, None]], [np.array([counts])], SMALL)
         grower.add([x])
         logits.append(grower.grow([0], seed=0).evaluate_rows(x[:1])[0, 0])
     assert logits == pytest.approx([np.log(1 / 9), -np.log(401)], abs=0.1)
@@ -169,7 +168,7 @@ def test_threads_do_not_change_trees_of_several_questions():
     both = [np.stack([m, 1 - m], axis=-1) for m in masks]
     bank = Bank("photograph", False)
     given = images, both, [None] * 3, bank, replace(SMALL, stages=1), range(3)
-    one, two = (fit_questions(*given, place=Threads(n)) for n in (1, 2))
+    one, two = (fit_trees(*given, place=Threads(n)) for n in (1, 2))
     for a, b in zip(one[1], two[1]):
         assert all(np.array_equal(x[0], y[0]) for x, y in zip(a, b))
     assert np.array_equal(one[0].stages[0].value, two[0].stages[0].value)

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from cutlearn.features import planes
+from cutlearn.features import filters
+from cutlearn.features.boosted import add_context
 from cutlearn.features.columns import Stack
-from cutlearn.features.context import add_context
 from cutlearn.features.describe import Bank, Picture
-from cutlearn.features.filters import blur, hessian, orientations, rings
-from cutlearn.features.planes import whole
+from cutlearn.features.filters import blur, hessian, orientations, rings, whole
 
 
 @pytest.mark.parametrize("kind", ["photograph", "microscopy"])
@@ -48,7 +47,7 @@ def test_bands_change_nothing_but_rounding(kind, shape, monkeypatch):
     index = np.unique(rng.integers(size // 3, size, 500)) if size > 1 else np.array([0])
     found = []
     for height in (10**6, 64, 9):
-        monkeypatch.setattr(planes, "BAND", height)
+        monkeypatch.setattr(filters, "BAND", height)
         found.append(described(kind, image, logit, extra, index))
     for other in found[1:]:
         for a, b in zip(found[0], other):
@@ -56,7 +55,7 @@ def test_bands_change_nothing_but_rounding(kind, shape, monkeypatch):
 
 
 def test_offsets_see_the_shifted_plane(monkeypatch):
-    monkeypatch.setattr(planes, "BAND", 2)
+    monkeypatch.setattr(filters, "BAND", 2)
     plane = np.random.default_rng(0).uniform(size=(9, 11)).astype(np.float32)
     stack = Stack(plane.shape)
     stack.offsets("x", stack.add("x", plane), 3)

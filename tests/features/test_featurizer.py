@@ -9,13 +9,12 @@ from sklearn.exceptions import NotFittedError
 
 import cutlearn as cl
 from cutlearn.errors import InputError
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.describe import Intensities
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.mixtures import odds_of, palette
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.together import Together
-from cutlearn.features.windows import window_means
+from cutlearn.features.nodes import window_means
+from cutlearn.features.trees import MultiTargetTrees, Recipe
 from cutlearn.images import Sample as images_sample
 from features.worlds import world
 
@@ -209,8 +208,8 @@ def test_parameters_are_refused_in_fit_and_not_before(name):
 def test_a_memory_gives_back_what_was_learned(tmp_path, monkeypatch):
     images, masks = world(4)
     grown = []
-    plain = Together.grow
-    monkeypatch.setattr(Together, "grow", lambda *args: grown.append(1) or plain(*args))
+    plain = MultiTargetTrees.grow
+    monkeypatch.setattr(MultiTargetTrees, "grow", lambda *args: grown.append(1) or plain(*args))
     f = Featurizer(recipe=SMALL, n_jobs=1, memory=tmp_path / "new" / "folder")
     nodes = f.fit_transform(images, masks)
     once = len(grown)

@@ -5,17 +5,19 @@ import pytest
 from scipy import ndimage
 
 from cutlearn import _core
-from cutlearn.features.context import pieces
+from cutlearn.features.boosted import pieces
 from cutlearn.features.filters import (
     DENSE_DIRECTIONS,
     Palette,
+    Planes,
+    bands,
     enlarged,
     gaussian,
     reduce,
     rings,
     smooth,
+    whole,
 )
-from cutlearn.features.planes import Planes, bands, whole
 
 SHAPES = [(1, 1, 1), (2, 3, 40), (1, 50, 2), (3, 31, 300)]
 

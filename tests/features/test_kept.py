@@ -5,12 +5,11 @@ import pytest
 import safetensors.numpy
 
 from cutlearn.errors import InputError, InputWarning
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.describe import Bank
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.net.trainer import Trainer
-from cutlearn.features.together import Together
+from cutlearn.features.net.train import Trainer
+from cutlearn.features.trees import MultiTargetTrees, Recipe
 from cutlearn.images import Sample
 from cutlearn.images.sample import Volume
 from features.worlds import world
@@ -39,13 +38,13 @@ class Work:
 
     def __init__(self, monkeypatch):
         self.counts = {"trees": 0, "steps": 0, "columns": 0}
-        grow, advance, raw, linear = Together.grow, Trainer.advance, Bank.raw, Bank.linear
+        grow, advance, raw, linear = MultiTargetTrees.grow, Trainer.advance, Bank.raw, Bank.linear
 
         def counted_advance(trainer, steps):
             self.counts["steps"] += steps
             advance(trainer, steps)
 
-        monkeypatch.setattr(Together, "grow", self._counted("trees", grow))
+        monkeypatch.setattr(MultiTargetTrees, "grow", self._counted("trees", grow))
         monkeypatch.setattr(Trainer, "advance", counted_advance)
         for name, plain in (("raw", raw), ("linear", linear)):
             monkeypatch.setitem(

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from cutlearn.features.boosted import Recipe
+from cutlearn.features.auto import Drawn, TreeProbe, best_threshold, clearly_best, figure
 from cutlearn.features.describe import Bank
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.pilot import Drawn, Pilot, best_threshold, clearly_best, figure
-from cutlearn.features.task import Task
+from cutlearn.features.sources import Task
+from cutlearn.features.trees import Recipe
 from features.worlds import world
 
 
@@ -31,19 +31,19 @@ def test_drawn_pixels_stand_for_all_known_ones():
 def test_small_trees_answer_for_images_that_they_did_not_see():
     """Masks turned inside out in one image: no tree that did not see it can follow."""
     task = task_of(4)
-    pilot = Pilot.fit(task)
+    pilot = TreeProbe.fit(task)
     for drawn, said in zip(pilot.drawn, pilot.trees):
         assert said[0].shape == drawn[0].index.shape
     assert float(figure(pilot.tables(pilot.trees, task.groups).sum(axis=0))) > 0.6
     task.labels[0][...] = 1 - task.labels[0]
-    other = Pilot.fit(task)
+    other = TreeProbe.fit(task)
     found = other.trees[0][0] > 0
     assert (found == other.drawn[0][0].labels).mean() < 0.5
 
 
 def test_maps_are_seen_at_the_drawn_pixels():
     task = task_of(2)
-    pilot = Pilot.fit(task)
+    pilot = TreeProbe.fit(task)
     maps = [[[np.arange(24 * 30, dtype=np.float32).reshape(24, 30)]] for _ in range(2)]
     for said, drawn in zip(pilot.seen(maps), pilot.drawn):
         assert np.array_equal(said[0], drawn[0].index)

@@ -5,12 +5,12 @@ import pytest
 
 import cutlearn as cl
 from cutlearn.errors import InputError
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.describe import Intensities
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.folds import join_quarters
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.quarters import joined
 from cutlearn.features.sources import SOURCES
+from cutlearn.features.trees import Recipe
 from cutlearn.loaded import Loaded
 from cutlearn.metrics import pooled_iou
 from features.worlds import world
@@ -44,9 +44,9 @@ def test_quarters_are_put_together_again(shape):
         wanted.append(whole)
         for part in corners((h, w)):
             maps.append([[stage[part] for stage in question] for question in whole])
-    for found, whole in zip(joined(maps, shapes), wanted, strict=True):
+    for found, whole in zip(join_quarters(maps, shapes), wanted, strict=True):
         assert all(np.array_equal(a, b) for q, p in zip(found, whole) for a, b in zip(q, p))
-    one_by_one = joined(Loaded(len(maps), lambda k: maps[k]), shapes)
+    one_by_one = join_quarters(Loaded(len(maps), lambda k: maps[k]), shapes)
     assert isinstance(one_by_one, Loaded)
     assert np.array_equal(one_by_one[1][0][2], wanted[1][0][2])
 

@@ -8,12 +8,11 @@ import pytest
 
 import cutlearn as cl
 from cutlearn.errors import InputError
-from cutlearn.features.boosted import Recipe
-from cutlearn.features.featurizer import Featurizer
-from cutlearn.features.modes import SUMMARIES
+from cutlearn.features import SUMMARIES
+from cutlearn.features.featurizer import Featurizer, modes
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.settings import modes
 from cutlearn.features.sources import SOURCES
+from cutlearn.features.trees import Recipe
 from cutlearn.model.files import load
 from features.worlds import world
 
@@ -113,8 +112,7 @@ def test_stacked_trees_see_the_net(monkeypatch):
 def test_scaled_banks_hand_the_guess_through_unblurred():
     images, masks = world(3, shape=(24, 30), color=False)
     from cutlearn.features.describe import Bank
-    from cutlearn.features.sources import NetLogits, StackedLogits
-    from cutlearn.features.task import Task
+    from cutlearn.features.sources import NetLogits, StackedLogits, Task
 
     bank = Bank("microscopy", False, scale=2)
     task = Task(images, [m[..., None] for m in masks], [None] * 3, [0, 1, 2], bank, RECIPE, NET)

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from cutlearn import _core
-from cutlearn.features.boosted import Recipe
-from cutlearn.features.together import Together, binned
-from cutlearn.features.trees import Trees
+from cutlearn.features.trees import MultiTargetTrees, Recipe, Trees, binned
 
 TASK = {"leaves": 5, "least": 4, "rate": 0.3, "l2": 1.0}
 
@@ -113,7 +111,7 @@ def test_a_bin_is_a_comparison():
 def test_bins_of_several_images_do_not_depend_on_threads():
     rng = np.random.default_rng(0)
     rows = [rng.random((count, 5)).astype(np.float32) for count in (40, 0, 7)]
-    growers = [Together([], [], Recipe()) for _ in range(2)]
+    growers = [MultiTargetTrees([], [], Recipe()) for _ in range(2)]
     for threads, grower in zip((1, 3), growers):
         grower.add(rows, threads)
         grower.add(rows, threads)
@@ -126,7 +124,7 @@ def test_the_odds_of_all_pixels_come_back():
     nothing = [np.zeros((90, 3), np.float32)] * 2
     answers = [np.repeat(np.eye(3, dtype=np.uint8), 30, axis=0)] * 2
     counts = [np.array([[600, 300], [800, 100], [400, 500]])] * 2
-    grower = Together(answers, counts, Recipe(trees=3))
+    grower = MultiTargetTrees(answers, counts, Recipe(trees=3))
     grower.add(nothing)
     trees = grower.grow([0, 1], seed=0)
     wanted = np.log([601 / 1201, 201 / 1601, 1001 / 801])

@@ -5,16 +5,16 @@ import pytest
 
 import cutlearn as cl
 from cutlearn.features.edges import volume_edge_features
-from cutlearn.features.volumes import neighbours_annotated, with_beside
+from cutlearn.features.featurizer import neighbours_annotated, with_neighbours
 from cutlearn.grid import grid_edges
 from volume_worlds import balls, sparse
 
 
 def test_a_slice_sees_the_mean_of_those_beside_it():
     rows = [np.array([[1.0, k, 10.0 * k]], np.float32) for k in (1, 2, 4)]
-    made = with_beside(rows, [1])
+    made = with_neighbours(rows, [1])
     assert made.tolist() == [[1, 1, 10, 2], [1, 2, 20, 2.5], [1, 4, 40, 2]]
-    assert with_beside(rows[:1], [1, 2]).tolist() == [[1, 1, 10, 1, 10]]
+    assert with_neighbours(rows[:1], [1, 2]).tolist() == [[1, 1, 10, 1, 10]]
 
 
 @pytest.mark.parametrize("connectivity", [6, 10, 18])
@@ -54,10 +54,10 @@ def test_a_problem_of_a_volume_is_a_grid_of_three_axes():
     assert problem.n_edge_features == len(made.edge_names_) == 8
     assert (made.node_features(volumes[0]) == rows[0]).all()
     again = cl.Featurizer.from_arrays(*made.to_arrays())
-    assert again.third_ == made.third_
+    assert again.depth_ == made.depth_
     assert again.node_names_ == made.node_names_
     made.fit(volumes[0].slices(), list(masks[0]))
-    assert made.third_ is None
+    assert made.depth_ is None
 
 
 def test_several_questions_have_a_column_beside_each():

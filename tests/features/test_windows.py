@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from cutlearn.features.windows import LONGER, window_means, windows
+from cutlearn.features.nodes import LONGER, window_means, windows
 
 SHAPES = [(1, 1), (2, 3), (1, 500), (40, 60), (61, 43), (7, 200)]
 

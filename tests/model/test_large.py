@@ -9,9 +9,9 @@ from scipy.ndimage import binary_erosion
 import cutlearn as cl
 from cutlearn.energy.model import unary_of
 from cutlearn.errors import ConvergenceWarning
-from cutlearn.features import micrographs
-from cutlearn.features.boosted import Recipe
+from cutlearn.features import describe
 from cutlearn.features.net.learn import NetRecipe
+from cutlearn.features.trees import Recipe
 from cutlearn.images import cells
 from cutlearn.model import large, large_terms, memory
 from volume_worlds import balls
@@ -77,7 +77,7 @@ def test_tiles_have_the_unaries_of_the_whole_image(small, monkeypatch, features,
     image = np.kron(cells(7, (300, 200)).image, np.ones((scale, scale)))
     image[64:, 64:] *= 0.2
     for seen in (image.size, 5000):
-        monkeypatch.setattr(micrographs, "MOST_SEEN", seen)
+        monkeypatch.setattr(describe, "STATISTICS_PIXELS", seen)
         (field,) = large.fields_of(model, cl.Sample(image))
         whole = unary_of(model._problem(cl.Sample(image)), model.w_)
         assert np.abs(field.unary.ravel() - whole).max() <= 1e-5 * np.ptp(whole)
@@ -89,9 +89,9 @@ def test_a_second_stage_of_trees_differs_a_little(small, monkeypatch):
     source = cl.Featurizer("trees", recipe=Recipe(trees=8, rows=2000, folds=2))
     source.fit([w.image for w in worlds], [w.labels for w in worlds])
     image = cells(7, (300, 700)).image
-    whole, light = source.node_features(image).reshape(300, 700, -1), source.light(image)
+    whole, light = source.node_features(image).reshape(300, 700, -1), source.image_statistics(image)
     for inner, outer in large_terms.tiles(image.shape, 1, 2):
-        part = source.node_features(image[outer], light=light)
+        part = source.node_features(image[outer], statistics=light)
         at = tuple(slice(i.start - o.start, i.stop - o.start) for i, o in zip(inner, outer))
         differ = np.abs(part.reshape(*image[outer].shape, -1)[at] - whole[inner])
         assert differ[..., 2:].max() < 1e-5  # the first stage, and the other channels

@@ -81,7 +81,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from cutlearn.features.boosted import Recipe
+from cutlearn.features.trees import Recipe
 from cutlearn.features.featurizer import Featurizer
 
 def memory(field):

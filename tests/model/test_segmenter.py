@@ -17,9 +17,9 @@ from click.testing import CliRunner
 import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.errors import InputError
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.net.learn import NetRecipe
+from cutlearn.features.trees import Recipe
 from cutlearn.images import Sample
 from cutlearn.images.sample import as_sample
 from cutlearn.model.files import KEY, read_header

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.trees import Recipe
 from cutlearn.images import pasture
 
 WORLDS = [pasture(seed, (36, 48)) for seed in range(6)]

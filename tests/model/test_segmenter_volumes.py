@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.net.learn import NetRecipe
+from cutlearn.features.trees import Recipe
 from volume_worlds import balls, sparse
 
 SPACING = (3, 1, 1)
@@ -53,7 +53,7 @@ def test_a_few_slices_of_one_volume_are_enough(worlds):
     volume, mask = worlds[0]
     model = cl.Segmenter(features="linear").fit(volume, sparse(mask, [1, 4, 6]))
     assert "held_out" in model.judged_
-    assert not model.featurizer_.third_.own
+    assert not model.featurizer_.depth_.own
     assert not any("between" in name for name in model.w_names_)
     assert model.score([worlds[2][0]], [worlds[2][1]]) > 0.75
 

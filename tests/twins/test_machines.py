@@ -9,8 +9,8 @@ import pytest
 from numpy._core import _multiarray_umath as numpy_core
 
 import cutlearn as cl
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.trees import Recipe
 from features.worlds import world
 
 SMALL = Recipe(trees=10, rows=1000, folds=2, min_leaf=5, leaves=8)

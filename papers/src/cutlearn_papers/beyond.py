@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from cutlearn.arrays import Mask
 from cutlearn.errors import ConvergenceWarning
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.trees import Recipe
 from cutlearn.images.sample import Sample
 from cutlearn.metrics import beliefs, confusion, count_error, pooled_iou
 from cutlearn.model.segmenter import Segmenter

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.arrays import Floats, Image
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.trees import Recipe
 from cutlearn_papers.pictures import Pictures
 
 

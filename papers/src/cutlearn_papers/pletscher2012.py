@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from cutlearn.arrays import Floats
-from cutlearn.features.boosted import Recipe
+from cutlearn.features.trees import Recipe
 from cutlearn_papers.course import VERDICTS, Claim, Course, Figures, Section
 from cutlearn_papers.intervals import Interval, over_images
 from cutlearn_papers.pictures import Pictures, read_pictures

@@ -18,8 +18,8 @@ from scipy.special import expit
 
 from cutlearn.arrays import VOID, Floats, Image, Mask
 from cutlearn.energy.problem import Problem
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.mixtures import log_odds, palette, relabelled
+from cutlearn.features.trees import Recipe
 from cutlearn.grid import grid_edge_counts, grid_edges
 from cutlearn.images.read import read_values
 from cutlearn.images.resize import Shape, resize_channels

@@ -113,8 +113,8 @@ def run(
     name: str, loss: str, train: "Sequence[Cells]", test: "Sequence[Cells]", jobs: int | None
 ) -> Trial:
     """Train with a loss and predict the test images."""
-    from cutlearn.features.boosted import Recipe
     from cutlearn.features.featurizer import Featurizer
+    from cutlearn.features.trees import Recipe
     from cutlearn.learn import losses
     from cutlearn.metrics import beliefs, confusions
     from cutlearn.model.segmenter import Segmenter

@@ -48,7 +48,7 @@ from cutlearn.app.options import (
 from cutlearn.app.registry import register
 from cutlearn.app.unfinished import farewell, found_unfinished, remove_unfinished, target_of
 from cutlearn.errors import ConvergenceWarning, InputError, InputWarning
-from cutlearn.features.modes import SUMMARIES
+from cutlearn.features import SUMMARIES
 from cutlearn.learn.learners import LEARNERS
 from cutlearn.run.progress import Progress
 
@@ -70,7 +70,7 @@ def _names() -> list[str]:
 
 
 def _features() -> tuple[str, ...]:
-    from cutlearn.features.settings import modes
+    from cutlearn.features.featurizer import modes
 
     return modes()
 

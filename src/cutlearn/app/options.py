@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 from cutlearn.app.exits import debug_option
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.modes import BUDGETS
+from cutlearn.features import BUDGETS
 from cutlearn.run.progress import Progress
 
 Command = TypeVar("Command", bound=Callable[..., Any])

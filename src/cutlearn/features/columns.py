@@ -7,15 +7,13 @@ an entry in the table. One room serves all bands: planes of a whole image are ne
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from cutlearn.features.filters import DIRECTIONS
-from cutlearn.features.planes import Float32, Planes, Shape, bands, whole
+from cutlearn.arrays import AnyArray, Float32, Floats, Indices, Shape
+from cutlearn.features.filters import DIRECTIONS, Planes, bands, whole
 
-Index = npt.NDArray[np.int64]
+Index = Indices
 # Rows that are standardised in double at a time.
 BLOCK = 1 << 14
 
@@ -66,7 +64,7 @@ class Stack:
     seen: list[tuple[int, int, int]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
 
-    def add(self, names: str | Sequence[str], planes: Planes | npt.NDArray[Any]) -> range:
+    def add(self, names: str | Sequence[str], planes: Planes | AnyArray) -> range:
         """Append planes; return their numbers. One name for several of them is numbered."""
         made = planes if isinstance(planes, Planes) else whole(planes)
         first = len(self.planes)
@@ -187,9 +185,7 @@ def _between(index: Index, first: int, last: int) -> Index:
     return index[begin:end]
 
 
-def standardise(
-    rows: Float32, mean: npt.NDArray[np.float64], scale: npt.NDArray[np.float64]
-) -> Float32:
+def standardise(rows: Float32, mean: Floats, scale: Floats) -> Float32:
     """Rows with mean 0 and deviation 1, in place; in double, a block at a time."""
     for first in range(0, len(rows), BLOCK):
         part = rows[first : first + BLOCK]

@@ -9,31 +9,34 @@ at offsets, position) and "microscopy" (intensity, Hessian, rings, orientations,
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
-import numpy.typing as npt
+from scipy import ndimage
 
+from cutlearn.arrays import AnyArray, Bits, Float32, Image, Shape
 from cutlearn.checks import one_of
 from cutlearn.errors import InputError
 from cutlearn.features.columns import Stack
 from cutlearn.features.filters import (
     Palette,
+    Planes,
+    bands,
     beside,
     blur,
     blurred,
     hessian,
     mean_and_spread,
+    middle,
     orientations,
     position,
     reduced,
+    rings,
+    slopes,
     spread,
+    whole,
 )
-from cutlearn.features.micrographs import Light, light_of, microscopy
-from cutlearn.features.planes import Float32, Planes, Shape, bands, whole
 from cutlearn.loaded import mapped
-
-Image: TypeAlias = npt.NDArray[np.float32]
 
 KINDS = ("photograph", "microscopy")
 SIDE = 300
@@ -95,6 +98,25 @@ def _ends(image: Image) -> tuple[float, float]:
     return float(low), float(high)
 
 
+class ImageStatistics(NamedTuple):
+    """What is taken from all of an image.
+
+    Attributes
+    ----------
+    mean, deviation : float
+        Of its intensities.
+    dark : float
+        Three in ten of its pixels are darker.
+    centres : of every deviation, about what means and slopes lie around
+        Rings are summed up as differences from these, which changes nothing but roundings.
+    """
+
+    mean: float
+    deviation: float
+    dark: np.floating
+    centres: dict[float, tuple[np.float32, np.float32]]
+
+
 class Picture:
     """One image while it is worked on: what several features need of it is computed once.
 
@@ -103,12 +125,12 @@ class Picture:
     Parameters
     ----------
     image : (h, w, 3) or (h, w) float32 in [0, 1]
-    light : Light, optional
+    statistics : ImageStatistics, optional
         That of the image which this one is a part of, at the scale at which both are described.
     """
 
-    def __init__(self, image: Image, light: Light | None = None) -> None:
-        self.image, self.light = image, light
+    def __init__(self, image: Image, statistics: ImageStatistics | None = None) -> None:
+        self.image, self.statistics = image, statistics
         self.shape: tuple[int, int] = (image.shape[0], image.shape[1])
         self._palettes: dict[tuple[str, int], Palette] = {}
         self._smaller: dict[int, Picture] = {}
@@ -134,7 +156,7 @@ class Picture:
         if scale == 1:
             return self  # and never kept: a picture that held itself would stay in memory
         if scale not in self._smaller:
-            self._smaller[scale] = Picture(shrink(self.image, scale), self.light)
+            self._smaller[scale] = Picture(shrink(self.image, scale), self.statistics)
         return self._smaller[scale]
 
 
@@ -196,16 +218,16 @@ class Bank:
         if self.kind == "photograph":
             _photograph(stack, picture)
         else:
-            microscopy(stack, picture.grey, picture.light)
+            microscopy(stack, picture.grey, picture.statistics)
         if self.position:
             stack.add("position", position(stack.shape))
         if extra is not None:
             stack.add("extra", np.moveaxis(extra, -1, 0))
         return stack
 
-    def light(self, picture: Picture) -> Light | None:
+    def statistics(self, picture: Picture) -> ImageStatistics | None:
         """What a part of a picture is given of all of it; photographs have nothing."""
-        return light_of(picture.shrunk(self.scale).grey) if self.kind == "microscopy" else None
+        return statistics_of(picture.shrunk(self.scale).grey) if self.kind == "microscopy" else None
 
     def raw(self, picture: Picture) -> tuple[Float32, list[str]]:
         """A few smoothed raw channels beside the logits, (c, h, w) float32, and their names."""
@@ -261,7 +283,7 @@ def is_grey(image: Image) -> bool:
     )
 
 
-def one_if_grey(image: npt.NDArray[Any], axes: int = 2) -> npt.NDArray[Any]:
+def one_if_grey(image: AnyArray, axes: int = 2) -> AnyArray:
     """The image, or the one channel of it that counts; of so many axes beside channels."""
     grey = image.ndim > axes and is_grey(image.reshape(-1, 1, image.shape[-1]))
     return image[..., :1] if grey else image
@@ -366,7 +388,7 @@ def _relative(stack: Stack, picture: Picture) -> None:
     stack.add("palette", like.look_up([*first, *second, like.share_table()]))
 
 
-def _places(shape: Shape, border: npt.NDArray[np.bool_]) -> Planes:
+def _places(shape: Shape, border: Bits) -> Planes:
     """Row and column from the middle, the larger of both, whether at the border, and squares."""
     place = position(shape)
 
@@ -376,3 +398,126 @@ def _places(shape: Shape, border: npt.NDArray[np.bool_]) -> Planes:
         return np.stack([y, x, away, border[first:last], y * y, x * x])
 
     return Planes(6, shape, rows)
+
+
+# Means and slopes are those of these deviations.
+SIGMAS = (1.0, 2.0, 4.0, 8.0)
+# The statistics of a larger image are those of about so many pixels, evenly drawn.
+STATISTICS_PIXELS = 1 << 22
+
+
+def statistics_of(grey: Float32) -> ImageStatistics:
+    """Give the light of an image."""
+    means = _means(grey) if grey.size <= STATISTICS_PIXELS else {}
+    return _statistics(grey, means, _steep(means))
+
+
+def _statistics(
+    grey: Float32, means: dict[float, Planes], steep: dict[float, Planes]
+) -> ImageStatistics:
+    step = int(np.ceil(np.sqrt(grey.size / STATISTICS_PIXELS)))
+    some = grey[::step, ::step]
+    mean, deviation = float(some.mean(dtype=np.float64)), float(some.std(dtype=np.float64))
+    centres = {sigma: (np.float32(mean), np.float32(0)) for sigma in SIGMAS}
+    if step == 1:
+        centres = {sigma: (middle(means[sigma]), middle(steep[sigma])) for sigma in SIGMAS}
+    return ImageStatistics(mean, deviation, np.quantile(some, 0.3), centres)
+
+
+def _means(grey: Float32) -> dict[float, Planes]:
+    plane = whole(grey)
+    fine: dict[float, Planes] = {sigma: whole(blur(grey, sigma)) for sigma in (1.0, 2.0)}
+    return fine | {sigma: blurred(plane, sigma) for sigma in SIGMAS if sigma not in fine}
+
+
+def _steep(means: dict[float, Planes]) -> dict[float, Planes]:
+    return {sigma: whole(_slope(mean, sigma).all()) for sigma, mean in means.items()}
+
+
+def microscopy(stack: Stack, grey: Float32, statistics: ImageStatistics | None = None) -> None:
+    """Add all planes of a micrograph to a stack; of a tile with the light of the whole image."""
+    plane, means = whole(grey), _means(grey)
+    fine = means[1.0]
+    stack.add("grey", plane)
+    for sigma in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0):
+        both = mean_and_spread(plane, sigma)
+        names = [f"mean{sigma:g}", f"spread{sigma:g}"]
+        if sigma >= 8:
+            names.append(f"local{sigma:g}")
+            both = beside(both, _local(fine, both))
+        stack.add(names, both)
+    for sigma in SIGMAS:
+        stack.add(f"hessian{sigma:g}", hessian(plane, sigma))
+    steep = _steep(means)
+    for sigma, slope in steep.items():
+        stack.add(f"slope{sigma:g}", slope)
+    if statistics is None:
+        statistics = _statistics(grey, means, steep)
+    centres = statistics.centres
+    for radius, sigma in ((3, 1.0), (6, 2.0), (10, 2.0), (16, 4.0), (24, 4.0), (36, 8.0)):
+        stack.add(f"ring{radius}", rings(means[sigma], radius, centres[sigma][0]))
+        stack.add(f"slopering{radius}", rings(steep[sigma], radius, centres[sigma][1]))
+    edges = orientations(fine)
+    for scale in (2, 4, 8):
+        names = [f"hog{scale}.{k}" for k in range(8)] + [f"coherence{scale}.{k}" for k in range(4)]
+        stack.add(names, blurred(edges, scale).each(_coherence, 12))
+    mean, deviation, quantile, _ = statistics
+    stack.add("score", means[4.0].each(lambda part: (part - mean) / (deviation + 0.01)))
+    dark = fine.each(lambda part: (part < quantile).astype(np.float32))
+    stack.add("dark", beside(blurred(dark, 8.0), blurred(dark, 24.0)))
+    for size in (9, 21):
+        stack.add(f"shape{size}", _opened(fine, size))
+
+
+def _local(fine: Planes, both: Planes) -> Planes:
+    """Intensity against mean and deviation around it."""
+
+    def rows(first: int, last: int) -> Float32:
+        mean, spread = both.rows(first, last)
+        made: Float32 = (fine.rows(first, last) - mean) / (spread + 0.02)
+        return made
+
+    return Planes(1, fine.shape, rows)
+
+
+def _slope(plane: Planes, sigma: float) -> Planes:
+    down, across = slopes(plane)
+
+    def rows(first: int, last: int) -> Float32:
+        gy, gx = down.rows(first, last), across.rows(first, last)
+        made: Float32 = np.sqrt(gy * gy + gx * gx) * np.float32(sigma)
+        return made
+
+    return Planes(1, plane.shape, rows)
+
+
+# Pairs that sort eight numbers (Batcher's merge exchange).
+NETWORK = (
+    (0, 4), (1, 5), (2, 6), (3, 7), (0, 2), (1, 3), (4, 6), (5, 7), (2, 4), (3, 5),
+    (0, 1), (2, 3), (4, 5), (6, 7), (1, 4), (3, 6), (1, 2), (3, 4), (5, 6),
+)  # fmt: skip
+
+
+def _coherence(local: Float32) -> Float32:
+    """Shares of orientations, and the least, two in the middle and the largest of them."""
+    made = np.empty((12, *local.shape[1:]), np.float32)
+    np.divide(local, local.sum(axis=0) + np.float32(0.003), out=made[:8])
+    ordered = list(made[:8])
+    for low, high in NETWORK:
+        one, other = ordered[low], ordered[high]
+        ordered[low], ordered[high] = np.minimum(one, other), np.maximum(one, other)
+    for k, rank in enumerate((0, 3, 5, 7)):
+        made[8 + k] = ordered[rank]
+    return made
+
+
+def _opened(plane: Planes, size: int) -> Planes:
+    """Opening, closing, and what the opening takes away."""
+
+    def rows(first: int, last: int) -> Float32:
+        part, inside = plane.around(first, last, 2 * (size // 2))
+        opened = ndimage.grey_opening(part[0], size=(size, size))[inside]
+        closed = ndimage.grey_closing(part[0], size=(size, size))[inside]
+        return np.stack([opened, closed, part[0][inside] - opened])
+
+    return Planes(3, plane.shape, rows)

@@ -10,12 +10,10 @@ own, and columns of their own (`own`), or the same columns times how near slices
 
 from collections.abc import Callable
 from math import sqrt
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from cutlearn.features.planes import Float32
+from cutlearn.arrays import AnyArray, Float32, Floats
 from cutlearn.grid import grid_offsets, grid_slices
 
 # Edges that are worked on at a time.
@@ -40,7 +38,7 @@ def volume_edge_names(own: bool) -> list[str]:
 
 
 def edge_features(
-    values: npt.NDArray[Any],
+    values: AnyArray,
     connectivity: int,
     per_direction: bool = False,
     ndim: int = 2,
@@ -79,9 +77,13 @@ def edge_features(
     return wide.reshape(len(one), -1)
 
 
-def volume_edge_features(
-    values: npt.NDArray[Any], connectivity: int, own: bool, near: float
-) -> Float32:
+def slice_nearness(spacing: tuple[float, float, float]) -> float:
+    """Return the distance of pixels over that of slices, at most 1."""
+    dz, dy, dx = spacing
+    return min(1.0, (dy + dx) / (2 * dz))
+
+
+def volume_edge_features(values: AnyArray, connectivity: int, own: bool, near: float) -> Float32:
     """Features of all edges of a volume.
 
     Parameters
@@ -118,7 +120,7 @@ def volume_edge_features(
 
 
 def edge_scales(
-    values: npt.NDArray[Any],
+    values: AnyArray,
     connectivity: int,
     ndim: int,
     scaled: Callable[[Float32], Float32] = np.asarray,
@@ -149,13 +151,13 @@ def edge_scales(
 
 
 def edge_weights(
-    values: npt.NDArray[Any],
+    values: AnyArray,
     connectivity: int,
     ndim: int,
     scales: tuple[np.float32, np.float32],
-    v: npt.NDArray[np.float64],
+    v: Floats,
     near: float = 1.0,
-) -> list[npt.NDArray[np.float64]]:
+) -> list[Floats]:
     """Weights w_edge . g_e of the edges of a grid, an array for each direction; no g is kept.
 
     Parameters
@@ -200,7 +202,7 @@ def _fill(
         rows[:, 3] = 1 - rows[:, 2]
 
 
-def edge_contrast(values: npt.NDArray[Any], connectivity: int, ndim: int = 2) -> Float32:
+def edge_contrast(values: AnyArray, connectivity: int, ndim: int = 2) -> Float32:
     """The column "contrast" of `edge_features` by itself, (m,) float32."""
     grid = values.shape[:ndim]
     stack = np.asarray(values, np.float32).reshape(*grid, -1)
@@ -229,5 +231,5 @@ def _scale(squares: list[Float32]) -> np.float32:
     return np.float32(-0.5 / beta) if beta > 1e-12 else np.float32(0)
 
 
-def _contrast(square: Float32, scale: np.float32, move: tuple[int, ...]) -> npt.NDArray[np.float64]:
+def _contrast(square: Float32, scale: np.float32, move: tuple[int, ...]) -> Floats:
     return np.asarray(np.exp(scale * square, dtype=np.float64) / sqrt(sum(o * o for o in move)))

@@ -1,50 +1,138 @@
 """The scikit-learn transformer that turns images into node and edge features, and into problems.
 
 In: images and masks. Out: node features, for training images out of fold (`nodes`), edge features
-in [0, 1] (`edges`), superpixels (`regions`), and all of them together as a `Problem`. Every list of
-its settings, for files and for checkpoints, is `settings()`.
+in [0, 1] (`edges`), superpixels, and all of them together as a `Problem`.
+
+Volumes are described slice by slice. Each slice then gets further columns: the mean of every logit
+(of every column where there are no logits) in the two slices next to it. In training these slices
+may be void; they are described by a model that has seen neither.
+
+Features of training images can be kept in a file, under a mark of everything they depend on:
+settings, groups, images, extra arrays and masks. Until that file is written, the finished parts lie
+next to it. If images are loaded one by one, their columns stay in parts, and the file holds only
+what was learned.
 """
 
 import copy
+import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from cutlearn.checks import listed
+from cutlearn.arrays import VOID, AnyArray, Float32, Floats, Mask
+from cutlearn.checks import instance, listed, one_of, path_of, whole_number
 from cutlearn.energy.problem import Problem
-from cutlearn.features.auto import usual_net
-from cutlearn.features.boosted import Recipe, default_recipe
-from cutlearn.features.describe import Bank, Intensities, Picture, one_if_grey
-from cutlearn.features.edges import edge_features
-from cutlearn.features.filters import Float32
-from cutlearn.features.fit_images import fit_images
-from cutlearn.features.inputs import Pair, read_image
-from cutlearn.features.micrographs import Light
-from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.nodes import Fitted
-from cutlearn.features.settings import CHECKS, FREE, checked_seed
-from cutlearn.features.stored import FORMAT, read_featurizer
-from cutlearn.features.superpixels import SIZE, checked_families, superpixels
-from cutlearn.features.task import Progress
-from cutlearn.features.volumes import (
-    Third,
-    beside_names,
-    fit_volumes,
-    names_of_edges,
-    neighbours_of,
-    volume_edges,
-    volume_nodes,
-    volume_regions,
+from cutlearn.errors import InputError, quoted
+from cutlearn.features.auto import checked_budget, fit_auto, usual_net
+from cutlearn.features.columns import standardise
+from cutlearn.features.describe import (
+    KINDS,
+    Bank,
+    ImageStatistics,
+    Intensities,
+    Picture,
+    one_if_grey,
 )
+from cutlearn.features.edges import (
+    edge_features,
+    edge_names,
+    slice_nearness,
+    volume_edge_features,
+    volume_edge_names,
+)
+from cutlearn.features.folds import SHORTEST, find_groups, in_quarters, join_quarters
+from cutlearn.features.inputs import Pair, read_image, read_training, read_unannotated
+from cutlearn.features.net.learn import NetRecipe
+from cutlearn.features.nodes import (
+    COLUMNS,
+    OWN,
+    FittedColumns,
+    bank_from_plain,
+    checked_channels,
+    learn_columns,
+)
+from cutlearn.features.sources import SOURCES, NoLogits, Progress, Task
+from cutlearn.features.superpixels import SIZE, checked_families, superpixels
+from cutlearn.features.trees import Recipe, default_recipe
 from cutlearn.images.sample import Sample, Volume, are_volumes, as_sample
-from cutlearn.run.executor import Jobs
+from cutlearn.loaded import Loaded, mapped
+from cutlearn.run.checkpoint import (
+    fingerprint,
+    load_checkpoint,
+    refuse_other,
+    restoring,
+    save_checkpoint,
+)
+from cutlearn.run.executor import Jobs, executor_of
+from cutlearn.run.shelf import Shelf
+
+FORMAT = 1
+# The kind of the file of features, and how a refusal calls the features of other images.
+CACHE, OTHER = "features", "the features of other images"
+# The names of features in older files.
+OLDER_NAMES = {"boosted": "trees"}
+# Parameters that change no feature.
+NOT_FEATURES = ("n_jobs", "memory")
+# The neighbours of a voxel, by those of a pixel within its slice.
+NEIGHBOURS = {4: 6, 8: 10}
+
+
+def modes() -> tuple[str, ...]:
+    """Return what `features` may name, sources of plugins included."""
+    return ("auto", *SOURCES, *OWN)
+
+
+def uses_unlabelled(mode: str) -> bool:
+    """Return whether features of this mode learn from images without masks."""
+    return mode == "auto" or (mode in SOURCES and SOURCES[mode].uses_unlabelled)
+
+
+@dataclass(frozen=True)
+class DepthAxis:
+    """What a fit on volumes has learned of their third axis.
+
+    Attributes
+    ----------
+    own : bool
+        Whether edges between slices have columns, and so weights, of their own: only where
+        neighbouring slices were annotated.
+    """
+
+    own: bool
+
+
+def neighbours_annotated(masks: Sequence[AnyArray]) -> bool:
+    """Return whether any two neighbouring slices are both annotated at the same pixel."""
+    known = (np.asarray(mask) != VOID for mask in masks)
+    return any(bool((seen[1:] & seen[:-1]).any()) for seen in known)
+
+
+def with_neighbours(rows: Sequence[Float32], columns: Sequence[int]) -> Float32:
+    """Append to the node features of slices, (n, F) each, the mean of columns in the slices beside.
+
+    The first and the last slice have one beside them; a slice by itself stands for both.
+
+    Returns
+    -------
+    (d * n, F + len(columns)) float32
+    """
+    d, (n, count) = len(rows), rows[0].shape
+    made = np.empty((d, n, count + len(columns)), np.float32)
+    for z in range(d):
+        made[z, :, :count] = rows[z]
+        near = [rows[k] for k in (z - 1, z + 1) if 0 <= k < d] or [rows[z]]
+        made[z, :, count:] = sum(part[:, columns] for part in near) / np.float32(len(near))
+    return made.reshape(d * n, -1)
 
 
 class Featurizer(BaseEstimator):  # type: ignore[misc]
@@ -89,7 +177,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    fitted_ : Fitted
+    fitted_ : FittedColumns
         All that was learned.
     bank_ : Bank
         The chosen recipe of the bank.
@@ -97,14 +185,14 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         The features that "auto" chose, and why; or those that were asked for.
     node_names_, edge_names_, region_names_ : list of str
     centers_ : (k, F) array, the mean node features of all windows of the training images
-    third_ : Third or None
+    depth_ : DepthAxis or None
         What was learned of the third axis, if there was one.
     intensities_ : Intensities
         The range of the training images' intensities: every image is scaled by it before anything
         else, so that bytes, 12 bits in 16-bit files and floats are the same.
     """
 
-    third_: Third | None = None
+    depth_: DepthAxis | None = None
     intensities_ = Intensities(0.0, 1.0)
 
     def __init__(
@@ -142,7 +230,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     def fit(
         self,
         images: Sequence[Any],
-        masks: Sequence[npt.NDArray[Any]],
+        masks: Sequence[AnyArray],
         groups: Sequence[Any] | None = None,
         *,
         unannotated: Sequence[Any] = (),
@@ -155,7 +243,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     def fit_transform(
         self,
         images: Sequence[Any],
-        masks: Sequence[npt.NDArray[Any]],
+        masks: Sequence[AnyArray],
         groups: Sequence[Any] | None = None,
         *,
         unannotated: Sequence[Any] = (),
@@ -192,14 +280,145 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             model may be trained on. `transform` gives other ones, of trees that saw all images.
         """
         if are_volumes(listed("images", images)):
-            return fit_volumes(
-                self, images, masks, groups,
-                lambda x, y, names: fit_images(
-                    self, x, y, names, checkpoint, progress, unannotated
-                ),
+            return self._fit_volumes(images, masks, groups, checkpoint, progress, unannotated)
+        self.depth_ = None
+        return self._fit_images(images, masks, groups, checkpoint, progress, unannotated)
+
+    def _fit_volumes(
+        self,
+        volumes: Sequence[Volume],
+        masks: Sequence[AnyArray],
+        groups: Sequence[Any] | None,
+        *more: Any,
+    ) -> list[Float32]:
+        """Fit on all slices, each volume held out by itself unless groups are given."""
+        for volume, mask in zip(volumes, masks):
+            if np.shape(mask)[:3] != volume.shape:
+                raise InputError(
+                    f"masks: one has shape {np.shape(mask)}, but its volume is {volume.shape}. "
+                    "Give each volume a mask of its own size."
+                )
+        slices = [one for volume in volumes for one in volume.slices()]
+        truth = [part for mask in masks for part in mask]
+        names = range(len(volumes)) if groups is None else groups
+        together = [name for name, volume in zip(names, volumes) for _ in range(volume.shape[0])]
+        rows = self._fit_images(slices, truth, together, *more)
+        answers = [np.asarray(m).reshape(*v.shape, -1)[..., 0] for v, m in zip(volumes, masks)]
+        self.depth_ = DepthAxis(neighbours_annotated(answers))
+        made, begin, columns = [], 0, self.neighbour_columns()
+        for volume in volumes:
+            made.append(with_neighbours(rows[begin : begin + volume.shape[0]], columns))
+            begin += volume.shape[0]
+        return made
+
+    def _fit_images(
+        self,
+        images: Sequence[Any],
+        masks: Sequence[AnyArray],
+        groups: Sequence[Any] | None,
+        checkpoint: Path | None,
+        progress: Progress | None,
+        unannotated: Sequence[Any],
+    ) -> Sequence[Float32]:
+        """Fit on images, or take from a file what is there."""
+        settings = self.settings()
+        pairs, labels = read_training(images, masks)
+        cached = checkpoint is not None or self.memory is not None
+        if not cached:  # there is no disk to have them on
+            pairs, labels = list(pairs), list(labels)
+        pictures = mapped(itemgetter(0), pairs)
+        numbers = find_groups(pictures, groups)
+        extra = pairs[0][1]
+        others = read_unannotated(unannotated, 0 if extra is None else extra.shape[2])
+        intensities = Intensities.of(pictures)
+
+        def learn(shelf: Shelf) -> Sequence[Float32]:
+            return self._learn(pairs, labels, numbers, intensities, progress, shelf, others)
+
+        pairs, others = (mapped(partial(_scaled, intensities), part) for part in (pairs, others))
+        if not cached:
+            return learn(Shelf())
+        mark = _mark(settings, numbers, pairs, labels, others)
+        file = checkpoint or _memory_file(self.memory, mark)
+        shelf = Shelf(file, mark, OTHER, isinstance(pairs, Loaded))
+        if file.exists():
+            nodes = self._load(file, mark, shelf)
+        else:
+            nodes = learn(shelf)
+            self._save(file, mark, nodes)
+        shelf.clear("columns" if isinstance(nodes, Loaded) else None)
+        return nodes
+
+    def _learn(
+        self,
+        pairs: Sequence[Pair],
+        labels: Sequence[Mask],
+        groups: Sequence[int],
+        intensities: Intensities,
+        progress: Progress | None,
+        shelf: Shelf,
+        unannotated: Sequence[Pair],
+    ) -> Sequence[Float32]:
+        """Fit on checked images; return their out-of-fold node features."""
+        pictures, extras = (mapped(itemgetter(k), pairs) for k in (0, 1))
+        if extras[0] is None:  # then no image has any: none need be loaded to see it
+            extras = [None] * len(pairs)
+        alone = len(set(groups)) == 1
+        bank = Bank.choose(pictures, self.kind, self.position, alone)
+        mode, why = self.features, "asked for by name"
+        task = Task(
+            pictures, labels, extras, groups, bank,
+            self.recipe or default_recipe(bank, labels[0].shape[2]),
+            self.net or usual_net(mode), self._seed(),
+            executor_of(-1 if self.n_jobs is None else self.n_jobs),
+            progress, shelf, unannotated=unannotated,
+        )  # fmt: skip
+        seen = task
+        if alone and not bank.position and min(map(min, task.shapes)) >= 2 * SHORTEST:
+            parts = (in_quarters(v, task.shapes) for v in (pictures, labels, extras))
+            images, masks, more = parts
+            seen = replace(
+                task, images=images, labels=masks, extras=more, groups=[0, 1, 2, 3] * len(pairs),
+                shapes=(),
             )  # fmt: skip
-        self.third_ = None
-        return fit_images(self, images, masks, groups, checkpoint, progress, unannotated)
+        if mode == "auto":
+            choice, source, maps = fit_auto(seen, checked_budget(self.budget))
+            mode, why = choice.mode, choice.why
+        else:
+            source, maps = SOURCES.get(mode, NoLogits).fit(seen)
+        if seen is not task:
+            maps = join_quarters(maps, task.shapes)
+        fitted, rows = learn_columns(task, mode, why, source, maps, self.channels)
+        self.fitted_, self.intensities_ = fitted, intensities
+        return rows
+
+    def _save(self, file: Path, mark: str, nodes: Sequence[Float32]) -> None:
+        """Write what was learned and the node features of the training images."""
+        arrays, described = self.to_arrays()
+        whole: dict[str, AnyArray] = {f"fitted.{name}": a for name, a in arrays.items()}
+        parts = isinstance(nodes, Loaded)
+        if not parts:
+            whole |= {f"nodes.{i}": a for i, a in enumerate(nodes)}
+        values = {"mark": mark, "described": described, "images": len(nodes), "parts": parts}
+        save_checkpoint(file, CACHE, values, whole)
+
+    def _load(self, file: Path, mark: str, shelf: Shelf) -> Sequence[Float32]:
+        """Take back what `_save` wrote."""
+        values, arrays = load_checkpoint(file, CACHE)
+        refuse_other(file, values.get("mark"), mark, OTHER)
+        with restoring(file):
+            learned = {n[7:]: a for n, a in arrays.items() if n.startswith("fitted.")}
+            made = self.from_arrays(learned, values["described"], self.n_jobs)
+            every = range(int(values["images"]))
+            nodes: Sequence[Float32]
+            if values.get("parts", False):
+                fitted = made.fitted_
+                rows = mapped(itemgetter(0), shelf.loaded(every, COLUMNS))
+                nodes = mapped(partial(standardise, mean=fitted.mean, scale=fitted.scale), rows)
+            else:
+                nodes = [arrays[f"nodes.{i}"] for i in every]
+        self.fitted_, self.intensities_ = made.fitted_, made.intensities_
+        return nodes
 
     # -- using -----------------------------------------------------------------------------
 
@@ -207,22 +426,27 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         """Node features of new images or volumes, a list of (h * w, F) float32, row-major."""
         return [self.node_features(image) for image in listed("images", images)]
 
-    def light(self, image: Any) -> Light | None:
-        """What `node_features` of a part of a large image must know of all of it, if anything."""
-        return self._need().source.light(Picture(self._read(image)[0]))
+    def image_statistics(self, image: Any) -> ImageStatistics | None:
+        """Return what `node_features` of a tile needs of the whole image, if anything."""
+        return self._need().source.image_statistics(Picture(self._read(image)[0]))
 
     def node_features(
-        self, image: Any, extra: npt.NDArray[Any] | None = None, light: Light | None = None
+        self,
+        image: Any,
+        extra: AnyArray | None = None,
+        statistics: ImageStatistics | None = None,
     ) -> Float32:
-        """Node features of a new image, (h * w, F) float32; of a part of one in the whole's light.
+        """Return the node features of a new image or volume, (h * w, F) float32.
 
-        All that filters see of a part is its own: leave as much around it as they reach.
+        A tile of a large image is given the `statistics` of the whole. Filters see only the tile:
+        pad it by their reach.
         """
         fitted = self._need()
         if isinstance(image, Volume):
-            return volume_nodes(self, image)
+            rows = [self.node_features(one) for one in image.slices()]
+            return with_neighbours(rows, self.neighbour_columns())
         picture, given = self._read(image, extra)
-        return fitted.node_features(self.channels, picture, given, light)
+        return fitted.node_features(self.channels, picture, given, statistics)
 
     def problem(
         self,
@@ -231,7 +455,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         edges: bool = True,
         regions: bool = False,
     ) -> Problem:
-        """Give the problem of an image or sample: its features, and its box and seeds as fixed.
+        """Return the problem of an image or sample: its features, and its box and seeds as fixed.
 
         Parameters
         ----------
@@ -254,45 +478,81 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             regions=self.regions(given) if regions else (),
             fixed=fixed,
             shape=given.shape,
-            connectivity=neighbours_of(self, given),
+            connectivity=self.connectivity_of(given),
         )
 
+    def connectivity_of(self, sample: Sample) -> int:
+        """Return the connectivity of the grid of an image, or of a volume."""
+        return NEIGHBOURS[self.connectivity] if isinstance(sample, Volume) else self.connectivity
+
     def unfitted(self) -> "Featurizer":
-        """A copy without what is large, which can travel and still join nodes to problems."""
+        """Return a small copy that can be sent elsewhere and still make problems of features."""
         made = copy.copy(self)
         made.__dict__.pop("fitted_", None)
         made.n_jobs = 1
         return made
 
     def edge_features(self, image: Any) -> Float32:
-        """Edge features of an image, (m, G) float32 in [0, 1]; those of a volume need a fit."""
-        if isinstance(image, Volume):
-            return volume_edges(self, image)
-        picture, _ = self._read(image)
-        return edge_features(one_if_grey(picture), self.connectivity, self.per_direction)
+        """Return the edge features of an image, (m, G) in [0, 1]; those of a volume need a fit."""
+        if not isinstance(image, Volume):
+            picture, _ = self._read(image)
+            return edge_features(one_if_grey(picture), self.connectivity, self.per_direction)
+        values = self.intensities_.scaled(one_if_grey(image.image, 3))
+        connectivity = NEIGHBOURS[self.connectivity]
+        if self.per_direction:
+            return edge_features(values, connectivity, True, 3)
+        own, near = self._depth().own, slice_nearness(image.spacing)
+        return volume_edge_features(values, connectivity, own, near)
 
-    def regions(self, image: Any) -> list[npt.NDArray[np.int32]]:
-        """Superpixels of an image, a label map (h, w) for each family; they need no fit."""
+    def regions(self, image: Any) -> list[NDArray[np.int32]]:
+        """Return superpixels, a label map for each family; they need no fit.
+
+        Those of a volume are found in every slice and numbered on from one to the next.
+        """
         if isinstance(image, Volume):
-            return volume_regions(self, image)
+            made = []
+            for family in zip(*(self.regions(one) for one in image.slices())):
+                begins = np.cumsum([0, *(int(part.max()) + 1 for part in family[:-1])])
+                shifted = [part + begin for part, begin in zip(family, begins)]
+                made.append(np.stack(shifted).astype(np.int32))
+            return made
         picture, _ = self._read(image)
         return [
             superpixels(picture, kind, size) for kind, size in checked_families(self.superpixels)
         ]
 
+    def check_axes(self, sample: Sample) -> None:
+        """Refuse a volume after a fit on images, and an image after a fit on volumes."""
+        if isinstance(sample, Volume):
+            self._depth()
+        elif self.depth_ is not None:
+            raise InputError(
+                "images: an image was given, but the model was fitted on volumes. Give volumes, "
+                "Volume(array) or files of several slices, or fit a model on images."
+            )
+
+    def neighbour_columns(self) -> list[int]:
+        """Return the columns of a slice that its neighbours see: the logits, else all."""
+        fitted = self._need()
+        stages = len(fitted.source.stages)
+        if not stages:
+            return list(range(1, len(fitted.names)))
+        return [1 + t * stages for t in range(fitted.questions)]
+
     def logit_columns(self) -> tuple[tuple[int, ...], ...]:
-        """Give the columns of each question's logits among the node features, newest first."""
+        """Return the columns of each question's logits among the node features, newest first."""
         fitted = self._need()
         count = len(fitted.source.stages)
         questions = fitted.questions if count else 0
         own = [tuple(range(1 + t * count, 1 + (t + 1) * count)) for t in range(questions)]
-        if self.third_ is None:
+        if self.depth_ is None:
             return tuple(own)
         return tuple((*columns, len(fitted.names) + t) for t, columns in enumerate(own))
 
     def logit(self, node_features: Float32) -> Float32 | None:
-        """The source's last logit (n,), taken back out of standardised node features, or None.
+        """Return the source's last logit (n,), in its own units, of standardised node features.
 
+               None without logits.
         Of several questions, that of the first.
         """
         fitted = self._need()
@@ -316,15 +576,21 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     @property
     def node_names_(self) -> list[str]:
         names = list(self._need().names)
-        return names if self.third_ is None else names + beside_names(self)
+        if self.depth_ is not None:
+            names += [f"{names[k]} beside" for k in self.neighbour_columns()]
+        return names
 
     @property
-    def centers_(self) -> npt.NDArray[np.float64]:
+    def centers_(self) -> Floats:
         return self._need().centers
 
     @property
     def edge_names_(self) -> list[str]:
-        return names_of_edges(self)
+        if self.depth_ is None:
+            return edge_names(2, self.connectivity, self.per_direction)
+        if self.per_direction:
+            return edge_names(3, NEIGHBOURS[self.connectivity], True)
+        return volume_edge_names(self.depth_.own)
 
     @property
     def region_names_(self) -> list[str]:
@@ -333,16 +599,40 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     # -- storing ---------------------------------------------------------------------------
 
     def settings(self) -> dict[str, Any]:
-        """Check all parameters and give those that features depend on, as JSON can hold them."""
-        given = self.get_params(deep=False)
-        return {name: CHECKS[name](value) for name, value in given.items() if name not in FREE}
+        """Check all parameters; return those that features depend on, as JSON can hold them."""
 
-    def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-        """Arrays and a JSON-able description that `from_arrays` turns back into this object."""
+        def choice(name: str, *choices: Any) -> Any:
+            value = getattr(self, name)
+            one_of(name, value, choices)
+            return choices[choices.index(value)]  # Python's own number for numpy's
+
+        def plain(name: str, kind: type) -> dict[str, Any] | None:
+            value = getattr(self, name)
+            if value is None:
+                return None
+            instance(name, value, kind)
+            return asdict(value)
+
+        seed = self.random_state
+        return {
+            "budget": checked_budget(self.budget),
+            "channels": checked_channels(self.channels),
+            "connectivity": choice("connectivity", 4, 8),
+            "features": choice("features", *modes()),
+            "kind": choice("kind", "auto", *KINDS),
+            "net": plain("net", NetRecipe),
+            "per_direction": choice("per_direction", True, False),
+            "position": choice("position", "auto", True, False),
+            "random_state": None if seed is None else self._seed(),
+            "recipe": plain("recipe", Recipe),
+            "superpixels": [list(family) for family in checked_families(self.superpixels)],
+        }
+
+    def to_arrays(self) -> tuple[dict[str, AnyArray], dict[str, Any]]:
+        """Return arrays and a JSON-able description, of which `from_arrays` makes this object."""
         fitted = self._need()
         arrays, described = fitted.to_arrays()
-        # What was "auto" or None is told as what it came to.
-        came_to = {
+        resolved = {  # what was "auto" or None
             "features": fitted.mode,
             "kind": fitted.bank.kind,
             "position": fitted.bank.position,
@@ -351,28 +641,109 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             "random_state": self._seed(),
             "intensities": self.intensities_.to_plain(),
         }
-        third = {} if self.third_ is None else {"volumes": asdict(self.third_)}
-        return arrays, {"format": FORMAT} | self.settings() | came_to | described | third
+        depth = {} if self.depth_ is None else {"volumes": asdict(self.depth_)}
+        return arrays, {"format": FORMAT} | self.settings() | resolved | described | depth
 
     @classmethod
     def from_arrays(
-        cls,
-        arrays: dict[str, npt.NDArray[Any]],
-        described: dict[str, Any],
-        n_jobs: Jobs = None,
+        cls, arrays: dict[str, AnyArray], described: dict[str, Any], n_jobs: Jobs = None
     ) -> "Featurizer":
-        """The inverse of `to_arrays`. Nothing is executed; damage is an `InputError`."""
-        return read_featurizer(cls, arrays, described, n_jobs)
+        """Invert `to_arrays`. Nothing is executed; damage is an `InputError`."""
+        try:
+            if described["format"] != FORMAT:
+                raise InputError(
+                    f"features have format {quoted(described['format'])}, but this version reads "
+                    f"format {FORMAT}. Read the file with the version of cutlearn that wrote it."
+                )
+            bank = bank_from_plain(described["bank"])
+            recipe = Recipe(**described["recipe"])
+            # Older files have kind and position with the bank only, no regions and no channels.
+            older = {"kind": bank.kind, "position": bank.position, "superpixels": [("slic", SIZE)]}
+            given: dict[str, Any] = {"channels": [], "budget": "normal"} | older | described
+            given["recipe"], given["net"] = recipe, NetRecipe(**described.get("net", {}))
+            given["features"] = OLDER_NAMES.get(described["features"], described["features"])
+            names = set(cls._get_param_names()) - set(NOT_FEATURES)
+            made = cls(**{name: given[name] for name in names}, n_jobs=n_jobs)
+            made.settings()
+            made.fitted_ = FittedColumns.of_arrays(
+                made.features, arrays, described, bank, recipe.step
+            )
+            made.fitted_.probe(made.channels)
+            depth = described.get("volumes")
+            if depth is not None:
+                if not isinstance(depth, dict) or type(depth["own"]) is not bool:
+                    raise InputError(
+                        "features: what they keep of volumes is damaged. Refit the model."
+                    )
+                made.depth_ = DepthAxis(depth["own"])
+            # Models of older files saw images as they are.
+            made.intensities_ = Intensities.from_plain(described.get("intensities", [0.0, 1.0]))
+        except InputError:
+            raise
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise InputError(
+                f"features: their description is damaged ({error}). Refit the model."
+            ) from error
+        return made
 
-    def _read(self, image: Any, extra: npt.NDArray[Any] | None = None) -> Pair:
-        picture, given = read_image(image, extra, "image")
-        return self.intensities_.scaled(picture), given
+    def _read(self, image: Any, extra: AnyArray | None = None) -> Pair:
+        """Return the scaled image and its extra array; samples were checked when they were made."""
+        if extra is None and isinstance(image, Sample):
+            picture, extra = image.image, image.extra
+        else:
+            picture, extra = read_image(image, extra, "image")
+        return self.intensities_.scaled(picture), extra
 
     def _seed(self) -> int:
-        return checked_seed(self.random_state) or 0
+        seed = self.random_state
+        return 0 if seed is None else whole_number("random_state", seed, 0, 2**64 - 1)
 
-    def _need(self) -> Fitted:
+    def _need(self) -> FittedColumns:
         if not hasattr(self, "fitted_"):
             raise NotFittedError("This Featurizer is not fitted yet. Call fit first.")
-        fitted: Fitted = self.fitted_
+        fitted: FittedColumns = self.fitted_
         return fitted
+
+    def _depth(self) -> DepthAxis:
+        if self.depth_ is None:
+            raise InputError(
+                "images: a volume was given, but the model was fitted on images. Fit it on "
+                "volumes, or give the slices: volume.slices()."
+            )
+        return self.depth_
+
+
+def _scaled(intensities: Intensities, pair: Pair) -> Pair:
+    return intensities.scaled(pair[0]), pair[1]
+
+
+def _mark(
+    settings: dict[str, Any],
+    groups: Sequence[int],
+    pairs: Sequence[Pair],
+    labels: Sequence[Mask],
+    unannotated: Sequence[Pair],
+) -> str:
+    """Return a digest of everything that features depend on.
+
+    Of images without masks it covers their number, the first and the last: all are read only once.
+    """
+    described: list[Any] = [settings, list(groups)]
+    ends: list[Pair] = []
+    if unannotated:
+        described.append(len(unannotated))
+        ends = [unannotated[0], unannotated[-1]]
+    arrays = chain(
+        (a for pair, mask in zip(pairs, labels) for a in (*pair, mask)),
+        (a for pair in ends for a in pair),
+    )
+    return fingerprint(json.dumps(described), arrays)
+
+
+def _memory_file(memory: Any, mark: str) -> Path:
+    """Return the file of a mark in the folder `memory`, which is made when missing."""
+    folder = path_of("memory", memory)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"memory must be a folder, but {folder} is a file. Name another place.")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"features-{mark}.safetensors"

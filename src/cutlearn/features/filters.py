@@ -6,18 +6,79 @@ deterministic. Wide blurs work on a reduced copy, so their cost does not grow wi
 copy is kept.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import ndimage
 
 from cutlearn import _core
-from cutlearn.features.planes import Float32 as Float32
-from cutlearn.features.planes import Planes, Shape, bands, whole
+from cutlearn.arrays import AnyArray, Float32, Floats, Indices, Mask, Shape
+
+# Rows that are made at a time: fewer repeat more of what lies around them, more need more memory.
+BAND = 64
+
+
+@dataclass(frozen=True)
+class Planes:
+    """Some planes of an image, by rows.
+
+    Attributes
+    ----------
+    count : number of planes
+    shape : (h, w)
+    rows : callable (first, last)
+        Gives the rows first to last - 1 of all planes, (count, last - first, w) float32.
+    """
+
+    count: int
+    shape: Shape
+    rows: Callable[[int, int], Float32]
+
+    def all(self) -> Float32:
+        """All rows, (count, h, w) float32."""
+        made = np.empty((self.count, *self.shape), np.float32)
+        for first, last in bands(self.shape[0]):
+            made[:, first:last] = self.rows(first, last)
+        return made
+
+    def around(self, first: int, last: int, reach: int) -> tuple[Float32, slice]:
+        """Rows with `reach` more on both sides, as far as there are any; where the asked lie."""
+        top, bottom = max(0, first - reach), min(self.shape[0], last + reach)
+        return self.rows(top, bottom), slice(first - top, last - top)
+
+    def each(self, work: Callable[[Float32], Any], count: int | None = None) -> "Planes":
+        """Planes that `work` makes of every row by itself; count: how many, if others."""
+        made = self.count if count is None else count
+        return Planes(made, self.shape, lambda first, last: work(self.rows(first, last)))
+
+    def __getitem__(self, plane: int) -> "Planes":
+        """One of the planes."""
+        return self.each(lambda part: part[plane : plane + 1], 1)
+
+
+def whole(stack: AnyArray) -> Planes:
+    """Planes that are in memory already, (h, w) or (c, h, w)."""
+    planes = stack.reshape(-1, *stack.shape[-2:])
+    shape = (planes.shape[1], planes.shape[2])
+    return Planes(len(planes), shape, lambda first, last: planes[:, first:last])
+
+
+def bands(height: int, multiple: int = 1) -> Iterator[tuple[int, int]]:
+    """First and last row of every band; all but the last end at a multiple.
+
+    Examples
+    --------
+    >>> from cutlearn.features.filters import (bands)
+    >>> list(bands(150, 5))
+    [(0, 60), (60, 120), (120, 150)]
+    """
+    size = max(1, BAND // multiple) * multiple
+    for first in range(0, height, size):
+        yield first, min(first + size, height)
+
 
 DIRECTIONS = tuple((np.sin(a), np.cos(a)) for a in np.arange(8) * np.pi / 4)
 DENSE_DIRECTIONS = tuple((np.sin(a), np.cos(a)) for a in np.arange(16) * np.pi / 8)
@@ -51,7 +112,7 @@ def blurred(planes: Planes, sigma: float) -> Planes:
 class Kernel(NamedTuple):
     """One side of a kernel: weights at distances 0, 1, ..; the other has the same times sign."""
 
-    weights: npt.NDArray[np.float64]
+    weights: Floats
     sign: float
 
     @property
@@ -140,9 +201,7 @@ def enlarge(planes: Float32, step: int, shape: Shape, centred: bool = True) -> F
     return enlarged(stack, step, shape, centred).all().reshape(*planes.shape[:-2], *shape)
 
 
-def _places(
-    first: int, last: int, step: int, size: int, centred: bool
-) -> tuple[npt.NDArray[np.int64], Float32]:
+def _places(first: int, last: int, step: int, size: int, centred: bool) -> tuple[Indices, Float32]:
     """Of places in an enlarged line: the number before each in the reduced line, and the rest."""
     place = (np.arange(first, last) - ((step - 1) / 2 if centred else 0.0)) / step
     place = np.clip(place, 0, size - 1)
@@ -170,7 +229,7 @@ def _difference(stack: Float32, axis: int) -> Float32:
 class _Spread:
     """Of every pixel: an orientation, and the magnitudes that it and the next one get."""
 
-    low: npt.NDArray[np.uint8]
+    low: Mask
     near: Float32
     far: Float32
     bins: int
@@ -324,7 +383,7 @@ class Palette:
             self.code[first:last] = code
         self.count = self._smooth(count)
 
-    def _smooth(self, grid: npt.NDArray[Any]) -> Float32:
+    def _smooth(self, grid: AnyArray) -> Float32:
         made: Float32 = ndimage.gaussian_filter(
             grid.reshape(self.bins).astype(np.float32), 1.0, mode="constant", truncate=3.0
         )

@@ -7,15 +7,19 @@ recognise. So pictures that are alike are found and kept together, unless the us
 """
 
 from collections.abc import Hashable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from cutlearn.arrays import Float32, Image
 from cutlearn.checks import listed
 from cutlearn.errors import InputError
-from cutlearn.features.describe import Image, as_grey
+from cutlearn.features.describe import as_grey
 from cutlearn.features.filters import reduce
+from cutlearn.images.resize import Shape
+from cutlearn.loaded import mapped, taken
 
 # Thumbnails of neighbouring slices correlate at 0.9 and more, of different photographs below 0.75.
 ALIKE = 0.85
@@ -23,10 +27,14 @@ ALIKE = 0.85
 BLOCKS = 5
 # Parts of the images that are held out in turn, to choose C and to calibrate.
 PARTS = 2
+# Rows and columns of a quarter at the least: less shows nothing of what is around a pixel.
+SHORTEST = 32
+# Logits by question, then by stage.
+Answers = list[list[Float32]]
 
 
 def find_groups(images: Sequence[Image], groups: Sequence[Any] | None = None) -> list[int]:
-    """Give group numbers of the images, from 0 in the order of their first image.
+    """Return group numbers of the images, from 0 in the order of their first image.
 
     Parameters
     ----------
@@ -38,7 +46,7 @@ def find_groups(images: Sequence[Image], groups: Sequence[Any] | None = None) ->
     Examples
     --------
     >>> import numpy as np
-    >>> from cutlearn.features.folds import find_groups
+    >>> from cutlearn.features.folds import (find_groups)
     >>> find_groups([np.zeros((4, 4), np.float32)] * 3, ["left eye", "right eye", "left eye"])
     [0, 1, 0]
     """
@@ -57,7 +65,7 @@ def find_groups(images: Sequence[Image], groups: Sequence[Any] | None = None) ->
 
 
 def blocks(n: int) -> list[int]:
-    """Give groups of neighbours for n pictures of one scene, such as the slices of a stack.
+    """Return groups of neighbours for n pictures of one scene, such as the slices of a stack.
 
     Examples
     --------
@@ -68,7 +76,7 @@ def blocks(n: int) -> list[int]:
 
 
 def make_folds(groups: Sequence[Any], folds: int, seed: int) -> npt.NDArray[np.intp]:
-    """Fold number of each image; groups stay together, folds differ by one group at most."""
+    """Return the fold of each image; groups stay together, folds differ by one group at most."""
     if len(groups) < 2:
         raise InputError(
             "features: there is only one image, but logits are learned from two or more, to judge "
@@ -88,7 +96,7 @@ def make_folds(groups: Sequence[Any], folds: int, seed: int) -> npt.NDArray[np.i
 
 
 def held_out_parts(groups: Sequence[Any]) -> list[list[int]]:
-    """Images to hold out together, every image once; a single part if there is one group only."""
+    """Return the images to hold out together, every image once; one part if there is one group."""
     numbers = _numbers(groups)
     count = min(PARTS, max(numbers) + 1)
     return [[i for i, g in enumerate(numbers) if g % count == k] for k in range(count)]
@@ -115,3 +123,42 @@ def alike(images: Sequence[Image]) -> list[int]:
                 old, new = max(group[i], group[j]), min(group[i], group[j])
                 group = [new if g == old else g for g in group]
     return group
+
+
+# -- one group of images, or one alone: its quarters are held out ------------------------------
+
+
+def in_quarters(values: Sequence[Any], shapes: Sequence[Shape]) -> Sequence[Any]:
+    """Return the four quarters of every array (or None), one after the other.
+
+    Logits are honest only from models that did not see the pixel, and a single group leaves nothing
+    else to hold out. Micrographs look alike in all their parts; a photograph does not, and one of
+    them teaches little (docs/decisions/0053-one-image-alone.md).
+    """
+    whose = [i for i in range(len(shapes)) for _ in range(4)]
+    places = [place for shape in shapes for place in quarters(shape)]
+    return mapped(_part, taken(values, whose), places)
+
+
+def join_quarters(maps: Sequence[Answers], shapes: Sequence[Shape]) -> Sequence[Answers]:
+    """Return the logits of quarters, by question and stage, as those of images of these shapes."""
+    return mapped(_whole, shapes, *(taken(maps, range(k, len(maps), 4)) for k in range(4)))
+
+
+def quarters(shape: Shape) -> list[tuple[slice, slice]]:
+    """Return the places of the quarters of an image, row by row."""
+    rows, columns = ((slice(0, n // 2), slice(n // 2, n)) for n in shape)
+    return list(product(rows, columns))
+
+
+def _part(whole: Any, part: tuple[slice, slice]) -> Any:
+    return None if whole is None else np.ascontiguousarray(whole[part])
+
+
+def _whole(shape: Shape, *four: Answers) -> Answers:
+    made = [[np.empty(shape, stage.dtype) for stage in question] for question in four[0]]
+    for part, answers in zip(quarters(shape), four):
+        for to, question in zip(made, answers):
+            for plane, stage in zip(to, question):
+                plane[part] = stage
+    return made

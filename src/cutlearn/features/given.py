@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from cutlearn.arrays import AnyArray, Float32
 from cutlearn.checks import path_of
 from cutlearn.errors import InputError, clean, shown
-from cutlearn.features.filters import Float32
 from cutlearn.images.folder import Folder
 from cutlearn.images.listing import name_of
 from cutlearn.images.read import MAX_BYTES, read_image
@@ -84,7 +83,7 @@ def read_logits(path: Path, shape: Shape) -> Float32:
                 "channels as a .npy file."
             )
         p = np.clip(picture.astype(np.float64), LEAST, 1 - LEAST)
-        array: npt.NDArray[Any] = np.log(p / (1 - p))
+        array: AnyArray = np.log(p / (1 - p))
     else:
         array = read_array(path)
     planes = _channels_last(array, shape, path).astype(np.float32)
@@ -96,7 +95,7 @@ def read_logits(path: Path, shape: Shape) -> Float32:
     return resize_channels(np.ascontiguousarray(planes), shape)
 
 
-def read_array(path: Path) -> npt.NDArray[Any]:
+def read_array(path: Path) -> AnyArray:
     """Return the array of a .npy or .npz file; of several in a .npz the one named logits."""
     try:
         size = path.stat().st_size
@@ -125,7 +124,7 @@ def read_array(path: Path) -> npt.NDArray[Any]:
         ) from error
 
 
-def _channels_last(array: npt.NDArray[Any], shape: Shape, path: Path) -> npt.NDArray[Any]:
+def _channels_last(array: AnyArray, shape: Shape, path: Path) -> AnyArray:
     """The array as (h, w, k); refused unless rows and columns are the image's, or a divisor."""
     if array.dtype.kind in "fiub" and array.size:
         if array.ndim == 2:

@@ -7,17 +7,16 @@ window around the stroke, where it sees more, with what it said before as one mo
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from cutlearn.arrays import AnyArray, Bits, Float32
 from cutlearn.features.mixtures import Palette, log_odds, odds_of, relabelled
-from cutlearn.features.net.body import Pass, Shape, Weights
+from cutlearn.features.net.body import NetShape, Pass, Weights
 from cutlearn.run.executor import one_thread
 
-Float32 = NDArray[np.float32]
 Box = tuple[int, int, int, int]
 
 SIDE = 128
@@ -58,7 +57,7 @@ class View:
         """The rows and columns of the image that the net sees."""
         return slice(self.top, self.bottom), slice(self.left, self.right)
 
-    def small(self, plane: NDArray[Any], side: int = SIDE) -> Float32:
+    def small(self, plane: AnyArray, side: int = SIDE) -> Float32:
         """A plane (h, w) of the image at the net's size: means over what a pixel covers."""
         picture = Image.fromarray(np.ascontiguousarray(plane[self.part], np.float32))
         return np.asarray(picture.resize((side, side), Image.Resampling.BILINEAR))
@@ -94,7 +93,7 @@ def mixture_odds(
     return both[0], both[1]
 
 
-def colors_of(palette: Palette, mask: NDArray[np.bool_]) -> Float32:
+def colors_of(palette: Palette, mask: Bits) -> Float32:
     """Log-odds of the colours inside of a mask to those outside, (h, w)."""
     return odds_of(palette, mask, MOST_ODDS).astype(np.float32)
 
@@ -129,7 +128,7 @@ def channels(
     return np.stack(planes)
 
 
-def _marked(seeds: NDArray[np.int16] | None, label: int, view: View) -> NDArray[np.bool_]:
+def _marked(seeds: NDArray[np.int16] | None, label: int, view: View) -> Bits:
     """Where the net's pixels hold a seed of a label."""
     if seeds is None or not (seeds == label).any():
         return np.zeros((SIDE, SIDE), bool)
@@ -144,7 +143,7 @@ def _felt(seeds: NDArray[np.int16] | None, label: int, view: View) -> Float32:
     return np.asarray(np.exp(nearest(marked)[0] * np.float32(-0.5 / REACH**2)), np.float32)
 
 
-def nearest(marked: NDArray[np.bool_]) -> tuple[Float32, NDArray[np.intp], NDArray[np.intp]]:
+def nearest(marked: Bits) -> tuple[Float32, NDArray[np.intp], NDArray[np.intp]]:
     """Square distances from the next marked pixel, and its row and column; exact.
 
     Within a column the next mark is above or below; then the best of the columns that have marks.
@@ -164,7 +163,7 @@ def nearest(marked: NDArray[np.bool_]) -> tuple[Float32, NDArray[np.intp], NDArr
     return square, np.take_along_axis(row, whose, 1), columns[whose]
 
 
-def spoken(lab: Float32, marked: NDArray[np.bool_], view: View) -> Float32:
+def spoken(lab: Float32, marked: Bits, view: View) -> Float32:
     """How far a stroke speaks for a pixel that is near and of its colour, (h, w) in [0, 1].
 
     exp(-d^2 / (2 NEAR^2)) exp(-|x - c|^2 / (2 ALIKE^2)) with the distance d from the next mark, in
@@ -191,7 +190,7 @@ def _enlarged(plane: Float32, view: View) -> Float32:
     return np.asarray(Image.fromarray(plane).resize(size, Image.Resampling.NEAREST))
 
 
-def net_logits(shape: Shape, weights: Weights, planes: Float32) -> Float32:
+def net_logits(shape: NetShape, weights: Weights, planes: Float32) -> Float32:
     """The mean logits of the net over a picture and its mirror image, (SIDE, SIDE) float32."""
     pair = np.stack([planes, planes[..., ::-1]], axis=1)
     with one_thread():

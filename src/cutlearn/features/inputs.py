@@ -8,13 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from cutlearn.arrays import VOID
+from cutlearn.arrays import VOID, AnyArray, Float32, Image, Mask
 from cutlearn.checks import as_array, float_array, listed
 from cutlearn.errors import InputError
-from cutlearn.features.describe import Image
-from cutlearn.features.filters import Float32
 from cutlearn.images.folder import MOST_UNANNOTATED
 from cutlearn.images.read import as_image
 from cutlearn.images.sample import Volume
@@ -23,7 +20,7 @@ from cutlearn.loaded import Loaded, mapped, spread
 Pair = tuple[Image, Float32 | None]
 
 
-def read_image(given: Any, extra: npt.NDArray[Any] | None, where: str) -> Pair:
+def read_image(given: Any, extra: AnyArray | None, where: str) -> Pair:
     """Image and extra array of an image or of a sample (anything with .image and .extra)."""
     picture = as_image(getattr(given, "image", given), where)
     if extra is None:
@@ -31,7 +28,7 @@ def read_image(given: Any, extra: npt.NDArray[Any] | None, where: str) -> Pair:
     return picture, None if extra is None else read_extra(extra, picture.shape[:2], where)
 
 
-def read_extra(extra: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> Float32:
+def read_extra(extra: AnyArray, shape: tuple[int, ...], where: str) -> Float32:
     """An extra array as (h, w, e) float32; (h, w) counts as one channel."""
     made = float_array(f"{where}: extra", extra).astype(np.float32)
     made = made[..., None] if made.ndim == 2 else made
@@ -48,8 +45,8 @@ def read_extra(extra: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> F
 
 
 def read_training(
-    images: Sequence[Any], masks: Sequence[npt.NDArray[Any]]
-) -> tuple[Sequence[Pair], Sequence[npt.NDArray[np.uint8]]]:
+    images: Sequence[Any], masks: Sequence[AnyArray]
+) -> tuple[Sequence[Pair], Sequence[Mask]]:
     """All training images and masks; all that is wrong is told at once.
 
     What is loaded stays loaded: it is looked at once, and read again whenever it is asked for.
@@ -62,7 +59,7 @@ def read_training(
             f"masks has {len(masks)} masks, but there are {len(images)} images. Give one for each."
         )
     loaded = any(isinstance(given, Loaded) for given in (images, masks))
-    seen: list[tuple[Pair, npt.NDArray[np.uint8]]] = []
+    seen: list[tuple[Pair, Mask]] = []
     wrong: list[str] = []
     widths: set[int] = set()
     values: set[int] = set()
@@ -128,7 +125,7 @@ def _read_again(image: Any) -> Pair:
     return read_image(image, None, "image")
 
 
-def _read_mask(mask: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> npt.NDArray[np.uint8]:
+def _read_mask(mask: AnyArray, shape: tuple[int, ...], where: str) -> Mask:
     found = _plain_mask(as_array(where, mask))
     if found.ndim != 3 or found.shape[:2] != shape or found.shape[2] == 0:
         raise InputError(
@@ -144,6 +141,6 @@ def _read_mask(mask: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> np
     return np.ascontiguousarray(found, np.uint8)
 
 
-def _plain_mask(mask: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+def _plain_mask(mask: AnyArray) -> Mask:
     """A mask as (h, w, T); one question may go without its axis."""
     return mask[..., None] if mask.ndim == 2 else mask

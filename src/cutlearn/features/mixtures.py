@@ -14,10 +14,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutlearn.arrays import Bits, Floats
+from cutlearn.arrays import AnyArray, Bits, Float32, Floats, Indices
 from cutlearn.checks import as_array
 from cutlearn.errors import InputError
-from cutlearn.features.lab import rgb_to_lab
+
+# Linear sRGB to XYZ in parts of the white of daylight (D65, 2 degrees).
+TO_XYZ = np.array(
+    [
+        [0.412453, 0.357580, 0.180423],
+        [0.212671, 0.715160, 0.072169],
+        [0.019334, 0.119193, 0.950227],
+    ]
+) / np.array([[0.95047], [1.0], [1.08883]])
+# Where the cube root gives way to a line, and the line.
+KNEE, SLOPE, START = 0.008856, 7.787, 16 / 116
+
+
+def srgb_to_lab(colors: Floats) -> Floats:
+    """Give CIE Lab / 100 of sRGB colours (n, 3) in [0, 1].
+
+    With f(t) = cube root of t (a line near 0): L = 1.16 f(Y) - 0.16, a = 5 (f(X) - f(Y)),
+    b = 2 (f(Y) - f(Z)).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutlearn.features.mixtures import (srgb_to_lab)
+    >>> srgb_to_lab(np.array([[1.0, 0.0, 0.0]])).round(3).tolist()
+    [[0.532, 0.801, 0.672]]
+    """
+    linear = np.where(colors > 0.04045, ((colors + 0.055) / 1.055) ** 2.4, colors / 12.92)
+    xyz = linear @ TO_XYZ.T
+    f = np.where(xyz > KNEE, np.cbrt(xyz), SLOPE * xyz + START)
+    return np.stack(
+        [1.16 * f[:, 1] - 0.16, 5 * (f[:, 0] - f[:, 1]), 2 * (f[:, 1] - f[:, 2])], axis=1
+    )
+
 
 COMPONENTS = 5
 # Cells along each axis of the colours, and how many of them make a coarse one: 63 and 21 in each
@@ -59,7 +91,7 @@ class Palette:
     coarse: NDArray[np.int32]
     coarse_colors: Floats
 
-    def counts(self, weights: NDArray[Any]) -> Floats:
+    def counts(self, weights: AnyArray) -> Floats:
         """Sum weights, or count a mask, over the pixels of each cell, (K,)."""
         if weights.dtype == np.bool_:
             found = np.bincount(self.index[weights], minlength=len(self.colors))
@@ -79,7 +111,7 @@ def palette(image: NDArray[np.floating]) -> Palette:
     Examples
     --------
     >>> import numpy as np
-    >>> from cutlearn.features.mixtures import palette
+    >>> from cutlearn.features.mixtures import (palette)
     >>> palette(np.array([[0.0, 1.0, 1.0]])).index.tolist()
     [[0, 1, 1]]
     """
@@ -98,16 +130,14 @@ def palette(image: NDArray[np.floating]) -> Palette:
         coarse_key = coarse_key * cells + part // COARSE[pixels.shape[1]]
     _, coarse, _ = _numbered(coarse_key, cells ** pixels.shape[1])
     if pixels.shape[1] == 3:
-        colors = rgb_to_lab(np.clip(colors, 0, 1))
+        colors = srgb_to_lab(np.clip(colors, 0, 1))
     mass = np.bincount(coarse, number)
     sums = [np.bincount(coarse, number * column) for column in colors.T]
     coarse_colors = np.stack(sums, axis=1) / mass[:, None]
     return Palette(index.reshape(grid), colors, coarse, coarse_colors)
 
 
-def _numbered(
-    key: NDArray[Any], most: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+def _numbered(key: AnyArray, most: int) -> tuple[Indices, NDArray[np.int32], Indices]:
     """The keys that occur, in order; of every entry the place among them; how often each occurs."""
     found = np.bincount(key, minlength=most)
     used = np.flatnonzero(found)
@@ -116,7 +146,7 @@ def _numbered(
     return used, place[key], found[used]
 
 
-def _means(pixels: NDArray[np.float32], index: NDArray[np.int32], number: Any) -> Floats:
+def _means(pixels: Float32, index: NDArray[np.int32], number: Any) -> Floats:
     sums = [np.bincount(index, column) for column in pixels.T]
     return np.asarray(np.stack(sums, axis=1) / number[:, None], np.float64)
 
@@ -161,7 +191,7 @@ def fit_mixture(
 
     Examples
     --------
-    >>> from cutlearn.features.mixtures import fit_mixture
+    >>> from cutlearn.features.mixtures import (fit_mixture)
     >>> fit_mixture([[0.0], [1.0]], [20, 60], components=2).weights.round(2).tolist()
     [0.75, 0.25]
     """
@@ -191,7 +221,7 @@ def fit_mixture(
     return start
 
 
-def _starts(x: Floats, n: Floats, components: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _starts(x: Floats, n: Floats, components: int, rng: np.random.Generator) -> Indices:
     """Which of the clusters each colour belongs to: k-means++, then a few steps of k-means."""
     centers = x[[_drawn(n, rng)]]
     distance = _distances(x, centers)[0]

@@ -17,25 +17,55 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
-from cutlearn.arrays import VOID
+from cutlearn.arrays import VOID, AnyArray, Float32, Floats, Image, Indices, Mask
 from cutlearn.checks import listed, one_of, whole_number
 from cutlearn.errors import InputError
-from cutlearn.features.boosted import Answers
+from cutlearn.features.auto import best_threshold
 from cutlearn.features.columns import standardise
-from cutlearn.features.describe import Bank, Image, Picture
-from cutlearn.features.filters import Float32
-from cutlearn.features.kept import COLUMNS
-from cutlearn.features.micrographs import Light
+from cutlearn.features.describe import Bank, ImageStatistics, Picture
+from cutlearn.features.folds import Answers
 from cutlearn.features.mixtures import odds_of, palette
-from cutlearn.features.pilot import best_threshold
-from cutlearn.features.sources import Source, source_of
-from cutlearn.features.task import Task
-from cutlearn.features.windows import window_means
+from cutlearn.features.sources import SOURCES, NoLogits, Source, Task
 from cutlearn.loaded import mapped
 from cutlearn.run.progress import Counter
-from cutlearn.run.shelf import each_kept
+from cutlearn.run.shelf import Form, each_kept
+
+# Windows along the shorter side of an image, and at most along the longer one.
+SHORTER, LONGER = 4, 16
+
+
+def windows(shape: tuple[int, int]) -> tuple[Indices, Indices]:
+    """Give the rows and the columns at which windows begin, and as last the image's end.
+
+    Examples
+    --------
+    >>> from cutlearn.features.nodes import windows
+    >>> [ends.tolist() for ends in windows((40, 60))]
+    [[0, 10, 20, 30, 40], [0, 10, 20, 30, 40, 50, 60]]
+    """
+    side = max(min(shape) / SHORTER, max(shape) / LONGER, 1.0)
+    counts = [max(round(n / side), 1) for n in shape]
+    rows, columns = (np.arange(k + 1) * n // k for n, k in zip(shape, counts))
+    return rows, columns
+
+
+def window_means(features: NDArray[np.floating], shape: tuple[int, int]) -> Floats:
+    """Give the mean features of every window, row by row, (windows, F).
+
+    Parameters
+    ----------
+    features : (h * w, F), row-major
+    shape : h, w
+    """
+    rows, columns = windows(shape)
+    grid = features.reshape(*shape, -1)
+    down = np.add.reduceat(grid, rows[:-1], axis=0, dtype=np.float64)
+    sums = np.add.reduceat(down, columns[:-1], axis=1)
+    means = sums / np.outer(np.diff(rows), np.diff(columns))[..., None]
+    return np.asarray(means.reshape(-1, grid.shape[2]))
+
 
 # Channels of a picture: planes (c, h, w) float32 and c names. Any function with a name will do.
 Channel = Callable[[Bank, Picture], tuple[Float32, list[str]]]
@@ -53,8 +83,20 @@ MOST_PIXELS = 200_000
 COLORS = "colors"
 
 
+def _columns(values: dict[str, Any], arrays: dict[str, Any]) -> tuple[Float32, list[str]]:
+    return arrays["columns"], list(values["names"])
+
+
+# How the columns of an image, not yet standardised, and their names are kept.
+COLUMNS: Form[int, tuple[Float32, list[str]]] = Form(
+    lambda i: f"columns{i}",
+    lambda made: ({"names": made[1]}, {"columns": made[0]}),
+    _columns,
+)
+
+
 @dataclass(frozen=True)
-class Fitted:
+class FittedColumns:
     """All that fit learns, put in place at once so an interrupt leaves the old or the new."""
 
     bank: Bank
@@ -63,9 +105,9 @@ class Fitted:
     source: Source
     n_extra: int
     names: list[str]
-    mean: npt.NDArray[np.float64]
-    scale: npt.NDArray[np.float64]
-    centers: npt.NDArray[np.float64]
+    mean: Floats
+    scale: Floats
+    centers: Floats
     beside: tuple[str, ...]  # channels that the logits, or the lack of them, bring along
     border: float | None = None  # of the logit, for the colours of the image; None: without them
 
@@ -74,7 +116,7 @@ class Fitted:
         channels: Sequence[str],
         image: Image,
         extra: Float32 | None,
-        light: Light | None = None,
+        statistics: ImageStatistics | None = None,
     ) -> Float32:
         """Standardised node features of a new image, (h * w, F) float32; of a part in its light."""
         found = 0 if extra is None else extra.shape[2]
@@ -83,15 +125,11 @@ class Fitted:
                 f"image has {found} extra channels, but the training images had {self.n_extra}. "
                 "Give the same arrays as in fit."
             )
-        picture = Picture(image, light)
+        picture = Picture(image, statistics)
         maps = self.source.answers(picture, extra)
         stages = self.source.stages
         asked = [*self.beside, *channels]
         rows, _ = columns(asked, self.bank, maps, stages, picture, extra, self.border)
-        return self.standardised(rows)
-
-    def standardised(self, rows: Float32) -> Float32:
-        """Give columns with the training images' mean and deviation taken out, in place."""
         return standardise(rows, self.mean, self.scale)
 
     @property
@@ -100,9 +138,9 @@ class Fitted:
         last = self.source.stages[-1:]
         return max(1, sum(name.partition(" of ")[0] in last for name in self.names))
 
-    def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    def to_arrays(self) -> tuple[dict[str, AnyArray], dict[str, Any]]:
         """Arrays and a JSON-able description that `of_arrays` turns back into this object."""
-        arrays: dict[str, npt.NDArray[Any]] = {
+        arrays: dict[str, AnyArray] = {
             "mean": self.mean, "scale": self.scale, "centers": self.centers,
         }  # fmt: skip
         learned, told = self.source.to_arrays()
@@ -120,11 +158,11 @@ class Fitted:
     @staticmethod
     def of_arrays(
         mode: str,
-        arrays: dict[str, npt.NDArray[Any]],
+        arrays: dict[str, AnyArray],
         described: dict[str, Any],
         bank: Bank,
         step: int,
-    ) -> "Fitted":
+    ) -> "FittedColumns":
         """The inverse of `to_arrays`; damage is an `InputError` or what Python raises."""
         mean, scale = arrays["mean"], arrays["scale"]
         # Older files have no centres.
@@ -133,11 +171,11 @@ class Fitted:
         why = described.get("why", "")
         if not isinstance(why, str) or len(why) > MOST_WHY:
             raise InputError("features: the reason of their choice is damaged. Refit the model.")
-        return Fitted(
+        return FittedColumns(
             bank,
             mode,
             why,
-            source_of(mode).read(arrays, described, bank, step),
+            SOURCES.get(mode, NoLogits).read(arrays, described, bank, step),
             # No more than the features themselves, so that no file asks for more than it holds.
             whole_number("features: n_extra", described["n_extra"], 0, mean.size - 1),
             _checked_names(described["names"], mean.size),
@@ -231,7 +269,7 @@ def learn_columns(
     source: Source,
     maps: Sequence[Answers],
     channels: Sequence[str],
-) -> tuple[Fitted, Sequence[Float32]]:
+) -> tuple[FittedColumns, Sequence[Float32]]:
     """Give all that was learned, and the training images' node features.
 
     Parameters
@@ -241,7 +279,7 @@ def learn_columns(
     maps : of every image its out-of-fold logits
     """
     border = _border(task, source, maps)
-    beside = OWN.get(mode, source.beside(task.bank))
+    beside = OWN.get(mode, source.extra_channels(task.bank))
     asked = [*beside, *channels]
     described = partial(described_by, asked, task.bank, source.stages, border)
 
@@ -263,7 +301,7 @@ def learn_columns(
     centers = np.concatenate([window_means(r, y.shape[:2]) for r, y in zip(rows, task.labels)])
     n_extra = 0 if first is None else first.shape[2]
     learned = (n_extra, names, mean, scale, centers, beside, border)
-    return Fitted(task.bank, mode, why, source, *learned), rows
+    return FittedColumns(task.bank, mode, why, source, *learned), rows
 
 
 def _border(task: Task, source: Source, maps: Sequence[Answers]) -> float | None:
@@ -294,10 +332,10 @@ def _checked_border(value: Any) -> float | None:
 
 def moments(
     rows: Sequence[Float32],
-    labels: Sequence[npt.NDArray[np.uint8]],
+    labels: Sequence[Mask],
     questions: int = 1,
     stages: int = 0,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Mean and deviation of every column over labelled pixels; the constant keeps 0 and 1.
 
     Logits of several questions stay comparable: those of one stage have a mean and a deviation.
@@ -316,7 +354,7 @@ def moments(
     return mean, scale
 
 
-def _first_answers(labels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+def _first_answers(labels: Mask) -> Mask:
     return labels[..., 0]
 
 
@@ -327,7 +365,7 @@ def _checked_names(names: Any, count: int) -> list[str]:
     return list(names)
 
 
-def _check_moments(*arrays: npt.NDArray[Any]) -> None:
+def _check_moments(*arrays: AnyArray) -> None:
     """Refuse means, scales and centres that cannot be those of node features."""
     mean, scale, centers = arrays
     good = mean.ndim == 1 and scale.shape == mean.shape and centers.shape[1:] == mean.shape

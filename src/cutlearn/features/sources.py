@@ -8,25 +8,136 @@ of trees, and both side by side are sources; `SOURCES` names them, and a name fr
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from cutlearn.features.boosted import Answers, Boosted, Recipe, answer, read_questions
-from cutlearn.features.describe import Bank, Picture
-from cutlearn.features.filters import Float32
-from cutlearn.features.folds import make_folds
-from cutlearn.features.grow import fit_questions
-from cutlearn.features.micrographs import Light
-from cutlearn.features.net.file import arrays_of_nets, described_nets, read_nets
-from cutlearn.features.net.learn import Nets, fit_nets
-from cutlearn.features.task import Task, net_seconds, tree_seconds
+from cutlearn.arrays import AnyArray, Float32, Image, Mask
+from cutlearn.features.boosted import (
+    DESCRIBE,
+    Boosted,
+    answer,
+    fit_trees,
+    forest_seconds,
+    read_questions,
+)
+from cutlearn.features.describe import Bank, ImageStatistics, Picture
+from cutlearn.features.folds import Answers, make_folds
+from cutlearn.features.net.crops import CANVAS, SIDE, SQUARE
+from cutlearn.features.net.learn import (
+    NetRecipe,
+    Nets,
+    arrays_of_nets,
+    described_nets,
+    fit_nets,
+    read_nets,
+)
+from cutlearn.features.trees import Recipe
 from cutlearn.loaded import mapped
+from cutlearn.run.executor import ONE_THREAD, Executor
+from cutlearn.run.shelf import Shelf
 
-Arrays = dict[str, npt.NDArray[Any]]
+Progress = Callable[[int, int, str], None]
+# Steps that sources which are fitted one after the other tell of, together.
+STEPS = 1000
+# Seconds of a step for each pixel of its crops; of a look at a pixel; of reading it. Measured where
+# other work ran beside, rounded up.
+STEP = {"photograph": 0.62e-6, "microscopy": 0.52e-6}
+LOOK, READ = 0.25e-6, 1e-6
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a source learns from: checked images and masks of T questions, and how."""
+
+    images: Sequence[Image]
+    labels: Sequence[Mask]  # (h, w, T) each
+    extras: Sequence[Float32 | None]
+    groups: Sequence[int]
+    bank: Bank
+    recipe: Recipe
+    net: NetRecipe
+    seed: int = 0
+    place: Executor = ONE_THREAD
+    progress: Progress | None = None
+    shelf: Shelf = field(default_factory=Shelf)  # keeps what is finished
+    shapes: tuple[tuple[int, int], ...] = ()  # of the images, looked at once
+    unannotated: Sequence[tuple[Image, Float32 | None]] = ()  # images without labels
+
+    def __post_init__(self) -> None:
+        if not self.shapes:
+            shapes = tuple((image.shape[0], image.shape[1]) for image in self.images)
+            object.__setattr__(self, "shapes", shapes)
+
+    def parts(self, costs: Sequence[float]) -> "Parts":
+        """Tasks like this one, for sources that are fitted one after the other."""
+        return Parts(self, costs)
+
+
+class Parts:
+    """Gives the same task again and again; their progress is that of all, by what each may cost.
+
+    What is finished of each is kept under its number.
+    """
+
+    def __init__(self, task: Task, costs: Sequence[float]) -> None:
+        self.task, self.costs, self.given = task, costs, 0
+
+    def next(self) -> Task:
+        """Give the task of the next part."""
+        begin, whole = sum(self.costs[: self.given]), max(sum(self.costs), 1e-9)
+        own, told = self.costs[self.given], self.task.progress
+        self.given += 1
+
+        def progress(done: int, total: int, what: str) -> None:
+            if told is not None:
+                told(round(STEPS * (begin + own * done / total) / whole), STEPS, what)
+
+        shelf = self.task.shelf.within(f"source{self.given}")
+        return replace(self.task, progress=progress, shelf=shelf)
+
+    def tell(self, what: str, last: bool) -> None:
+        """Tell something between two parts, or after the last one."""
+        if self.task.progress is not None:
+            share = 1.0 if last else sum(self.costs[: self.given]) / max(sum(self.costs), 1e-9)
+            self.task.progress(round(STEPS * share), STEPS, what)
+
+
+def net_seconds(task: Task, steps: int) -> float:
+    """What nets of so many steps may cost."""
+    photograph = task.bank.kind == "photograph"
+    nets = min(task.net.folds, len(set(task.groups)))
+    rows, columns = CANVAS if photograph else SQUARE
+    sides = np.max(task.shapes, axis=0) / task.bank.scale
+    area = min(rows * columns, (float(sides.max()) + 32) ** 2)  # a crop is no larger than needed
+    colored = photograph or task.images[0].ndim == 3
+    restored = min(steps, task.net.restore) if colored else 0
+    learn = (nets * (steps + 4) + restored) * task.net.crops * area * STEP[task.bank.kind]
+    seen = [min(1.0, (SIDE / min(shape)) ** 2) if photograph else 1.0 for shape in task.shapes]
+    looks = sum(s * rows * columns for s, (rows, columns) in zip(seen, task.shapes))
+    views = 2 if photograph else 4
+    return float(learn + views * looks / task.bank.scale**2 * LOOK + READ * pixels_of(task))
+
+
+def tree_seconds(task: Task, recipe: Recipe) -> float:
+    """What trees of a recipe may cost."""
+    items = pixels_of(task) * (1 + recipe.copies)
+    fits = 1 + min(recipe.folds, len(set(task.groups)))
+    questions, describe = task.labels[0].shape[2], DESCRIBE[task.bank.kind] * items
+    # Several questions share their trees, and each has a context of its own in a later stage.
+    contexts = (recipe.stages - 1) * (questions - 1) * describe
+    grown = fits * forest_seconds(recipe, items, questions)
+    return float(recipe.stages * (grown + describe) + contexts)
+
+
+def pixels_of(task: Task) -> float:
+    """Pixels of all images, as the bank sees them."""
+    return float(sum(rows * columns for rows, columns in task.shapes) / task.bank.scale**2)
+
+
+Arrays = dict[str, AnyArray]
 # Columns that a tree over nets draws: with fewer, most trees see nothing of what the net says.
 SHARE = 0.15
 
@@ -34,10 +145,10 @@ SHARE = 0.15
 class Source(ABC):
     """A fitted source of logits. A value: nothing changes it."""
 
-    restores: ClassVar[bool] = False  # whether images without masks teach it something
+    uses_unlabelled: ClassVar[bool] = False  # whether images without masks teach it something
 
     @classmethod
-    def beside(cls, bank: Bank) -> tuple[str, ...]:
+    def extra_channels(cls, bank: Bank) -> tuple[str, ...]:
         """Give the channels that are node features beside the logits."""
         return ("raw",)
 
@@ -70,11 +181,11 @@ class Source(ABC):
         """Give the logits of a new image by question and stage, (h, w) float32 each."""
 
     @property
-    def looks(self) -> int:
+    def context_passes(self) -> int:
         """How many looks at what lies around a pixel follow each other."""
         return 1
 
-    def light(self, picture: Picture) -> Light | None:
+    def image_statistics(self, picture: Picture) -> ImageStatistics | None:
         """Give what a part of a picture must know of all of it, if anything."""
         return None
 
@@ -135,11 +246,11 @@ class TreeLogits(Source):
         return answer(self.models, picture, extra)
 
     @property
-    def looks(self) -> int:
+    def context_passes(self) -> int:
         return len(self.models[0].stages)
 
-    def light(self, picture: Picture) -> Light | None:
-        return self.models[0].bank.light(picture)
+    def image_statistics(self, picture: Picture) -> ImageStatistics | None:
+        return self.models[0].bank.statistics(picture)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         arrays: Arrays = {}
@@ -161,12 +272,12 @@ class NetLogits(Source):
     """The mean of small nets, one for each fold."""
 
     stages: ClassVar[tuple[str, ...]] = ("net",)
-    restores: ClassVar[bool] = True
+    uses_unlabelled: ClassVar[bool] = True
     nets: Nets
 
     @classmethod
-    def beside(cls, bank: Bank) -> tuple[str, ...]:
-        return () if bank.kind == "microscopy" else super().beside(bank)
+    def extra_channels(cls, bank: Bank) -> tuple[str, ...]:
+        return () if bank.kind == "microscopy" else super().extra_channels(bank)
 
     @property
     def edges(self) -> float:
@@ -201,7 +312,7 @@ class NetLogits(Source):
 class BothLogits(Source):
     """Trees and nets side by side; the cut learns how to weigh them."""
 
-    restores: ClassVar[bool] = True
+    uses_unlabelled: ClassVar[bool] = True
     trees: TreeLogits
     net: NetLogits
 
@@ -233,11 +344,11 @@ class BothLogits(Source):
         return [a + b for a, b in zip(*parts)]
 
     @property
-    def looks(self) -> int:
-        return self.trees.looks
+    def context_passes(self) -> int:
+        return self.trees.context_passes
 
-    def light(self, picture: Picture) -> Light | None:
-        return self.trees.light(picture)
+    def image_statistics(self, picture: Picture) -> ImageStatistics | None:
+        return self.trees.image_statistics(picture)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         parts = self.trees.to_arrays(), self.net.to_arrays()
@@ -283,8 +394,8 @@ class StackedLogits(BothLogits):
         return self.net.stages + self.trees.stages
 
     @property
-    def looks(self) -> int:
-        return self.trees.looks + self.net.looks
+    def context_passes(self) -> int:
+        return self.trees.context_passes + self.net.context_passes
 
     def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
         first = self.net.answers(picture, extra)
@@ -298,11 +409,6 @@ SOURCES: dict[str, type[Source]] = {
     "stacked": StackedLogits,
     "both": BothLogits,
 }
-
-
-def source_of(mode: str) -> type[Source]:
-    """The source that a mode of features needs."""
-    return SOURCES.get(mode, NoLogits)
 
 
 def _alone(found: Float32) -> Answers:
@@ -323,7 +429,7 @@ def _last(answers: Answers) -> Float32:
 def _grown(
     task: Task, guesses: Sequence[Float32] | None = None
 ) -> tuple[Boosted, Sequence[Answers]]:
-    return fit_questions(
+    return fit_trees(
         task.images, task.labels, task.extras, task.bank, task.recipe, task.groups, task.seed,
         task.place, task.progress, guesses, task.shelf,
     )  # fmt: skip
@@ -332,6 +438,3 @@ def _grown(
 def _guesses(maps: Sequence[Answers]) -> Sequence[Float32]:
     """The last logits of every question, an (h, w, T) array an image."""
     return mapped(_last, maps)
-
-
-# -- what it costs ---------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cutlearn.arrays import AnyArray, Float32
 from cutlearn.checks import real_number
 from cutlearn.errors import InputError, quoted
 
@@ -32,7 +33,7 @@ def superpixels(image: ArrayLike, kind: str = "slic", size: float = SIZE) -> NDA
     Examples
     --------
     >>> import numpy as np
-    >>> from cutlearn.features.superpixels import superpixels
+    >>> from cutlearn.features.superpixels import (superpixels)
     >>> superpixels(np.zeros((20, 30)), size=100).max() + 1
     np.int32(6)
     """
@@ -58,7 +59,7 @@ def superpixels(image: ArrayLike, kind: str = "slic", size: float = SIZE) -> NDA
     return numbered.reshape(picture.shape[:2]).astype(np.int32)
 
 
-def _felzenszwalb(picture: NDArray[np.float32], size: float) -> NDArray[Any]:
+def _felzenszwalb(picture: Float32, size: float) -> AnyArray:
     from skimage.segmentation import felzenszwalb
 
     low, high = (factor * size for factor in SCALES)

@@ -25,14 +25,8 @@ from cutlearn.energy.moves import LinearTables
 from cutlearn.energy.potentials import Contrast, Potential, Summands, Unary
 from cutlearn.energy.problem import Problem
 from cutlearn.features.describe import Intensities, one_if_grey
-from cutlearn.features.edges import edge_scales, edge_weights
-from cutlearn.features.volumes import (
-    check_axes,
-    nearness,
-    neighbours_of,
-    seen_beside,
-    with_beside,
-)
+from cutlearn.features.edges import edge_scales, edge_weights, slice_nearness
+from cutlearn.features.featurizer import with_neighbours
 from cutlearn.images.sample import Sample, Volume
 
 if TYPE_CHECKING:
@@ -101,12 +95,12 @@ class Field:
 def fields_of(model: Segmenter, sample: Sample) -> list[Field]:
     """Give the energy of an image, or of surrogate labels one for each; costs are made at once."""
     featurizer, axes = model.featurizer_, len(sample.shape)
-    check_axes(featurizer, sample)
-    connectivity = neighbours_of(featurizer, sample)
+    featurizer.check_axes(sample)
+    connectivity = featurizer.connectivity_of(sample)
     rows, image = _weights(model), one_if_grey(sample.image, axes)
     intensities = featurizer.intensities_
     scales = edge_scales(image, connectivity, axes, intensities.scaled)
-    near = nearness(sample) if isinstance(sample, Volume) else 1.0
+    near = slice_nearness(sample.spacing) if isinstance(sample, Volume) else 1.0
     return [
         Field(image, intensities, model.model_.labels, unary, row.edges, connectivity, scales, near)
         for row, unary in zip(rows, _unaries(model, sample, rows))
@@ -168,22 +162,22 @@ def _unaries(model: Segmenter, sample: Sample, rows: list[_Row]) -> list[Floats]
             put(z, features, sample.shape[1:], ...)
         return made
     featurizer = model.featurizer_
-    light, scale = featurizer.light(sample.image), featurizer.bank_.scale
+    statistics, scale = featurizer.image_statistics(sample.image), featurizer.bank_.scale
     shape = (sample.shape[0], sample.shape[1])
-    for inner, outer in tiles(shape, scale, featurizer.fitted_.source.looks):
+    for inner, outer in tiles(shape, scale, featurizer.fitted_.source.context_passes):
         part = Sample(
             np.ascontiguousarray(sample.image[outer]),
             extra=None if sample.extra is None else sample.extra[outer],
         )
         cut = tuple(slice(i.start - o.start, i.stop - o.start) for i, o in zip(inner, outer))
-        put(inner, featurizer.node_features(part, light=light), part.shape, cut)
+        put(inner, featurizer.node_features(part, statistics=statistics), part.shape, cut)
     return made
 
 
 def _slices(model: Segmenter, volume: Volume) -> Iterator[NDArray[np.float32]]:
     """Node features of every slice, of which three are in memory at a time."""
     featurizer, depth = model.featurizer_, volume.shape[0]
-    columns = seen_beside(featurizer)
+    columns = featurizer.neighbour_columns()
     rows: dict[int, NDArray[np.float32]] = {}
     for z in range(depth):
         for k in range(max(0, z - 1), min(depth, z + 2)):
@@ -192,7 +186,9 @@ def _slices(model: Segmenter, volume: Volume) -> Iterator[NDArray[np.float32]]:
         rows.pop(z - 2, None)
         near = [rows[k] for k in range(max(0, z - 1), min(depth, z + 2))]
         at = min(z, 1)
-        yield with_beside(near, columns).reshape(len(near), -1, rows[z].shape[1] + len(columns))[at]
+        yield with_neighbours(near, columns).reshape(
+            len(near), -1, rows[z].shape[1] + len(columns)
+        )[at]
 
 
 Tile = tuple[slice, slice]

@@ -22,10 +22,8 @@ from cutlearn.energy.model import Model, uses_edges, uses_regions
 from cutlearn.energy.potentials import Potential
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.featurizer import Featurizer, uses_unlabelled
 from cutlearn.features.folds import held_out_parts
-from cutlearn.features.settings import restores
-from cutlearn.features.volumes import check_axes
 from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample, are_volumes
 from cutlearn.learn.learners import is_margin
@@ -241,7 +239,7 @@ class Segmenter(Estimator):
         self.classes_ = np.arange(model.n_labels, dtype=np.uint8)
 
     def _problem(self, sample: Sample) -> Problem:
-        check_axes(self.featurizer_, sample)
+        self.featurizer_.check_axes(sample)
         edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
         return self.featurizer_.problem(sample, None, edges, regions)
 
@@ -265,7 +263,7 @@ class Segmenter(Estimator):
     @property
     def of_volumes(self) -> bool:
         """Whether the fitted model takes volumes, and no images."""
-        return self.featurizer_.third_ is not None
+        return self.featurizer_.depth_ is not None
 
     @property
     def streams(self) -> bool:
@@ -277,7 +275,7 @@ class Segmenter(Estimator):
         """The arguments of fit, besides images and masks, that change what it does."""
         source = self.features
         mode = source.features if isinstance(source, Featurizer) else source
-        return frozenset({"callback"} | ({"unannotated"} if restores(mode) else set()))
+        return frozenset({"callback"} | ({"unannotated"} if uses_unlabelled(mode) else set()))
 
     @property
     def most_labels(self) -> int:

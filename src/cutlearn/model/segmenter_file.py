@@ -88,7 +88,7 @@ def unpack(cls: type[T], header: dict[str, Any], arrays: Arrays) -> T:
     extra = np.zeros((*shape, int(described["n_extra"]))) if described["n_extra"] else None
     model.featurizer_ = featurizer
     few = Sample(np.zeros((*shape, 3)), extra=extra)
-    if featurizer.third_ is not None:
+    if featurizer.depth_ is not None:
         few = of_slices([few, few], (1.0, 1.0, 1.0))
     problem = model._problem(few)
     _fill(model, header, arrays, problem)

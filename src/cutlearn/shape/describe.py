@@ -18,8 +18,7 @@ from scipy import ndimage, sparse
 from cutlearn.arrays import Float32
 from cutlearn.features.describe import lab
 from cutlearn.features.edges import edge_features
-from cutlearn.features.filters import blurred, orientations, reduced
-from cutlearn.features.planes import whole
+from cutlearn.features.filters import blurred, orientations, reduced, whole
 from cutlearn.images.resize import resize_image
 from cutlearn.shape.frame import SCALE, Patches
 

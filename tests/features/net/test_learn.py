@@ -6,12 +6,19 @@ from scipy import ndimage
 
 from cutlearn.errors import InputError
 from cutlearn.features.describe import Bank, Picture
-from cutlearn.features.net.body import Pass, Shape, folded
+from cutlearn.features.net.body import (
+    Layout,
+    NetShape,
+    Pass,
+    convolve,
+    folded,
+    from_depth,
+    pool,
+    to_depth,
+)
 from cutlearn.features.net.crops import Crops, Lesson, Sight, canvas_of, turned, turned_back
 from cutlearn.features.net.learn import NetRecipe, answer_of, fit_nets
-from cutlearn.features.net.optimise import Optimiser, loss_of, orthogonal, rate_at
-from cutlearn.features.net.planes import Layout, convolve, from_depth, pool, to_depth
-from cutlearn.features.net.trainer import Trainer
+from cutlearn.features.net.train import Optimiser, Trainer, loss_of, orthogonal, rate_at
 from cutlearn.run.executor import Threads, one_thread
 from features.worlds import world
 
@@ -20,7 +27,7 @@ SMALL = NetRecipe(steps=12, crops=2, folds=2, restore=10)
 
 def small_net(whole, seed=0):
     rng = np.random.default_rng(seed)
-    shape = Shape(1, 2, (3, 4, 5), whole)
+    shape = NetShape(1, 2, (3, 4, 5), whole)
     weights = shape.begin(np.array([0.3, 0.6]), rng)
     # Away from the ties of a fresh net, in double for the differences.
     moved = {n: w.astype(float) + rng.normal(0, 0.1, w.shape) for n, w in weights.items()}
@@ -225,7 +232,7 @@ def test_tiny_images_and_crops():
     sight = Sight.of(Bank("microscopy", False), images, [None] * 2)
     lessons = [Lesson.of(sight, i, m[..., None], None) for i, m in zip(images, masks)]
     assert canvas_of(sight, lessons, 16) == (16, 16)
-    trainer = Trainer(Shape(1, 1, (2, 2), False), Crops(sight, lessons, (16, 16), 2), 3, (0,))
+    trainer = Trainer(NetShape(1, 1, (2, 2), False), Crops(sight, lessons, (16, 16), 2), 3, (0,))
     trainer.advance(3)
     assert all(np.isfinite(w).all() for w in trainer.settled().values())
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cutlearn import _core
-from cutlearn.features.net.planes import (
+from cutlearn.features.net.body import (
     LEAST,
     Layout,
     convolve,

@@ -5,15 +5,14 @@ from dataclasses import replace
 import numpy as np
 
 from cutlearn.features.describe import Bank
-from cutlearn.features.net import restore
-from cutlearn.features.net.body import Pass, Shape
+from cutlearn.features.net import train
+from cutlearn.features.net.body import NetShape, Pass
 from cutlearn.features.net.crops import Lesson, Sight, canvas_of
 from cutlearn.features.net.learn import NetRecipe, fit_nets
-from cutlearn.features.net.restore import HOLES, Restorer, damaged, unannotated_lessons
-from cutlearn.features.net.trainer import Trainer
+from cutlearn.features.net.train import HOLES, Restorer, Trainer, damaged, unannotated_lessons
 from features.worlds import world
 
-SHAPE = Shape(5, 1, (4, 6), True)
+SHAPE = NetShape(5, 1, (4, 6), True)
 
 
 def restorer(steps=40, other_masks=False):
@@ -131,7 +130,7 @@ def test_so_many_as_memory_allows(monkeypatch):
     lessons = unannotated_lessons(sight, given, 2)
     assert len(lessons) == 9
     assert not any(lesson.labels.any() or lesson.ones for lesson in lessons)
-    monkeypatch.setattr(restore, "PIXELS", 3 * 44 * 60)
+    monkeypatch.setattr(train, "PIXELS", 3 * 44 * 60)
     few = unannotated_lessons(sight, given, 2)
     assert [np.array_equal(a.planes, lessons[k].planes) for a, k in zip(few, (0, 3, 6))] == 3 * [1]
     assert unannotated_lessons(sight, (), 2) == []

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.features.boosted import Recipe
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.net.learn import NetRecipe
+from cutlearn.features.trees import Recipe
 from cutlearn.images import cells
 from cutlearn.model import base, memory
 from cutlearn.run import shelf as shelves

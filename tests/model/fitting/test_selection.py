@@ -10,8 +10,8 @@ import cutlearn as cl
 import cutlearn.images
 from cutlearn.energy.model import Model
 from cutlearn.energy.problem import Problem
+from cutlearn.features.auto import clearly_best
 from cutlearn.features.edges import edge_features
-from cutlearn.features.pilot import clearly_best
 from cutlearn.learn import pool
 from cutlearn.learn.losses import Count, Hamming
 from cutlearn.metrics import means, pooled_iou, ratio

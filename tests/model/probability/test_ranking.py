@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.features.windows import windows
+from cutlearn.features.nodes import windows
 from cutlearn.images import cells
 from cutlearn.model.probability.ranking import (
     DOUBTLESS,

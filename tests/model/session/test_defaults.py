@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cutlearn.features.guided import CHANNELS
-from cutlearn.features.net.body import Shape
+from cutlearn.features.net.body import NetShape
 from cutlearn.model.session.defaults import FILE, defaults, packed, unpacked
 
 
@@ -32,7 +32,7 @@ def test_writing_and_reading_is_the_identity(tmp_path):
 
 
 def test_eight_bits_are_within_half_a_step():
-    shape = Shape(3, 1, (4, 6), True)
+    shape = NetShape(3, 1, (4, 6), True)
     rng = np.random.default_rng(0)
     weights = {n: rng.normal(size=s).astype(np.float32) for n, s in shape.sizes(True).items()}
     again = unpacked(packed(weights), shape)

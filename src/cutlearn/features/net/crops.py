@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.arrays import VOID
-from cutlearn.features.describe import Bank, Image, Picture, is_grey
-from cutlearn.features.filters import Float32
+from cutlearn.arrays import VOID, Float32, Floats, Image, Mask
+from cutlearn.features.describe import Bank, Picture, is_grey
 from cutlearn.images.resize import Shape, resize_channels, resize_image, side_shape
 from cutlearn.loaded import mapped
 
-Labels = npt.NDArray[np.uint8]
+Labels = Mask
 # Photographs: the shorter side, and rows and columns of a crop. Micrographs: of a crop.
 SIDE, CANVAS, SQUARE = 128, (128, 160), (160, 160)
 
@@ -193,7 +192,7 @@ def turned_back(planes: Float32, quarter: int, mirror: bool) -> Float32:
     return seen[..., ::-1] if mirror else seen
 
 
-def _sampled(planes: Float32, places: Sequence[npt.NDArray[np.float64]]) -> Float32:
+def _sampled(planes: Float32, places: Sequence[Floats]) -> Float32:
     """Planes (c, h, w) interpolated at rows and columns, reflected beyond the border."""
     for axis, place in ((1, places[0]), (2, places[1])):
         last = planes.shape[axis] - 1

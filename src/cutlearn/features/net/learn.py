@@ -13,22 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.arrays import VOID
+from cutlearn.arrays import VOID, AnyArray, Float32, Image
 from cutlearn.checks import whole_number
-from cutlearn.features.describe import Bank, Image, Picture
-from cutlearn.features.filters import Float32
-from cutlearn.features.net.body import Pass, Shape, Weights
-from cutlearn.features.net.crops import (
-    Crops,
-    Labels,
-    Lesson,
-    Sight,
-    canvas_of,
-    turned,
-    turned_back,
-)
-from cutlearn.features.net.restore import Restorer, unannotated_lessons
-from cutlearn.features.net.trainer import Trainer
+from cutlearn.errors import InputError
+from cutlearn.features.describe import Bank, Picture
+from cutlearn.features.net.body import NetShape, Pass, Weights
+from cutlearn.features.net.crops import Crops, Labels, Lesson, Sight, canvas_of, turned, turned_back
+from cutlearn.features.net.train import Restorer, Trainer, unannotated_lessons
 from cutlearn.images.resize import resize_channels
 from cutlearn.loaded import chained, mapped, taken
 from cutlearn.run.executor import ONE_THREAD, Executor, one_thread
@@ -104,7 +95,7 @@ class Nets:
     """Trained nets of one shape, and what they look at."""
 
     sight: Sight
-    shape: Shape
+    shape: NetShape
     weights: tuple[Weights, ...]
 
     def logits(self, image: Image, extra: Float32 | None = None) -> Float32:
@@ -114,7 +105,7 @@ class Nets:
 
 def answer_of(
     sight: Sight,
-    shape: Shape,
+    shape: NetShape,
     nets: Sequence[Weights],
     image: Image,
     extra: Float32 | None,
@@ -170,7 +161,7 @@ def fit_nets(
     """
     sight = Sight.of(bank, images, extras)
     widths = WIDTHS[bank.kind]
-    shape = Shape(sight.inputs, masks[0].shape[2], widths, bank.kind == "photograph")
+    shape = NetShape(sight.inputs, masks[0].shape[2], widths, bank.kind == "photograph")
     parts = shelf or Shelf()
     lessons = parts.spilled(mapped(partial(Lesson.of, sight), images, masks, extras), LESSONS)
     if place.remote and place.by_reference(lessons) is lessons:
@@ -204,7 +195,7 @@ def fit_nets(
     return Nets(sight, shape, tuple(weights)), maps
 
 
-def _out_of_fold(sight: Sight, shape: Shape, given: Any) -> Float32:
+def _out_of_fold(sight: Sight, shape: NetShape, given: Any) -> Float32:
     weights, image, extra = given
     return answer_of(sight, shape, [weights], image, extra)
 
@@ -266,3 +257,66 @@ def _settled(given: tuple[Any, Kept]) -> Weights:
     trainer.take(*state)
     weights: Weights = trainer.settled()
     return weights
+
+
+Arrays = dict[str, AnyArray]
+# What a description may ask for; the arrays must be in the file, too.
+MOST = {"count": 1000, "outputs": 65_536, "levels": 8, "width": 65_536, "inputs": 65_536}
+
+
+def arrays_of_nets(nets: Nets) -> Arrays:
+    """Name -> array, for a model file."""
+    arrays: Arrays = {"sight.mean": nets.sight.mean, "sight.deviation": nets.sight.deviation}
+    for k, weights in enumerate(nets.weights):
+        arrays |= {f"net{k}.{name}": array for name, array in weights.items()}
+    return arrays
+
+
+def described_nets(nets: Nets) -> dict[str, Any]:
+    """What the arrays do not tell, as JSON can hold it."""
+    shape = nets.shape
+    return {
+        "net_shape": {
+            "count": len(nets.weights),
+            "outputs": shape.outputs,
+            "widths": list(shape.widths),
+            "whole": shape.whole,
+            "color": nets.sight.color,
+        }
+    }
+
+
+def read_nets(arrays: Arrays, described: dict[str, Any], bank: Bank) -> Nets:
+    """The inverse of `arrays_of_nets` and `described_nets`; damage is refused."""
+    told = described["net_shape"]
+    count = whole_number("nets: count", told["count"], 1, MOST["count"])
+    widths = tuple(whole_number("nets: width", w, 1, MOST["width"]) for w in told["widths"])
+    whole_number("nets: levels", len(widths), 1, MOST["levels"])
+    mean, deviation = (
+        _checked(arrays, f"sight.{name}", arrays[f"sight.{name}"].shape)
+        for name in ("mean", "deviation")
+    )
+    if mean.ndim != 1 or deviation.shape != mean.shape or not (deviation > 0).all():
+        raise InputError("nets: the scale of their inputs is damaged. Refit the model.")
+    sight = Sight(bank, bool(told["color"]), mean, deviation)
+    outputs = whole_number("nets: outputs", told["outputs"], 1, MOST["outputs"])
+    whole_number("nets: inputs", sight.inputs, 1, MOST["inputs"])
+    shape = NetShape(sight.inputs, outputs, widths, bool(told["whole"]))
+    sizes = shape.sizes(folded=True)
+    weights = tuple(
+        {name: _checked(arrays, f"net{k}.{name}", size) for name, size in sizes.items()}
+        for k in range(count)
+    )
+    return Nets(sight, shape, weights)
+
+
+def _checked(arrays: Arrays, name: str, size: tuple[int, ...]) -> Float32:
+    array = arrays.get(name)
+    if array is None or array.shape != size or array.dtype != np.float32:
+        raise InputError(
+            f"nets: the array {name!r} is missing or not of shape {size} in float32. "
+            "Refit the model."
+        )
+    if not np.isfinite(array).all():
+        raise InputError(f"nets: {name!r} holds a number that is not finite. Refit the model.")
+    return np.ascontiguousarray(array)

@@ -25,7 +25,7 @@ from cutlearn.arrays import VOID, Mask, Vector
 from cutlearn.energy.model import Model, unary_of
 from cutlearn.energy.potentials import Enveloped
 from cutlearn.energy.problem import Problem
-from cutlearn.features.pilot import best_threshold
+from cutlearn.features.auto import best_threshold
 from cutlearn.metrics import Confusion
 from cutlearn.model.fitting.scorers import EQUAL, Scorer
 from cutlearn.model.probability.calibrations import Temperature

@@ -12,11 +12,10 @@ import numpy as np
 
 from cutlearn.energy.label_space import LabelSpace
 from cutlearn.features.auto import auto_seconds, checked_budget, usual_net
-from cutlearn.features.boosted import default_recipe
 from cutlearn.features.describe import Bank
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.features.sources import source_of
-from cutlearn.features.task import Task
+from cutlearn.features.sources import SOURCES, NoLogits, Task
+from cutlearn.features.trees import default_recipe
 from cutlearn.images.resize import Shape
 
 # What features take of what sources reckon, and seconds of the columns of a pixel beside logits.
@@ -55,7 +54,7 @@ def phases_of(
     if mode == "auto":
         reckoned = auto_seconds(task, checked_budget(featurizer.budget))
     else:
-        reckoned = source_of(mode).seconds(task)
+        reckoned = SOURCES.get(mode, NoLogits).seconds(task)
     pixels = float(sum(rows * columns for rows, columns in shapes))
     features = OF_RECKONED * reckoned + COLUMNS * pixels
     work = ORDERED * (labels.count - 1) if labels.count > 2 else 1.0

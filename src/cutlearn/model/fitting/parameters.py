@@ -17,9 +17,8 @@ from cutlearn.energy.model import NAMED as POTENTIALS
 from cutlearn.energy.model import Model, potentials_of, uses_regions
 from cutlearn.energy.potentials import FeatureNames, OwnUnary, Potential, Unary
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.featurizer import Featurizer
-from cutlearn.features.modes import BUDGETS
-from cutlearn.features.settings import modes
+from cutlearn.features import BUDGETS
+from cutlearn.features.featurizer import Featurizer, modes
 from cutlearn.images.resize import MOST_SIDE
 from cutlearn.learn.learners import LEARNERS, is_margin, learners_of
 from cutlearn.learn.losses import NAMED, Loss, loss_of

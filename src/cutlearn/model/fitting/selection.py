@@ -21,8 +21,8 @@ from cutlearn.arrays import VOID, Mask, Vector
 from cutlearn.energy.model import Model
 from cutlearn.energy.potentials import FEW, Contrast
 from cutlearn.energy.problem import Problem
+from cutlearn.features.auto import clearly_best
 from cutlearn.features.folds import held_out_parts
-from cutlearn.features.pilot import clearly_best
 from cutlearn.grid import grid_offsets, grid_slices
 from cutlearn.learn.learners import is_margin
 from cutlearn.learn.losses import Loss, loss_of

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.arrays import Floats
-from cutlearn.features.windows import window_means, windows
+from cutlearn.features.nodes import window_means, windows
 from cutlearn.metrics import entropy
 
 # How far labels reach, in units of the median distance.

@@ -13,7 +13,7 @@ import numpy as np
 
 from cutlearn.arrays import AnyArray, Floats
 from cutlearn.features.guided import CHANNELS
-from cutlearn.features.net.body import Shape, Weights
+from cutlearn.features.net.body import NetShape, Weights
 from cutlearn.model.probability.calibrate import Calibration
 from cutlearn.sealed import load_sealed, save_sealed
 
@@ -28,7 +28,7 @@ Arrays = dict[str, AnyArray]
 class Net:
     """A net and its weights, batch statistics worked in."""
 
-    shape: Shape
+    shape: NetShape
     weights: Weights
 
 
@@ -73,7 +73,7 @@ class Defaults:
 def defaults(path: Path = FILE) -> Defaults:
     """Read the file, once."""
     header, arrays, _ = load_sealed(path, KEY)
-    shape = Shape(CHANNELS, 1, tuple(header["widths"]), True)
+    shape = NetShape(CHANNELS, 1, tuple(header["widths"]), True)
     kept = {name[12:]: array for name, array in arrays.items() if name.startswith("calibration.")}
     return Defaults(
         Net(shape, unpacked(arrays, shape)),
@@ -98,7 +98,7 @@ def packed(weights: Weights) -> Arrays:
     return arrays
 
 
-def unpacked(arrays: Arrays, shape: Shape) -> Weights:
+def unpacked(arrays: Arrays, shape: NetShape) -> Weights:
     """Return the weights that `packed` was given, to within half a step of 127."""
     weights: Weights = {}
     for name in shape.sizes(folded=True):

@@ -25,7 +25,7 @@ from cutlearn.arrays import AnyArray, Floats, Indices, Mask
 from cutlearn.checks import as_array, is_one_of
 from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError, quoted
-from cutlearn.features.windows import window_means, windows
+from cutlearn.features.nodes import window_means, windows
 from cutlearn.images.resize import resize_image, resize_labels
 from cutlearn.images.sample import FREE, Sample, Volume
 from cutlearn.metrics import entropy
