@@ -21,8 +21,8 @@ from splits import USUAL as SETS
 from splits import split
 
 import cutlearn as cl
-from cutlearn.model.probability.calibrate import uncalibrated
-from cutlearn.model.probability.decisions import best_for_iou
+from cutlearn.model.calibration import uncalibrated
+from cutlearn.model.decisions import best_for_iou
 
 LEARNERS = {
     "bundle": {"learner": "bundle"},

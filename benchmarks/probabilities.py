@@ -36,7 +36,7 @@ from cutlearn.metrics import (
     mean_iou,
     total,
 )
-from cutlearn.model.probability.decisions import best_for_count, best_for_iou
+from cutlearn.model.decisions import best_for_count, best_for_iou
 
 # Training and test images at most, and the smaller side of an image at most.
 SMALLER = {"train": 24, "test": 40, "side": 160}

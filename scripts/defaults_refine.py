@@ -25,7 +25,7 @@ from cutlearn.features.mixtures import palette
 from cutlearn.features.net.learn import NetRecipe, fit_nets
 from cutlearn.images import read_image, read_values
 from cutlearn.images.resize import resize_image, resize_labels, side_shape
-from cutlearn.model.probability.calibrate import calibrate, drawn
+from cutlearn.model.calibration import calibrate, drawn
 from cutlearn.model.session.engines import edge_weights, grid_energy
 from cutlearn.model.session.refine import columns
 

@@ -24,7 +24,7 @@ import cutlearn as cl
 from cutlearn.features.edges import edge_features
 from cutlearn.images import Sample, read_image
 from cutlearn.images.resize import resize_image, resize_labels
-from cutlearn.model.probability.calibrate import calibrate, drawn, uncalibrated
+from cutlearn.model.calibration import calibrate, drawn, uncalibrated
 from cutlearn.model.session.defaults import Defaults, Net
 from cutlearn.model.session.engines import UntrainedEngine, grid_energy
 

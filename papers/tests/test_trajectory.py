@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cutlearn.errors import InputError
-from cutlearn.model.probability.decisions import best_for_iou, expected_iou
+from cutlearn.model.decisions import best_for_iou, expected_iou
 from cutlearn_papers.trajectory import TrajectoryDisplay
 
 

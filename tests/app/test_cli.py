@@ -19,7 +19,7 @@ from cutlearn.images import (
     write_probability,
 )
 from cutlearn.metrics import confusions, total
-from cutlearn.model.probability.calibrate import uncalibrated
+from cutlearn.model.calibration import uncalibrated
 from small_folders import make_folders
 
 FAST = ["--features", "linear", "--C", "10", "--tol", "0.05", "--jobs", "1"]

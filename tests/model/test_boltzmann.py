@@ -11,10 +11,10 @@ from PIL import Image
 import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.metrics import pooled_iou
+from cutlearn.model.calibration import calibrate, drawn, uncalibrated
+from cutlearn.model.decisions import expected_iou
 from cutlearn.model.files import KEY
 from cutlearn.model.prepare import read_samples
-from cutlearn.model.probability.calibrate import calibrate, drawn, uncalibrated
-from cutlearn.model.probability.decisions import expected_iou
 from cutlearn.run.interrupt import Interrupted
 from cutlearn.sealed import load_sealed, save_sealed
 from cutlearn.shape import journal

@@ -13,8 +13,8 @@ from cutlearn.energy.label_space import LABELS, kind_of
 from cutlearn.errors import InputWarning
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.trees import Recipe
-from cutlearn.model.probability.calibrate import MOST_NUMBERS, drawn, uncalibrated
-from cutlearn.model.probability.decisions import expected_iou
+from cutlearn.model.calibration import MOST_NUMBERS, drawn, uncalibrated
+from cutlearn.model.decisions import expected_iou
 from cutlearn.run.interrupt import Interrupted
 
 SHAPE = (16, 20)

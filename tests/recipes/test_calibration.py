@@ -8,7 +8,7 @@ import pytest
 
 import cutlearn as cl
 from cutlearn.images import cells
-from cutlearn.model.probability.calibrations import CALIBRATIONS, Temperature
+from cutlearn.model.calibration import CALIBRATIONS, Temperature
 
 
 class Modest(Temperature):

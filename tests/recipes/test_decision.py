@@ -8,7 +8,7 @@ from PIL import Image
 import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.images import cells
-from cutlearn.model.probability.decisions import DECISIONS, Decision
+from cutlearn.model.decisions import DECISIONS, Decision
 
 
 def surely(q, order):

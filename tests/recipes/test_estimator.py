@@ -11,10 +11,10 @@ import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.images import cells
 from cutlearn.model.base import Estimator
+from cutlearn.model.calibration import calibrate, drawn
 from cutlearn.model.card import Summary
 from cutlearn.model.estimators import ESTIMATORS
 from cutlearn.model.fitting.parameters import check_parameters
-from cutlearn.model.probability.calibrate import calibrate, drawn
 
 
 def brightness(sample):

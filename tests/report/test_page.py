@@ -14,7 +14,7 @@ from cutlearn.errors import InputError
 from cutlearn.images import cells
 from cutlearn.images.write import colors_of
 from cutlearn.metrics import beliefs, confusion
-from cutlearn.model.probability.ranking import Ranked, Window
+from cutlearn.model.ranking import Ranked, Window
 from cutlearn.report.displays import labels_over, new_axes
 from cutlearn.report.evaluate import evaluate, evaluation_of, figures_of_labels
 from cutlearn.report.page import Chart, Subject, charts, gallery, page, register_chart

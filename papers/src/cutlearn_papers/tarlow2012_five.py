@@ -24,7 +24,7 @@ from cutlearn.errors import ConvergenceWarning
 from cutlearn.images.resize import resize_image, resize_labels, side_shape
 from cutlearn.learn.train import train
 from cutlearn.metrics import confusion
-from cutlearn.model.probability.decisions import best_for_iou
+from cutlearn.model.decisions import best_for_iou
 from cutlearn_papers.belief_propagation import Field, believe, log_likelihood
 from cutlearn_papers.course import Course, Figures
 from cutlearn_papers.pictures import Pictures

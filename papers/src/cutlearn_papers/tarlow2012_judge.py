@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cutlearn.arrays import Floats, Mask
 from cutlearn.energy.problem import Problem
 from cutlearn.metrics import beliefs, confusion
-from cutlearn.model.probability.decisions import best_for_iou
+from cutlearn.model.decisions import best_for_iou
 from cutlearn_papers.course import Claim, Figures, Section
 from cutlearn_papers.intervals import Interval
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.arrays import Floats
-from cutlearn.model.probability.decisions import best_for_iou
+from cutlearn.model.decisions import best_for_iou
 from cutlearn.report.displays import LINES, bare
 from cutlearn_papers.pictures import Pictures
 from cutlearn_papers.trajectory import TrajectoryDisplay

@@ -11,7 +11,7 @@ import numpy as np
 from cutlearn.arrays import AnyArray, Floats
 from cutlearn.errors import InputError
 from cutlearn.metrics import confusion
-from cutlearn.model.probability.decisions import best_for_iou, expected_iou
+from cutlearn.model.decisions import best_for_iou, expected_iou
 from cutlearn.report.displays import LINES, bare, new_axes
 
 if TYPE_CHECKING:

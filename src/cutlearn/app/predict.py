@@ -39,7 +39,7 @@ from cutlearn.app.registry import register
 from cutlearn.app.tables import percent
 from cutlearn.app.volumes import VolumeMasks, VolumeProbabilities, refuse_for_volumes
 from cutlearn.errors import InputError, counted
-from cutlearn.model.probability.decisions import DECISIONS
+from cutlearn.model.decisions import DECISIONS
 from cutlearn.run.progress import clock
 
 AREA_LEVEL = 0.95

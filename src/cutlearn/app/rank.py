@@ -25,7 +25,7 @@ from cutlearn.errors import InputError, counted
 from cutlearn.run.progress import clock
 
 if TYPE_CHECKING:
-    from cutlearn.model.probability.ranking import Ranked
+    from cutlearn.model.ranking import Ranked
 
 # Images that get a row of pictures, and a row of the table on a terminal.
 SHOWN, PRINTED = 8, 20

@@ -31,7 +31,9 @@ from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample, are_volumes, as_sample
 from cutlearn.loaded import Loaded, mapped
 from cutlearn.metrics import mean_iou
+from cutlearn.model.calibration import Calibration
 from cutlearn.model.card import Summary, card_of
+from cutlearn.model.decisions import Decision, decision_of
 from cutlearn.model.fitting.on_disk import Scratch
 from cutlearn.model.fitting.parameters import SHARED, Rule, check_parameters, check_side
 from cutlearn.model.fitting.pieces import in_pieces
@@ -50,8 +52,6 @@ from cutlearn.model.prepare import (
     read_training,
 )
 from cutlearn.model.probabilities import Probabilities
-from cutlearn.model.probability.calibrate import Calibration
-from cutlearn.model.probability.decisions import Decision, decision_of
 from cutlearn.model.training_images import (
     flat_shapes,
     remembered,
@@ -280,7 +280,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
             pixel before calibration; unordered ones: the end of expansion moves; of a
             BoltzmannSegmenter the refining cut); or of the largest expected IoU (the mean over the
             labels within an image) or with the expected areas, by the calibrated probabilities.
-            `cutlearn.model.probability.decisions.DECISIONS` has all of them.
+            `cutlearn.model.decisions.DECISIONS` has all of them.
 
         Returns
         -------

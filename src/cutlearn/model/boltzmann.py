@@ -23,10 +23,10 @@ from cutlearn.images.sample import Sample, are_volumes
 from cutlearn.metrics import Confusion, bootstrap, confusion, iou_of, stack_tables
 from cutlearn.model import boltzmann_file
 from cutlearn.model.base import Estimator
+from cutlearn.model.calibration import Rows, calibrate, drawn, uncalibrated
 from cutlearn.model.card import Summary
 from cutlearn.model.fitting.parameters import BOLTZMANN, seed_of
 from cutlearn.model.fitting.training_set import TrainingSet
-from cutlearn.model.probability.calibrate import Rows, calibrate, drawn, uncalibrated
 from cutlearn.run.checkpoint import fingerprint
 from cutlearn.run.executor import Jobs
 from cutlearn.shape.conditional import Conditional, Learning, choose_strength, refinement

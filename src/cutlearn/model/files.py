@@ -12,9 +12,9 @@ from typing import Any
 from cutlearn.checks import path_of
 from cutlearn.errors import InputError, clean, quoted
 from cutlearn.model.base import Estimator
+from cutlearn.model.calibration import Calibration, uncalibrated
 from cutlearn.model.card import check_card
 from cutlearn.model.estimators import ESTIMATORS
-from cutlearn.model.probability.calibrate import Calibration, uncalibrated
 from cutlearn.model.training_images import TrainingImages
 from cutlearn.run.executor import is_cluster
 from cutlearn.sealed import Arrays, ForeignError, load_sealed, save_sealed

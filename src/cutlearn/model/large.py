@@ -25,9 +25,9 @@ from cutlearn.energy.label_space import Surrogate
 from cutlearn.energy.potentials import Contrast, Unary
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.images.sample import FREE, Sample
+from cutlearn.model.calibration import Evidence
 from cutlearn.model.large_terms import Field, fields_of
 from cutlearn.model.memory import Load, refuse_beyond
-from cutlearn.model.probability.evidence import Evidence
 
 if TYPE_CHECKING:
     from cutlearn.model.segmenter import Segmenter

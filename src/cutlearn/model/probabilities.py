@@ -20,13 +20,11 @@ from cutlearn.arrays import Floats, Mask
 from cutlearn.checks import is_number, is_one_of
 from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.images.sample import Sample
+from cutlearn.model.calibration import Calibration, Evidence, calibrate, drawn, margin_of
+from cutlearn.model.decisions import Decision, decision_of
 from cutlearn.model.fitting.parameters import check_parameters
 from cutlearn.model.fitting.size import probabilities_at_full_size, to_full_size
 from cutlearn.model.prepare import known_coding
-from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn
-from cutlearn.model.probability.calibrations import margin_of
-from cutlearn.model.probability.decisions import Decision, decision_of
-from cutlearn.model.probability.evidence import Evidence
 
 T = TypeVar("T")
 # Rows whose probabilities are computed at a time.

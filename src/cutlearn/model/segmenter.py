@@ -31,6 +31,7 @@ from cutlearn.learn.losses import Loss, UnknownLoss
 from cutlearn.loaded import mapped, together
 from cutlearn.model import segmenter_file
 from cutlearn.model.base import Estimator
+from cutlearn.model.calibration import Evidence, costs_alone
 from cutlearn.model.card import Summary
 from cutlearn.model.fitting.parameters import (
     SEGMENTER,
@@ -46,8 +47,8 @@ from cutlearn.model.fitting.selection import Chosen, Plan, choose
 from cutlearn.model.fitting.training_set import TrainingSet
 from cutlearn.model.large import is_large, large_evidence, large_mask
 from cutlearn.model.prepare import training_features
-from cutlearn.model.probability.evidence import Evidence, alone
-from cutlearn.model.probability.ranking import Described, Ranked, describe, rank
+from cutlearn.model.calibration import Evidence, alone
+from cutlearn.model.ranking import Described, Ranked, describe, rank
 from cutlearn.run.executor import Jobs
 from cutlearn.run.progress import Progress
 
@@ -255,7 +256,7 @@ class Segmenter(Estimator):
         if is_large(self, sample):
             return large_evidence(self, sample)
         problem = self._problem(sample)
-        own = alone(self.model_, problem, self.w_)
+        own = costs_alone(self.model_, problem, self.w_)
         posed = self.model_.posed(problem, self.w_)
         del problem  # its features are larger than its energy
         return Evidence(posed.min_marginals(), own)
@@ -320,7 +321,7 @@ class Segmenter(Estimator):
         """Order images that have no masks by what annotating them would tell of all of them.
 
         The most telling image is like many doubtful parts of others, and unlike the images that the
-        model was fitted on and those before it (`cutlearn.model.probability.ranking` has the
+        model was fitted on and those before it (`cutlearn.model.ranking` has the
         formula). Annotate a few from the start, fit again with them, and rank the rest.
 
         Parameters
@@ -402,7 +403,8 @@ def windows_of(model: Any, small: Sample, full: Sample) -> Described:
     problem, q = model._problem(small), None
     if model.believes:
         q = model.calibration_.probabilities(
-            model.model_.min_marginals(problem, model.w_), alone(model.model_, problem, model.w_)
+            model.model_.min_marginals(problem, model.w_),
+            costs_alone(model.model_, problem, model.w_),
         )
     return describe(problem.node_features, small.shape, q)
 

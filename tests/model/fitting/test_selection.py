@@ -15,6 +15,7 @@ from cutlearn.features.edges import edge_features
 from cutlearn.learn import pool
 from cutlearn.learn.losses import Count, Hamming
 from cutlearn.metrics import means, pooled_iou, ratio
+from cutlearn.model.calibration import calibrate, costs_alone, drawn
 from cutlearn.model.fitting.bias import Odds, area_weights
 from cutlearn.model.fitting.scorers import Likelihood
 from cutlearn.model.fitting.selection import (
@@ -24,8 +25,6 @@ from cutlearn.model.fitting.selection import (
     choose,
     hides_borders,
 )
-from cutlearn.model.probability.calibrate import calibrate, drawn
-from cutlearn.model.probability.evidence import alone
 from cutlearn.run.executor import Threads
 
 
@@ -89,7 +88,7 @@ def test_with_logits_the_map_is_that_of_the_final_weights():
     held, own = (choose(problems, masks, plan(logits=logits)) for logits in (False, True))
     assert np.array_equal(held.w, own.w)
     rows = [
-        drawn(Model().min_marginals(p, own.w), m, alone=alone(Model(), p, own.w))
+        drawn(Model().min_marginals(p, own.w), m, alone=costs_alone(Model(), p, own.w))
         for p, m in zip(problems, masks)
     ]
     wanted = calibrate(rows, "temperature", True)
@@ -97,8 +96,8 @@ def test_with_logits_the_map_is_that_of_the_final_weights():
     assert own.calibration.mixed == wanted.mixed
     assert held.calibration.map.scale != wanted.map.scale
     # How far areas stray is asked of weights that have not seen the image, in both.
-    assert np.array_equal(own.calibration.spread, held.calibration.spread)
-    assert np.array_equal(own.calibration.lean, held.calibration.lean)
+    assert np.array_equal(own.calibration.area_scale, held.calibration.area_scale)
+    assert np.array_equal(own.calibration.mask_weight, held.calibration.mask_weight)
     assert np.array_equal(own.calibration.degrees, held.calibration.degrees)
     assert own.calibration.held_out
 

@@ -27,8 +27,8 @@ from cutlearn.energy.potentials import Enveloped
 from cutlearn.energy.problem import Problem
 from cutlearn.features.auto import best_threshold
 from cutlearn.metrics import Confusion
+from cutlearn.model.calibration import Temperature
 from cutlearn.model.fitting.scorers import EQUAL, Scorer
-from cutlearn.model.probability.calibrations import Temperature
 
 # Pixels of all images together that the odds are fitted on.
 MOST_ROWS = 200_000

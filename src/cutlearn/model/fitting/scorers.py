@@ -17,7 +17,7 @@ from cutlearn.energy.model import Model
 from cutlearn.energy.problem import Problem
 from cutlearn.learn.losses import Loss
 from cutlearn.metrics import Confusion, confusion, iou_of, mean_iou_of, means, ratio, stack_tables
-from cutlearn.model.probability.calibrate import drawn
+from cutlearn.model.calibration import drawn
 from cutlearn.run.executor import ONE_THREAD, Resident, Residents
 
 # What a pixel of label 0, and one of label 1, counts.

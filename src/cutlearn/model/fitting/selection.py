@@ -31,17 +31,17 @@ from cutlearn.learn.results import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.loaded import taken
 from cutlearn.metrics import bootstrap
-from cutlearn.model.fitting.bias import Odds, area_weights, served, shifted
-from cutlearn.model.fitting.scorers import Cost, Likelihood, Overlap, Scorer
-from cutlearn.model.probability.calibrate import (
+from cutlearn.model.calibration import (
     Calibration,
     Rows,
     calibrate,
+    costs_alone,
     drawn,
     most_of,
     uncalibrated,
 )
-from cutlearn.model.probability.evidence import alone
+from cutlearn.model.fitting.bias import Odds, area_weights, served, shifted
+from cutlearn.model.fitting.scorers import Cost, Likelihood, Overlap, Scorer
 from cutlearn.run.executor import Jobs, Resident, Residents, executor_of
 
 # C = "auto" takes the first unless another is clearly better on held-out images.
@@ -395,7 +395,12 @@ class _Training:
         if not (plan.logits and held.held_out):
             return held
         own = self._calibrated([(w, range(len(self.problems)))], True)
-        return replace(own, spread=held.spread, lean=held.lean, degrees=held.degrees)
+        return replace(
+            own,
+            area_scale=held.area_scale,
+            mask_weight=held.mask_weight,
+            degrees=held.degrees,
+        )
 
     def _calibrated(
         self, asked: Sequence[tuple[Vector, Sequence[int]]], held_out: bool
@@ -442,4 +447,4 @@ def _ends(problem: Problem, mask: Mask) -> Iterator[tuple[Mask, Mask]]:
 
 def _drawn(model: Model, most: int, resident: Resident, image: int, w: Vector) -> Rows:
     problem, labels = resident.value
-    return drawn(model.min_marginals(problem, w), labels, most, alone(model, problem, w))
+    return drawn(model.min_marginals(problem, w), labels, most, costs_alone(model, problem, w))

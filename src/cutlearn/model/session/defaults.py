@@ -14,7 +14,7 @@ import numpy as np
 from cutlearn.arrays import AnyArray, Floats
 from cutlearn.features.guided import CHANNELS
 from cutlearn.features.net.body import NetShape, Weights
-from cutlearn.model.probability.calibrate import Calibration
+from cutlearn.model.calibration import Calibration
 from cutlearn.sealed import load_sealed, save_sealed
 
 FILE = Path(__file__).with_name("defaults.safetensors")

@@ -53,7 +53,7 @@ from cutlearn.features.guided import (
 from cutlearn.features.mixtures import palette
 from cutlearn.grid import grid_slices
 from cutlearn.images.sample import FREE, Sample
-from cutlearn.model.probability.calibrate import Calibration, uncalibrated
+from cutlearn.model.calibration import Calibration, costs_alone, uncalibrated
 from cutlearn.model.session.defaults import Defaults, defaults
 
 Fixed = NDArray[np.int16]
@@ -361,7 +361,6 @@ class ModelEngine(Engine):
     """A fitted model; its features are computed once."""
 
     def __init__(self, model: Any, image: Image) -> None:
-        from cutlearn.model.probability.evidence import alone
         from cutlearn.model.segmenter import Segmenter
 
         self.model = model
@@ -374,7 +373,7 @@ class ModelEngine(Engine):
         if isinstance(model, Segmenter):
             self.problem = model._problem(Sample(image))
             self.energy = model.model_.energy(self.problem, model.w_)
-            self.alone = alone(model.model_, self.problem, model.w_)
+            self.alone = costs_alone(model.model_, self.problem, model.w_)
             image = model.featurizer_.intensities_.scaled(image)
         self.live = self.energy.solver() if isinstance(self.energy, Energy) else None
         self.palette = palette(image)

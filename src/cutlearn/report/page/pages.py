@@ -19,7 +19,7 @@ from cutlearn.arrays import AnyArray, Floats
 from cutlearn.images.write import colors_of
 from cutlearn.metrics import Beliefs, Spread
 from cutlearn.model.card import written
-from cutlearn.model.probability.ranking import Ranked, Window
+from cutlearn.model.ranking import Ranked, Window
 from cutlearn.report.displays import COLORS, errors_over, labels_over, rgb
 from cutlearn.report.evaluate import Evaluation, LabelFigures
 from cutlearn.report.page.charts import Subject, charts

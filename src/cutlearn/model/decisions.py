@@ -59,7 +59,7 @@ def expected_iou(q: ArrayLike, labels: ArrayLike) -> float:
 
     Examples
     --------
-    >>> from cutlearn.model.probability.decisions import expected_iou
+    >>> from cutlearn.model.decisions import expected_iou
     >>> expected_iou([[0.0, 1.0], [1.0, 0.0]], [1, 0])
     1.0
     """
@@ -84,7 +84,7 @@ def best_for_iou(q: ArrayLike, order: Order | None = None) -> Labels:
 
     Examples
     --------
-    >>> from cutlearn.model.probability.decisions import best_for_iou
+    >>> from cutlearn.model.decisions import best_for_iou
     >>> best_for_iou([[0.55, 0.45], [0.9, 0.1], [0.6, 0.4]]).tolist()
     [1, 0, 0]
     """
@@ -118,7 +118,7 @@ def best_for_count(q: ArrayLike, order: Order | None = None) -> Labels:
 
     Examples
     --------
-    >>> from cutlearn.model.probability.decisions import best_for_count
+    >>> from cutlearn.model.decisions import best_for_count
     >>> best_for_count([[0.6, 0.4], [0.7, 0.3], [0.6, 0.4]]).tolist()
     [1, 0, 0]
     """

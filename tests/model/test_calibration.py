@@ -7,11 +7,19 @@ import cutlearn as cl
 from cutlearn.arrays import VOID
 from cutlearn.energy.model import Model, unary_of
 from cutlearn.images import cells, pasture
-from cutlearn.model.probability import calibrations
-from cutlearn.model.probability.calibrate import Calibration, calibrate, drawn, uncalibrated
-from cutlearn.model.probability.calibrations import CALIBRATIONS, Map, Temperature, margin_of
-from cutlearn.model.probability.decisions import expected_iou
-from cutlearn.model.probability.evidence import alone
+from cutlearn.model.calibration import (
+    CALIBRATIONS,
+    Calibration,
+    Map,
+    MixedLikelihood,
+    Temperature,
+    calibrate,
+    costs_alone,
+    drawn,
+    margin_of,
+    uncalibrated,
+)
+from cutlearn.model.decisions import expected_iou
 
 WORLDS = [cells(seed, (40, 48)) for seed in range(10)]
 IMAGES, MASKS = [w.image for w in WORLDS], [w.labels.copy() for w in WORLDS]
@@ -55,7 +63,7 @@ def test_probabilities_sum_to_one_in_the_image_shape(fitted):
 
 def test_probabilities_rise_with_what_the_map_sees(fitted):
     problem, made = fitted.featurizer_.problem(cl.Sample(NEW[0])), fitted.calibration_
-    least, own = Model().min_marginals(problem, fitted.w_), alone(Model(), problem, fitted.w_)
+    least, own = Model().min_marginals(problem, fitted.w_), costs_alone(Model(), problem, fitted.w_)
     assert np.array_equal(own[..., 1].ravel(), unary_of(problem, fitted.w_))
     assert not own[..., 0].any()
     seen = (1 - made.mixed) * least + made.mixed * own
@@ -94,7 +102,9 @@ def test_each_label_costs_alone_what_its_features_say():
     for labels, w in (("unordered", rng.normal(size=3 * 2 + 9)), ("surrogate", rng.random(9))):
         many = Model(labels=labels, n_labels=3)
         rows = w[:6].reshape(3, 2) if labels == "unordered" else w.reshape(3, 3)[:, :2]
-        assert alone(many, problem, w) == pytest.approx(problem.node_features @ rows.T, abs=1e-12)
+        assert costs_alone(many, problem, w) == pytest.approx(
+            problem.node_features @ rows.T, abs=1e-12
+        )
 
 
 def test_calibration_makes_new_images_likelier():
@@ -112,7 +122,7 @@ def test_calibration_makes_new_images_likelier():
 def test_the_likelihood_of_blocks_is_that_of_the_softmax(n_labels, monkeypatch):
     from scipy.special import log_softmax
 
-    monkeypatch.setattr(calibrations, "BLOCK", 7)
+    monkeypatch.setattr("cutlearn.model.calibration.BLOCK", 7)
     rng = np.random.default_rng(0)
     tables = [rng.normal(size=(40, n_labels)), 300 * rng.normal(size=(40, n_labels))]
     y, weight = rng.integers(0, n_labels, 40).astype(np.uint8), rng.uniform(size=40)
@@ -122,7 +132,7 @@ def test_the_likelihood_of_blocks_is_that_of_the_softmax(n_labels, monkeypatch):
         z = np.concatenate([[0], offsets]) - sum(s * t for s, t in zip(scales, tables))
         return -float(weight @ log_softmax(z, axis=1)[np.arange(40), y])
 
-    loss, slopes, residual = calibrations.Likelihood(tables, y, weight)(scales, offsets)
+    loss, slopes, residual = MixedLikelihood(tables, y, weight)(scales, offsets)
     assert loss == pytest.approx(plain(scales, offsets), rel=1e-12)
     for found, k in [(slopes[j], j) for j in (0, 1)] + [(r, 2 + j) for j, r in enumerate(residual)]:
         step = 1e-6 * np.eye(2 + len(offsets))[k]
@@ -274,10 +284,10 @@ def test_the_interval_is_that_of_a_prediction_from_few_draws():
         for row in rows:
             q = made.probabilities(row.min_marginals)
             own = (row.min_marginals.argmin(-1) == label).sum()
-            area = (1 - made.lean[label]) * q[:, label].sum() + made.lean[label] * own
+            area = (1 - made.mask_weight[label]) * q[:, label].sum() + made.mask_weight[label] * own
             part = q[:, label]
             z.append(((row.labels == label).sum() - area) / (1 + np.sqrt(part * (1 - part)).sum()))
-        degrees = 5 - (made.lean[label] > 0)
+        degrees = 5 - (made.mask_weight[label] > 0)
         q, labels = np.full((30, 30, 2), 0.5), np.zeros((30, 30), np.uint8)
         value, low, high = made.area(q, labels, label, 0.95)
         half = t.ppf(0.975, degrees) * np.sqrt(np.sum(np.square(z)) / 6 * 7 / degrees) * 451
@@ -397,14 +407,14 @@ def test_areas_lean_on_masks_where_held_out_images_say_so():
         return np.stack([margin, np.zeros(len(margin))], -1), truth
 
     made = calibrate([drawn(*image()) for _ in range(12)], "temperature", True)
-    plain = Calibration(made.map, made.n_images, made.n_groups, True, made.spread)
+    plain = Calibration(made.map, made.n_images, made.n_groups, True, made.area_scale)
     error = {"leaning": [], "expected": []}
     for _ in range(40):
         least, truth = image()
         q, mask = made.probabilities(least), least.argmin(axis=-1).astype(np.uint8)
         for name, one in (("leaning", made), ("expected", plain)):
             error[name].append(abs(one.area(q, mask, 1, 0.9)[0] - truth.sum()))
-    assert made.lean[1] > 0.5
+    assert made.mask_weight[1] > 0.5
     assert np.mean(error["leaning"]) < 0.6 * np.mean(error["expected"])
 
 

@@ -9,7 +9,7 @@ import pytest
 import cutlearn as cl
 from cutlearn.features.nodes import windows
 from cutlearn.images import cells
-from cutlearn.model.probability.ranking import (
+from cutlearn.model.ranking import (
     DOUBTLESS,
     REACH,
     Described,

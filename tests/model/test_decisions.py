@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.model.probability.decisions import (
+from cutlearn.model.decisions import (
     best_for_count,
     best_for_iou,
     decision_of,

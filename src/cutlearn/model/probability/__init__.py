@@ -1,1 +1,0 @@
-"""From min-marginals to probabilities, to decisions, and to what should be annotated next."""
