@@ -47,7 +47,6 @@ from cutlearn.model.fitting.selection import Chosen, Plan, choose
 from cutlearn.model.fitting.training_set import TrainingSet
 from cutlearn.model.large import is_large, large_evidence, large_mask
 from cutlearn.model.prepare import training_features
-from cutlearn.model.calibration import Evidence, alone
 from cutlearn.model.ranking import Described, Ranked, describe, rank
 from cutlearn.run.executor import Jobs
 from cutlearn.run.progress import Progress
