@@ -8,6 +8,7 @@ import click
 
 # Importing a command's file registers it.
 from cutlearn.app import (  # noqa: F401
+    backbone,
     cut,
     demo,
     evaluate,
