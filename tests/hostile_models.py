@@ -6,7 +6,7 @@ import json
 import numpy as np
 
 from cutlearn.model.files import KEY
-from cutlearn.sealed import load_sealed, sealed_bytes
+from cutlearn.store import load_sealed, sealed_bytes
 
 
 def parts(path):

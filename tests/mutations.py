@@ -3,7 +3,7 @@
 import json
 import struct
 
-from cutlearn.sealed import DIGITS
+from cutlearn.store import DIGITS
 
 
 def flipped(data, rng):

@@ -1,23 +1,41 @@
-"""Files that are whole or not there: the one way in which the library writes.
+"""The files that the library writes: whole or not there, and sealed.
 
-Bytes come in; the file at a path holds either all of them or what it held before. A rename alone
-is not enough: without the fsync of the file a crash can leave a name with no bytes behind it, and
-without the fsync of the folder the rename itself can be lost.
+A file at a path holds either all bytes or what it held before. A rename alone is not enough:
+without the fsync of the file a crash can leave a name without bytes, and without the fsync of the
+folder the rename itself can be lost.
+
+A sealed file is safetensors whose metadata holds one entry, under the key of its kind: a digest and
+a JSON text, the digest being that of the text and of every array: name, type, shape and bytes (one
+entry, because safetensors writes several in any order). Reading executes nothing, and a file with
+one wrong bit is refused. The digest shows damage; it is no signature, so readers of a file check
+its numbers as well.
 """
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from cutlearn.arrays import AnyArray
 from cutlearn.checks import path_of
 from cutlearn.errors import InputError
 
-# The name of a temporary file of ours; older ones do not tell whose they are.
+Arrays = dict[str, AnyArray]
+# The name of a temporary file; older ones do not name their target.
 LEFT = re.compile(r"\.(cutlearn-[0-9a-f]{8}-)?[0-9a-f]{16}\.tmp")
+DIGITS = 64  # of the digest, in front of the text
+# Bytes of names and values; a real file has some thousands. JSON takes 20 times as much in memory.
+MOST_HEADER = 8 * 2**20
 
 
 def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
@@ -68,7 +86,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
     """Remove the temporary files that killed writers left: of a file, or of all files of a folder.
 
-    Only for somebody who knows that nobody else is writing there.
+    Only where no other process can be writing.
     """
     target = Path(os.path.realpath(path))
     folder = target if target.is_dir() else target.parent
@@ -79,7 +97,7 @@ def remove_leftovers(path: str | os.PathLike[str]) -> None:
 
 
 def _target(path: str | os.PathLike[str]) -> Path:
-    """Return the file that a path names; refuses what cannot be one."""
+    """Return the file that a path names; refuse what cannot be one."""
     target = Path(os.path.realpath(path_of("path", path)))
     if not target.parent.is_dir():
         raise InputError(
@@ -92,7 +110,7 @@ def _target(path: str | os.PathLike[str]) -> Path:
 
 @contextlib.contextmanager
 def _temporary(path: str | os.PathLike[str], target: Path) -> Iterator[Path]:
-    """Name a temporary file beside a target; a failure removes it and names the path."""
+    """Return a temporary file next to a target; a failure removes it and names the path."""
     # Hidden, and named by chance: two writers of one path do not meet in the temporary file.
     temporary = target.with_name(f"{_start(target)}{secrets.token_hex(8)}.tmp")
     try:
@@ -106,12 +124,12 @@ def _temporary(path: str | os.PathLike[str], target: Path) -> Iterator[Path]:
 
 
 def _start(target: Path) -> str:
-    """How the names of a file's temporary files begin; short, whatever the length of its own."""
+    """Return how the names of a file's temporary files begin; short, whatever its own length."""
     return f".cutlearn-{hashlib.blake2b(os.fsencode(target.name), digest_size=4).hexdigest()}-"
 
 
 def _fill(path: Path, data: bytes) -> None:
-    """Make a new file with these bytes and wait until they are on the disk."""
+    """Write a new file with these bytes and wait until they are on the disk."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags, 0o666)
     try:
@@ -132,3 +150,125 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class ForeignError(ValueError):
+    """A sound safetensors file of something else."""
+
+
+def save_sealed(
+    path: str | os.PathLike[str], key: str, header: dict[str, Any], arrays: Arrays
+) -> None:
+    """Write a sealed file, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+    key : str
+        The kind of file; reading needs the same.
+    header : dict
+        What JSON can hold, and numpy's scalars.
+    arrays : dict of arrays
+    """
+    text = json.dumps(header, allow_nan=False, sort_keys=True, default=_python_scalar)
+    atomic_write(path, sealed_bytes(key, text, arrays))
+
+
+def _python_scalar(value: Any) -> Any:
+    """Return the Python scalar that JSON can hold for one of numpy."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a {type(value).__name__} cannot be kept in a file")
+
+
+def sealed_bytes(key: str, text: str, arrays: Arrays) -> bytes:
+    """Return the bytes of a sealed file with this JSON text."""
+    # safetensors ignores strides: a transposed array would come back scrambled.
+    whole = {
+        name: np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        for name, array in sorted(arrays.items())
+    }
+    sealed = f"{digest_of(key, text, whole)} {text}"
+    made: bytes = safetensors.numpy.save(whole, metadata={key: sealed})
+    return made
+
+
+def load_sealed(
+    path: str | os.PathLike[str], key: str, known: bool = False
+) -> tuple[dict[str, Any], Arrays, bool]:
+    """Read a sealed file of a kind, or one from before there were seals.
+
+    Parameters
+    ----------
+    path : path
+    key : str
+    known : bool
+        Whether this process has written the file, or compared its digest before.
+
+    Returns
+    -------
+    header : dict
+    arrays : dict of arrays
+    sealed : bool
+        Whether a digest was there; one that is there fits.
+
+    Raises
+    ------
+    ForeignError
+        If the file is of another kind.
+    ValueError
+        If it is damaged; the message is the reason.
+    """
+    try:
+        _check_length(Path(path))
+        with safetensors.safe_open(os.fspath(path), framework="numpy") as file:
+            metadata: dict[str, str] = file.metadata() or {}
+            ours = key in metadata
+            names = list(file.keys()) if ours else []
+            arrays = {name: file.get_tensor(name) for name in names}
+        if not ours:
+            raise ForeignError("a safetensors file of something else")
+        if len(metadata) > 1:
+            raise ValueError("metadata that no such file has")
+        text = metadata[key]
+        sealed = not text.startswith("{")
+        if sealed:
+            digest, text = text[:DIGITS], text[DIGITS + 1 :]
+            if not known and digest != digest_of(key, text, arrays):
+                raise ValueError("its digest does not fit its content")
+        header = json.loads(text, parse_constant=_no_constant)
+    except (safetensors.SafetensorError, TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(header, dict):
+        raise ForeignError("a file of something else")
+    return header, arrays, sealed
+
+
+def digest_of(key: str, text: str, arrays: Arrays) -> str:
+    """Return the digest of a file's content; the order of the arrays does not count."""
+    out = hashlib.blake2b(digest_size=32)
+    for part in _parts(key, text, arrays):
+        out.update(struct.pack("<Q", len(part)))  # so that no two contents run together alike
+        out.update(part)
+    return out.hexdigest()
+
+
+def _parts(key: str, text: str, arrays: Arrays) -> Iterable[bytes | memoryview]:
+    yield key.encode()
+    yield text.encode("utf-8", "surrogatepass")
+    for name, array in sorted(arrays.items()):
+        yield name.encode()
+        yield f"{array.dtype.str} {array.shape}".encode()
+        yield array.reshape(-1).view(np.uint8).data
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(f"{text} in the header")
+
+
+def _check_length(path: Path) -> None:
+    """Refuse a long header before it is read: parsing takes many times its length."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    if len(start) < 8 or struct.unpack("<Q", start)[0] > MOST_HEADER:
+        raise ValueError("its header is cut off or too long")

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from cutlearn.app.cli import main
 from cutlearn.errors import InputError
-from cutlearn.run.lock import LOCK, only_one
+from cutlearn.run.process import LOCK, only_one
 from cutlearn.store import atomic_write, remove_leftovers
 from small_folders import PLAIN, content, make_folders, run
 
@@ -191,7 +191,7 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch, call):
         patched.setattr(os, call, full)
         with pytest.raises(OSError, match="No space") as caught:
             atomic_write(model, b"data")
-        patched.setattr("cutlearn.run.lock._held", lambda _: os.dup(1))
+        patched.setattr("cutlearn.run.process._held", lambda _: os.dup(1))
         (tmp_path / "m.model.part").mkdir()
         done = CliRunner().invoke(main, args)
     assert caught.value.filename == str(model)

@@ -23,7 +23,7 @@ from cutlearn.loaded import Loaded
 from cutlearn.model import base
 from cutlearn.run import cluster as remote
 from cutlearn.run.executor import executor_of
-from cutlearn.run.interrupt import Interrupted
+from cutlearn.run.process import Interrupted
 from small_folders import content, make_folders
 
 pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
@@ -159,14 +159,14 @@ def test_a_part_of_another_run_is_refused(tmp_path):
     from cutlearn.run.shelf import Shelf
 
     whole = tmp_path / "features.safetensors"
-    shelf = Shelf(whole, "one run", spills=True)
-    kept = shelf.spilled([(np.ones((4, 2), np.float32), ["a", "b"])], COLUMNS)
+    cache = Cache(whole, "one run", spills=True)
+    kept = cache.spilled([(np.ones((4, 2), np.float32), ["a", "b"])], COLUMNS)
     sent = pickle.dumps(kept.origin(0))
     assert pickle.loads(sent)[1] == ["a", "b"]
-    shelf.clear()
+    cache.clear()
     with pytest.raises(cl.InputError, match="not there"):
         pickle.loads(sent)
-    Shelf(whole, "another", spills=True).spilled([(np.zeros((4, 2), np.float32), ["a"])], COLUMNS)
+    Cache(whole, "another", spills=True).spilled([(np.zeros((4, 2), np.float32), ["a"])], COLUMNS)
     with pytest.raises(cl.InputError, match="a part of another run"):
         pickle.loads(sent)
 

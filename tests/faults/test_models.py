@@ -13,7 +13,7 @@ import cutlearn as cl
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.trees import Recipe
 from cutlearn.model.files import KEY
-from cutlearn.sealed import load_sealed, sealed_bytes
+from cutlearn.store import load_sealed, sealed_bytes
 from features.worlds import world
 
 SMALL = Recipe(trees=2, rows=300, folds=2, min_leaf=5, leaves=4)

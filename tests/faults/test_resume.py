@@ -12,7 +12,7 @@ import pytest
 from cutlearn.errors import InputError
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.train import train
-from cutlearn.run.interrupt import Interrupted
+from cutlearn.run.process import Interrupted
 from tiny_problems import tiny_set
 
 TESTS = Path(__file__).parent.parent
@@ -25,7 +25,7 @@ import numpy as np
 sys.path.insert(0, sys.argv[1])
 from tiny_problems import tiny_set
 from cutlearn.learn.train import train
-from cutlearn.run.interrupt import Interrupted
+from cutlearn.run.process import Interrupted
 problems, truth, _ = tiny_set(np.random.default_rng(11), images=8)
 def tell(step):
     sys.stdout.write(f"{step.number}\\n"); sys.stdout.flush(); time.sleep(0.02)

@@ -17,7 +17,7 @@ from cutlearn.learn.margin.bundle import Bundle
 from cutlearn.learn.margin.programs import INEXACT
 from cutlearn.learn.pool import Pool
 from cutlearn.learn.train import train
-from cutlearn.run.interrupt import Interrupted
+from cutlearn.run.process import Interrupted
 from cutlearn.run.progress import Progress
 from tiny_problems import tiny_set
 

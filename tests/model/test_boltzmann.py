@@ -18,6 +18,7 @@ from cutlearn.model.prepare import read_samples
 from cutlearn.run.interrupt import Interrupted
 from cutlearn.sealed import load_sealed, save_sealed
 from cutlearn.shape import journal
+from cutlearn.store import load_sealed, save_sealed
 
 SIZES = {"shape": (12, 16), "hidden": (16, 8), "words": (16, 8), "epochs": (40, 20), "n_jobs": 1,
          "calibration": None}  # fmt: skip

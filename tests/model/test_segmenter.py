@@ -24,8 +24,8 @@ from cutlearn.images import Sample
 from cutlearn.images.sample import as_sample
 from cutlearn.model.files import KEY, read_header
 from cutlearn.model.fitting.size import at_side
-from cutlearn.run.interrupt import Interrupted
-from cutlearn.sealed import DIGITS
+from cutlearn.run.process import Interrupted
+from cutlearn.store import DIGITS
 from features.worlds import world
 
 TESTS = Path(__file__).parent.parent

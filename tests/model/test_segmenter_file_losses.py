@@ -8,7 +8,7 @@ import cutlearn as cl
 from cutlearn.images import cells, pasture
 from cutlearn.learn.losses import Loss
 from cutlearn.model.files import KEY
-from cutlearn.sealed import load_sealed, save_sealed
+from cutlearn.store import load_sealed, save_sealed
 
 WORLDS = [cells(seed, (32, 32)) for seed in range(4)]
 WORLDS[2] = cells(2, (32, 40))

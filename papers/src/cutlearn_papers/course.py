@@ -25,8 +25,7 @@ import cutlearn
 from cutlearn.errors import InputError
 from cutlearn.run.executor import ONE_THREAD, Executor
 from cutlearn.run.progress import PAUSE, clock
-from cutlearn.sealed import load_sealed, save_sealed
-from cutlearn.store import atomic_write
+from cutlearn.store import atomic_write, load_sealed, save_sealed
 
 Tell = Callable[[str], None]
 Figures = dict[str, Any]

@@ -105,7 +105,7 @@ def asked_of_all(
         # What differs from the training images is told once for the whole folder.
         warnings.simplefilter("ignore", InputWarning)
         warnings.showwarning = _told
-        for i, found in enumerate(place.stream(work, items(), patient=False)):
+        for i, found in enumerate(place.stream(work, items())):
             if found is None:  # a worker does not see the files
                 unseen = True
                 (found,) = place.map(work, [(i, folder.image(i))], patient=False)

@@ -205,7 +205,7 @@ def fit(
     from cutlearn.learn.learners import is_margin
     from cutlearn.model.fitting.parameters import check_parameters
     from cutlearn.model.training_images import TrainingImages
-    from cutlearn.run.lock import only_one
+    from cutlearn.run.process import only_one
 
     begin = time.monotonic()
     target = target_of(model, force)
@@ -332,7 +332,7 @@ def _train(
     shown: Progress,
 ) -> str:
     """Fit with checkpoints; gives the warning of a run that stopped before its gap, or nothing."""
-    from cutlearn.run.interrupt import interrupted
+    from cutlearn.run.process import interrupted
 
     images, labels = given
     with warnings.catch_warnings(record=True) as caught:

@@ -29,7 +29,9 @@ from cutlearn.features.folds import Answers
 from cutlearn.features.mixtures import odds_of, palette
 from cutlearn.features.sources import SOURCES, NoLogits, Source, Task
 from cutlearn.loaded import mapped
+from cutlearn.run.cache import map_cached
 from cutlearn.run.progress import Counter
+<<<<<<< HEAD
 from cutlearn.run.shelf import Form, each_kept
 
 # Windows along the shorter side of an image, and at most along the longer one.
@@ -66,6 +68,8 @@ def window_means(features: NDArray[np.floating], shape: tuple[int, int]) -> Floa
     means = sums / np.outer(np.diff(rows), np.diff(columns))[..., None]
     return np.asarray(means.reshape(-1, grid.shape[2]))
 
+=======
+>>>>>>> 353a1d6 (Merge the cache, the locks and the sealed files of run/, and read streams in one place)
 
 # Channels of a picture: planes (c, h, w) float32 and c names. Any function with a name will do.
 Channel = Callable[[Bank, Picture], tuple[Float32, list[str]]]
@@ -293,7 +297,7 @@ def learn_columns(
     # Sources of logits have told of their own steps before.
     every, what = range(len(task.images)), "describe images"
     counter = Counter(None if source.stages else task.progress, len(every))
-    made = each_kept(described, given, every, task.place, task.shelf, COLUMNS, counter, what)
+    made = map_cached(described, given, every, task.place, task.cache, COLUMNS, counter, what)
     rows, names, first = mapped(itemgetter(0), made), made[0][1], task.extras[0]
     count, questions = len(source.stages), task.labels[0].shape[2]
     mean, scale = moments(rows, mapped(_first_answers, task.labels), questions, count)

@@ -289,7 +289,7 @@ class NetLogits(Source):
         nets, maps = fit_nets(
             task.images, task.labels, task.extras, task.bank, task.net,
             make_folds(task.groups, task.net.folds, task.seed), task.seed, task.place,
-            task.progress, task.shelf, task.unannotated,
+            task.progress, task.cache, task.unannotated,
         )  # fmt: skip
         return cls(nets), mapped(_alone, maps)
 
@@ -431,7 +431,7 @@ def _grown(
 ) -> tuple[Boosted, Sequence[Answers]]:
     return fit_trees(
         task.images, task.labels, task.extras, task.bank, task.recipe, task.groups, task.seed,
-        task.place, task.progress, guesses, task.shelf,
+        task.place, task.progress, guesses, task.cache,
     )  # fmt: skip
 
 

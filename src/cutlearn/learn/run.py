@@ -35,7 +35,7 @@ from cutlearn.run.checkpoint import (
     rotate_checkpoint,
 )
 from cutlearn.run.executor import Executor
-from cutlearn.sealed import Arrays
+from cutlearn.store import Arrays
 
 Tell = Callable[[Step], None]
 

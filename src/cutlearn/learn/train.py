@@ -30,7 +30,7 @@ from cutlearn.learn.results import Step, TrainResult, settings_of
 from cutlearn.learn.run import Run
 from cutlearn.run.checkpoint import check_place
 from cutlearn.run.executor import Jobs, executor_of
-from cutlearn.run.interrupt import interrupted
+from cutlearn.run.process import interrupted
 
 
 def train(

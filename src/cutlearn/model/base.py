@@ -60,7 +60,7 @@ from cutlearn.model.training_images import (
 )
 from cutlearn.run.cluster import ClusterLost
 from cutlearn.run.executor import Executor, Jobs, executor_of
-from cutlearn.run.interrupt import Interrupted, interrupted
+from cutlearn.run.process import Interrupted, interrupted
 from cutlearn.run.progress import Progress
 
 T = TypeVar("T")

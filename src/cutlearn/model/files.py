@@ -17,7 +17,7 @@ from cutlearn.model.card import check_card
 from cutlearn.model.estimators import ESTIMATORS
 from cutlearn.model.training_images import TrainingImages
 from cutlearn.run.executor import is_cluster
-from cutlearn.sealed import Arrays, ForeignError, load_sealed, save_sealed
+from cutlearn.store import Arrays, ForeignError, load_sealed, save_sealed
 
 KEY = "cutlearn-model"
 FORMAT = "cutlearn model"

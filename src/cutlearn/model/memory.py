@@ -17,7 +17,7 @@ from cutlearn.energy.label_space import LabelSpace
 from cutlearn.errors import InputError, shown
 from cutlearn.images.resize import Shape
 from cutlearn.model.fitting.size import worked_shape
-from cutlearn.run.free import free_bytes
+from cutlearn.run.process import free_bytes
 
 # Pixels up to which there is one cut, and of a strip above.
 WHOLE, STRIP = 1 << 24, 1 << 23

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from cutlearn.checks import path_of
 from cutlearn.errors import InputError, InputWarning, quoted
-from cutlearn.sealed import Arrays, ForeignError, load_sealed, save_sealed
+from cutlearn.store import Arrays, ForeignError, load_sealed, save_sealed
 
-# Version 1 had no digest. An unfinished run is not worth reading without one: it starts anew.
+# Version 1 had no digest; such an unfinished run starts over.
 VERSION = 2
 KEY = "cutlearn"
-# How the checkpoint before the last one is called.
+# The name of the checkpoint before the last one.
 BEFORE = "before"
 
 
@@ -30,18 +30,18 @@ class DamagedError(InputError):
 
 
 def check_place(path: str | Path) -> Path:
-    """Refuse, before work starts, a path where no checkpoint can be written; give it."""
-    place = path_of("checkpoint", path)
-    if place.is_dir() or not place.parent.is_dir():
+    """Return a path; refuse, before work starts, one where no checkpoint can be written."""
+    file = path_of("checkpoint", path)
+    if file.is_dir() or not file.parent.is_dir():
         raise InputError(
             f"{path} cannot be the checkpoint: it is a folder, or lies in one that does not exist. "
             "Name a file, and make its folder first."
         )
-    return place
+    return file
 
 
 def fingerprint(settings: str, arrays: Iterable[NDArray[Any] | None]) -> str:
-    """Name what a run depends on: another name for other settings or arrays."""
+    """Return a digest of what a run depends on: its settings and arrays."""
     out = hashlib.blake2b(settings.encode(), digest_size=16)
     for array in arrays:
         if array is not None:
@@ -61,7 +61,7 @@ def refuse_other(path: str | Path, found: object, wanted: str, what: str) -> Non
 
 @contextmanager
 def restoring(path: str | Path) -> Iterator[None]:
-    """Turn what goes wrong while a checkpoint is taken over into one sentence."""
+    """Raise one sentence where the content of a checkpoint does not fit."""
     try:
         yield
     except InputError:
@@ -80,7 +80,7 @@ def save_checkpoint(path: str | Path, kind: str, values: dict[str, Any], arrays:
     ----------
     path : path
     kind : str
-        What the state is of, such as "train"; loading asks for the same.
+        What the state is of, such as "train"; loading needs the same.
     values : dict
         What JSON can hold.
     arrays : dict of arrays
@@ -89,7 +89,7 @@ def save_checkpoint(path: str | Path, kind: str, values: dict[str, Any], arrays:
 
 
 def beside(path: str | Path, name: str) -> Path:
-    """Give the file of a part of a run, whose name stands behind that of its checkpoint.
+    """Return the file of a part of a run, whose name follows that of its checkpoint.
 
     Examples
     --------
@@ -101,16 +101,16 @@ def beside(path: str | Path, name: str) -> Path:
 
 
 def rotate_checkpoint(path: str | Path, kind: str, values: dict[str, Any], arrays: Arrays) -> None:
-    """Write a checkpoint as `save_checkpoint` does, and keep the one before it beside it."""
+    """Write a checkpoint as `save_checkpoint` does, and keep the previous one."""
     if Path(path).exists():
         Path(path).replace(beside(path, BEFORE))
     save_checkpoint(path, kind, values, arrays)
 
 
 def last_checkpoint(path: str | Path, kind: str) -> tuple[Path, dict[str, Any], Arrays] | None:
-    """Read the newest of the last two checkpoints that is sound; None if there is none at all.
+    """Read the newer of the last two checkpoints that is sound; None if there is none at all.
 
-    A damaged one is told in a warning, and refused if there is no other.
+    A damaged one causes a warning, and an error if there is no other.
     """
     files = [file for file in (Path(path), beside(path, BEFORE)) if file.exists()]
     for file in files:
@@ -135,12 +135,12 @@ def remove_checkpoint(path: str | Path) -> None:
 def load_checkpoint(
     path: str | Path, kind: str, known: bool = False
 ) -> tuple[dict[str, Any], Arrays]:
-    """Read a checkpoint of a kind; gives its values and arrays. `known`: as in `load_sealed`."""
+    """Return the values and arrays of a checkpoint of a kind; `known` as in `load_sealed`."""
     try:
         header, arrays, sealed = load_sealed(path, KEY, known)
         found, version, values = header["kind"], header["version"], header["values"]
     except (KeyError, ValueError) as error:
-        # What is sound and somebody else's is not ours to do without.
+        # A sound file of something else is never removed.
         kind_of_error = InputError if isinstance(error, ForeignError) else DamagedError
         raise kind_of_error(
             f"{path} is not a checkpoint of an unfinished run, or is damaged ({error}). Remove it "

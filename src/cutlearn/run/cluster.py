@@ -25,20 +25,18 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from cutlearn.errors import InputError
 from cutlearn.loaded import Loaded
-from cutlearn.run.executor import Executor, Resident, Residents, as_task, packed
-from cutlearn.run.interrupt import Interrupted
+from cutlearn.run.executor import Executor, Resident, as_task, packed
+from cutlearn.run.process import Interrupted
 
 # What must be the same everywhere, for the same bits.
 Tag = dict[str, str]
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 # Functions up to so many bytes go with every task; larger ones stay where they were sent.
 SMALL = 4096
 # Functions that stay, the last ones used.
@@ -46,9 +44,7 @@ FUNCTIONS = 4
 # Batches of residents, for each thread of their home: more of them even out slow workers.
 BATCHES = 2
 # Items that are sent before the first of them is done, for each thread.
-AHEAD = 4
-# Results of a stream that nobody has taken, for each thread.
-STREAM_AHEAD = 2
+ITEMS_AHEAD = 4
 LOCAL = re.compile(r"local:([1-9]\d{0,3})")
 # Seconds to find the scheduler, and to wait for a first worker.
 CONNECT, FIRST_WORKER = 10.0, 60.0
@@ -71,8 +67,8 @@ class Cluster(Executor):
     ----------
     client : distributed.Client
     name : str
-        What the user called it.
-    own : client and cluster that are closed with it; none that a user brought
+        Its address, in messages.
+    own : client and cluster that are closed with it; not those of the user
 
     Attributes
     ----------
@@ -135,13 +131,9 @@ class Cluster(Executor):
             return values
         return Loaded(len(values), values.origin)  # type: ignore[attr-defined]
 
-    def residents(self, values: Sequence[Any]) -> "ClusterResidents":
-        """Send values once; see `Residents`."""
-        return ClusterResidents(self, values)
-
     def each(
         self,
-        function: Callable[..., Result],
+        function: Callable[..., Any],
         held: "Sequence[Held]",
         numbers: Sequence[int],
         args: tuple[Any, ...],
@@ -175,33 +167,34 @@ class Cluster(Executor):
 
     def rounds(
         self,
-        function: Callable[[Item], Result],
-        items: Iterable[Item],
-        took: Callable[[int, Result], Item | None],
+        function: Callable[[Any], Any],
+        items: Iterable[Any],
+        took: Callable[[int, Any], Any],
         patient: bool = True,
     ) -> None:
         """Process items; an interrupt never waits for workers."""
         work = self._function(function)
-        self._run(lambda item: self._begin(work, item), items, took, AHEAD * self.width)
+        self._run(lambda item: self._begin(work, item), items, took, ITEMS_AHEAD * self.width)
 
-    def stream(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[Item],
-        ahead: int | None = None,
-        patient: bool = True,
-    ) -> Iterator[Result]:
-        """Yield results in order; an interrupt never waits for workers."""
-        most = ahead or STREAM_AHEAD * self.width
-        work, begun, source = self._function(function), deque[Any](), iter(items)
+    @contextlib.contextmanager
+    def _submitting(
+        self, function: Callable[[Any], Any]
+    ) -> Iterator[Callable[[Any], Callable[[], Any]]]:
+        work, begun = self._function(function), set[Any]()
+
+        def submit(item: Any) -> Callable[[], Any]:
+            future = self._begin(work, item)
+            begun.add(future)
+
+            def result() -> Any:
+                begun.discard(future)
+                return self._read(future.result())
+
+            return result
+
         try:
             with self._watched():
-                for item in source:
-                    begun.append(self._begin(work, item))
-                    if len(begun) >= most:
-                        yield self._read(begun.popleft().result())
-                while begun:
-                    yield self._read(begun.popleft().result())
+                yield submit
         finally:
             self._drop(begun)
 
@@ -249,9 +242,16 @@ class Cluster(Executor):
             self._drop(places)
 
     def _begin(self, work: "bytes | Held", item: Any) -> Any:
-        blob, held = packed_with_held(item)
-        self.sent += len(blob)
-        return self._submit(call, self._tag, work, blob, *(one.future for one in held))
+        file = io.BytesIO()
+        pickler = _Pickler(file)
+        try:
+            pickler.dump(item)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            packed(item)  # raises what is wrong
+            raise
+        self.sent += file.tell()
+        futures = (one.future for one in pickler.held)
+        return self._submit(call, self._tag, work, file.getvalue(), *futures)
 
     def _submit(self, function: Callable[..., Any], tag: Any, work: Any, *args: Any) -> Any:
         self.tasks += 1
@@ -296,7 +296,7 @@ class Cluster(Executor):
         return pickle.loads(blob)
 
     def _homes(self) -> dict[str, int]:
-        """Workers and their threads, as of a moment ago."""
+        """Return workers and their threads, as of a moment ago."""
         now = time.monotonic()
         if now > self._looked + FRESH:
             with self._watched():
@@ -311,7 +311,7 @@ class Cluster(Executor):
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
-        """Say in one sentence that workers die of a task, or that the scheduler is gone."""
+        """Raise one sentence where workers die of a task, or the scheduler is gone."""
         from distributed import KilledWorker
         from distributed.comm import CommClosedError
 
@@ -339,18 +339,6 @@ def _key(what: str) -> str:
     return f"cutlearn-{what}-{os.urandom(8).hex()}"
 
 
-class ClusterResidents(Residents):
-    """Values that stay on the workers."""
-
-    def __init__(self, cluster: Cluster, values: Sequence[Any]) -> None:
-        super().__init__(cluster.hold(values))
-        self.cluster = cluster
-
-    def map(self, function: Callable[..., Result], *args: Any) -> list[Result]:
-        """Send `args`, and the function once; return the results in order."""
-        return self.cluster.each(function, self.values, self.numbers, args)
-
-
 class Held:
     """The driver's handle of a value that stays on the cluster."""
 
@@ -362,7 +350,7 @@ class Held:
 
 
 def versions() -> Tag:
-    """What must be the same everywhere, for the same bits."""
+    """Return the versions that must be the same everywhere, for the same bits."""
     import cutlearn
 
     python = ".".join(platform.python_version_tuple()[:2])
@@ -389,7 +377,7 @@ def _unpacked(blob: bytes) -> Resident:
 
 
 def can_make(blob: bytes) -> bool:
-    """Whether a value that travels as its origin can be made here: its files are seen."""
+    """Return whether a value that is sent as a reference to files can be made here."""
     try:
         pickle.loads(blob)
     except (InputError, OSError):
@@ -417,7 +405,7 @@ def call_each(tag: Tag, work: "bytes | Resident", given: bytes, *residents: Resi
 
 
 class _Pickler(pickle.Pickler):
-    """Leaves held values out, and remembers them."""
+    """Leaves held values out, and lists them."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, 5)
@@ -437,17 +425,6 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, number: int) -> Any:
         return self.values[number]
-
-
-def packed_with_held(item: Any) -> tuple[bytes, list[Held]]:
-    file = io.BytesIO()
-    pickler = _Pickler(file)
-    try:
-        pickler.dump(item)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        packed(item)  # says what is wrong
-        raise
-    return file.getvalue(), pickler.held
 
 
 def _check_workers(client: Any, name: str, tag: Tag) -> None:

@@ -20,12 +20,12 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
 from numbers import Integral
 from queue import SimpleQueue
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from cutlearn.errors import InputError, quoted
 from cutlearn.loaded import Loaded
@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 # What a user passes as n_jobs.
 Jobs: TypeAlias = Any
 MOST_THREADS = 4096
-# Items of a stream that are begun before the first of them is taken, for each thread.
+# Items that are begun before the first of them is taken, for each thread.
 AHEAD = 2
 ADDRESS = re.compile(r"((tcp|tls)://\S+|local:[1-9]\d{0,3})")
 
@@ -46,7 +46,7 @@ _blas: dict[str, Any] = {"count": 0, "limit": None}
 
 
 class Resident:
-    """A value where it is used again and again, with what was made of it, which is never sent."""
+    """A value that is used again and again, with what was derived from it, which is never sent."""
 
     def __init__(self, value: Any, size: int = 0) -> None:
         self.value, self.size = value, size
@@ -82,30 +82,28 @@ class LoadedResident:
         return make()
 
 
-class Residents(ABC):
+class Residents:
     """Values that stay where they are used; each has a number, by default its index."""
 
-    def __init__(self, values: Sequence[Any]) -> None:
-        self.values, self.numbers = values, list(range(len(values)))
+    def __init__(self, executor: "Executor", values: Sequence[Any]) -> None:
+        self.executor, self.values, self.numbers = executor, values, list(range(len(values)))
 
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def take(self, places: Sequence[int]) -> Self:
+    def take(self, places: Sequence[int]) -> "Residents":
         """Return some of them, with the same numbers; nothing is sent."""
-        part = object.__new__(type(self))
-        part.__dict__.update(self.__dict__)
-        part.values = [self.values[i] for i in places]
+        part = Residents(self.executor, [self.values[i] for i in places])
         part.numbers = [self.numbers[i] for i in places]
         return part
 
-    @abstractmethod
     def map(self, function: Callable[..., Result], *args: Any) -> list[Result]:
         """Return function(resident, number, *args) of each of them, in order.
 
         The function must be of a module, or a `partial` of one. It may be large, and stays like the
         values; `args` are sent every time.
         """
+        return self.executor.each(function, self.values, self.numbers, args)
 
 
 class Executor(ABC):
@@ -126,24 +124,34 @@ class Executor(ABC):
         """The executor for work that is never sent."""
         return Threads(self.threads)
 
-    @abstractmethod
-    def hold(self, values: Sequence[Item]) -> Sequence[Any]:
+    def hold(self, values: Sequence[Any]) -> Sequence[Any]:
         """Send values once; items of `map` may contain the handles that this returns."""
+        return values
 
-    @abstractmethod
-    def by_reference(self, values: Sequence[Item]) -> Sequence[Any]:
+    def by_reference(self, values: Sequence[Any]) -> Sequence[Any]:
         """Return values as they are sent: as references to files, if all workers can read these."""
+        return values
 
-    @abstractmethod
     def residents(self, values: Sequence[Any]) -> Residents:
         """Place values where they are used again and again."""
+        return Residents(self, self.hold(values))
+
+    @abstractmethod
+    def each(
+        self,
+        function: Callable[..., Any],
+        held: Sequence[Any],
+        numbers: Sequence[int],
+        args: tuple[Any, ...],
+    ) -> list[Any]:
+        """Return function(resident, number, *args) of residents: `Residents.map`."""
 
     @abstractmethod
     def rounds(
         self,
-        function: Callable[[Item], Result],
-        items: Iterable[Item],
-        took: Callable[[int, Result], Item | None],
+        function: Callable[[Any], Any],
+        items: Iterable[Any],
+        took: Callable[[int, Any], Any],
         patient: bool = True,
     ) -> None:
         """Process items again and again, each as soon as its last round is done.
@@ -154,28 +162,8 @@ class Executor(ABC):
             Called by the waiting thread for every result; returns the next item at this index, or
             None when it is done.
         patient : bool
-            Whether an interrupt waits for running work. Work that takes long and changes nothing
-            that outlives it need not be waited for.
-        """
-
-    @abstractmethod
-    def stream(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[Item],
-        ahead: int | None = None,
-        patient: bool = True,
-    ) -> Iterator[Result]:
-        """Yield function(item) for every item, in their order, as a consumer takes them.
-
-        Parameters
-        ----------
-        items : iterable
-            Asked for the next item only when its work begins.
-        ahead : int, optional
-            Most results that nobody has taken yet.
-        patient : bool
-            As of `rounds`.
+            Whether an interrupt waits for running work of this process. Work that takes long and
+            changes nothing that outlives it need not be waited for.
         """
 
     def map(
@@ -204,6 +192,32 @@ class Executor(ABC):
         self.rounds(function, items, took, patient)
         return [results[index] for index in range(len(results))]
 
+    def stream(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Yield function(item) for every item, in their order, as a consumer takes them.
+
+        The next item is taken from `items` only when its work begins. An interrupt does not wait
+        for running work.
+        """
+        begun: deque[Callable[[], Result]] = deque()
+        with self._submitting(function) as submit:
+            for item in items:
+                begun.append(submit(item))
+                if len(begun) >= self._ahead:
+                    yield begun.popleft()()
+            while begun:
+                yield begun.popleft()()
+
+    @property
+    def _ahead(self) -> int:
+        """Items of a stream that are begun before the first of them is taken."""
+        return AHEAD * self.width
+
+    @abstractmethod
+    def _submitting(
+        self, function: Callable[[Item], Result]
+    ) -> AbstractContextManager[Callable[[Item], Callable[[], Result]]]:
+        """Return what begins the work of an item; it returns what waits for the result."""
+
 
 class Threads(Executor):
     """Threads of this process; one is a plain loop.
@@ -230,73 +244,75 @@ class Threads(Executor):
     def width(self) -> int:
         return self.threads
 
-    def hold(self, values: Sequence[Item]) -> Sequence[Item]:
-        return values
+    def residents(self, values: Sequence[Any]) -> Residents:
+        if isinstance(values, Loaded):
+            return Residents(self, [LoadedResident(values, k) for k in range(len(values))])
+        return Residents(self, [Resident(value) for value in values])
 
-    def by_reference(self, values: Sequence[Item]) -> Sequence[Item]:
-        return values
+    def each(
+        self,
+        function: Callable[..., Any],
+        held: Sequence[Any],
+        numbers: Sequence[int],
+        args: tuple[Any, ...],
+    ) -> list[Any]:
+        return self.map(lambda one: function(*one, *args), zip(held, numbers))
 
-    def residents(self, values: Sequence[Any]) -> "ThreadResidents":
-        return ThreadResidents(self, values)
-
-    def rounds(
+    def map(
         self,
         function: Callable[[Item], Result],
         items: Iterable[Item],
-        took: Callable[[int, Result], Item | None],
+        finished: Callable[[int, Result], None] | None = None,
+        patient: bool = True,
+    ) -> list[Result]:
+        if self.threads > 1:
+            return super().map(function, items, finished, patient)
+        results: list[Result] = []
+        with one_thread():
+            for index, item in enumerate(items):
+                results.append(function(item))
+                if finished is not None:
+                    finished(index, results[-1])
+        return results
+
+    def rounds(
+        self,
+        function: Callable[[Any], Any],
+        items: Iterable[Any],
+        took: Callable[[int, Any], Any],
         patient: bool = True,
     ) -> None:
+        # A few items at a time: they may be large, and loaded only now.
+        source = enumerate(items)
         with one_thread():
             if self.threads > 1:
                 with _pool(self.threads, patient) as pool:
-                    _on_threads(pool, self.threads, function, items, took)
+                    _on_threads(pool, AHEAD * self.threads, function, source, took)
                 return
-            again: deque[tuple[int, Item]] = deque()
-            for index, item in itertools.chain(enumerate(items), _drained(again)):
+            again: deque[tuple[int, Any]] = deque()
+            while (entry := next(source, None) or (again.popleft() if again else None)) is not None:
+                index, item = entry
                 new = took(index, function(item))
                 if new is not None:
                     again.append((index, new))
 
-    def stream(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[Item],
-        ahead: int | None = None,
-        patient: bool = True,
-    ) -> Iterator[Result]:
+    @property
+    def _ahead(self) -> int:
+        return 1 if self.threads == 1 else super()._ahead
+
+    @contextmanager
+    def _submitting(
+        self, function: Callable[[Item], Result]
+    ) -> Iterator[Callable[[Item], Callable[[], Result]]]:
         with one_thread():
             if self.threads == 1:
-                yield from map(function, items)
-                return
-            with _pool(self.threads, patient) as pool:
-                begun: deque[Future[Result]] = deque()
-                for item in items:
-                    begun.append(pool.submit(function, item))
-                    if len(begun) >= (ahead or AHEAD * self.threads):
-                        yield begun.popleft().result()
-                while begun:
-                    yield begun.popleft().result()
+                yield partial(partial, function)
+            else:
+                with _pool(self.threads, patient=False) as pool:
+                    yield lambda item: pool.submit(function, item).result
 
 
 ONE_THREAD = Threads()
-
-
-class ThreadResidents(Residents):
-    """Values of this process."""
-
-    def __init__(self, executor: Threads, values: Sequence[Any]) -> None:
-        if isinstance(values, Loaded):
-            super().__init__([LoadedResident(values, place) for place in range(len(values))])
-        else:
-            super().__init__([Resident(value) for value in values])
-        self.executor = executor
-
-    def map(self, function: Callable[..., Result], *args: Any) -> list[Result]:
-        return self.executor.map(partial(_call, function, args), zip(self.values, self.numbers))
-
-
-def _call(function: Callable[..., Result], args: tuple[Any, ...], item: tuple[Any, int]) -> Result:
-    return function(*item, *args)
 
 
 def name_of(value: Any) -> str:
@@ -426,43 +442,32 @@ def _pool(count: int, patient: bool) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(wait=wait, cancel_futures=True)
 
 
-def _drained(again: deque[tuple[int, Item]]) -> Iterator[tuple[int, Item]]:
-    while again:
-        yield again.popleft()
-
-
 def _on_threads(
     pool: ThreadPoolExecutor,
-    width: int,
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-    took: Callable[[int, Result], Item | None],
+    ahead: int,
+    function: Callable[[Any], Any],
+    source: Iterator[tuple[int, Any]],
+    took: Callable[[int, Any], Any],
 ) -> None:
-    ended: SimpleQueue[tuple[int, Future[Result]]] = SimpleQueue()
-    running: dict[int, Future[Result]] = {}
-    # A few items at a time: they may be large, and loaded only now.
-    source = enumerate(items)
+    ended: SimpleQueue[tuple[int, Future[Any]]] = SimpleQueue()
+    running: dict[int, Future[Any]] = {}
 
-    def begin(index: int, item: Item) -> None:
+    def begin(index: int, item: Any) -> None:
         running[index] = pool.submit(function, item)
         running[index].add_done_callback(lambda future: ended.put((index, future)))
 
-    for index, item in itertools.islice(source, AHEAD * width):
+    for index, item in itertools.islice(source, ahead):
         begin(index, item)
     while running:
         index, future = ended.get()
         if future.exception() is not None:
-            _raise_first({k: f for k, f in running.items() if k <= index})
+            # Raise the failure of the first item that failed; earlier ones may still run.
+            for early in sorted(k for k in running if k <= index):
+                if not running[early].cancel():
+                    running[early].result()
         del running[index]
         again = took(index, future.result())
         if again is not None:
             begin(index, again)
         elif (new := next(source, None)) is not None:
             begin(*new)
-
-
-def _raise_first(running: dict[int, Future[Result]]) -> None:
-    """Raise the failure of the first item of some, one of which has failed."""
-    for index in sorted(running):
-        if not running[index].cancel():
-            running[index].result()

@@ -16,7 +16,7 @@ from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.learn.likelihood import baselines
 from cutlearn.learn.likelihood.baselines import kohli_torr
 from cutlearn.learn.likelihood.value import likelihood_tasks
-from cutlearn.run.interrupt import Interrupted
+from cutlearn.run.process import Interrupted
 
 TESTS = Path(__file__).parent.parent.parent
 SURROGATE = cl.Model(labels="surrogate")

@@ -17,7 +17,7 @@ from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.trees import Recipe
 from cutlearn.images import cells
 from cutlearn.model import base, memory
-from cutlearn.run import shelf as shelves
+from cutlearn.run import cache as shelves
 
 WORLDS = [cells(seed, (32, 36)) for seed in range(6)]
 IMAGES = [world.image for world in WORLDS]
@@ -102,7 +102,7 @@ def test_interrupted_and_gone_on_with(mode, last, little, tmp_path, monkeypatch)
             OnDemand(IMAGES), MASKS, checkpoint=place
         )
 
-    written, keep = [], shelves.Shelf.keep
+    written, keep = [], shelves.Cache.keep
 
     def stops(self, name, *given):
         if len(written) == last:
@@ -111,7 +111,7 @@ def test_interrupted_and_gone_on_with(mode, last, little, tmp_path, monkeypatch)
         keep(self, name, *given)
 
     whole = bits(cl.Segmenter(tol=0.05, n_jobs=1, **MODES[mode]).fit(OnDemand(IMAGES), MASKS))
-    monkeypatch.setattr(shelves.Shelf, "keep", stops)
+    monkeypatch.setattr(shelves.Cache, "keep", stops)
     with pytest.raises(KeyboardInterrupt, match="what was finished is saved"):
         fitted()
     written.clear()

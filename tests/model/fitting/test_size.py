@@ -15,7 +15,7 @@ from cutlearn.images import cells, read_folder, read_image, read_values
 from cutlearn.images.resize import resize_image, resize_labels
 from cutlearn.model.files import KEY
 from cutlearn.model.fitting.size import at_side
-from cutlearn.sealed import load_sealed
+from cutlearn.store import load_sealed
 from small_folders import make_folders
 
 FAST = ["--features", "linear", "--C", "10", "--tol", "0.05", "--jobs", "1"]

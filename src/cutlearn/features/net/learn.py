@@ -22,9 +22,9 @@ from cutlearn.features.net.crops import Crops, Labels, Lesson, Sight, canvas_of,
 from cutlearn.features.net.train import Restorer, Trainer, unannotated_lessons
 from cutlearn.images.resize import resize_channels
 from cutlearn.loaded import chained, mapped, taken
+from cutlearn.run.cache import Cache, Entry, Form, map_cached
 from cutlearn.run.executor import ONE_THREAD, Executor, one_thread
 from cutlearn.run.progress import KEPT, Counter
-from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
 
 Progress = Callable[[int, int, str], None]
 # Micrographs, and photographs with one more level and the mean over the picture.
@@ -137,7 +137,7 @@ def fit_nets(
     seed: int = 0,
     place: Executor = ONE_THREAD,
     progress: Progress | None = None,
-    shelf: Shelf | None = None,
+    cache: Cache | None = None,
     unannotated: Sequence[tuple[Image, Float32 | None]] = (),
 ) -> tuple[Nets, Sequence[Float32]]:
     """Train a net without each fold.
@@ -150,7 +150,7 @@ def fit_nets(
     fold : (n,) fold of every image, from 0
     seed : int
         All draws depend on it and on the fold, never on threads.
-    shelf : Shelf, optional
+    cache : Cache, optional
         Keeps every net after each round of steps, and the logits of every image.
     unannotated : pairs of an image and its extra array or None
         Are restored with the others before any net sees a label.
@@ -161,8 +161,13 @@ def fit_nets(
     """
     sight = Sight.of(bank, images, extras)
     widths = WIDTHS[bank.kind]
+<<<<<<< HEAD
     shape = NetShape(sight.inputs, masks[0].shape[2], widths, bank.kind == "photograph")
     parts = shelf or Shelf()
+=======
+    shape = Shape(sight.inputs, masks[0].shape[2], widths, bank.kind == "photograph")
+    parts = cache or Cache()
+>>>>>>> 353a1d6 (Merge the cache, the locks and the sealed files of run/, and read streams in one place)
     lessons = parts.spilled(mapped(partial(Lesson.of, sight), images, masks, extras), LESSONS)
     if place.remote and place.by_reference(lessons) is lessons:
         lessons = list(lessons)  # trainers travel with what they learn from
@@ -188,7 +193,7 @@ def fit_nets(
     weights = _trained(trainers, recipe.steps, place, parts, counter, "net", "train nets")
     every, what, held = range(len(images)), "predict out of fold", place.hold(weights)
     seen, beside = place.by_reference(images), place.by_reference(extras)
-    maps = each_kept(
+    maps = map_cached(
         partial(_out_of_fold, sight, shape), lambda i: (held[fold[i]], seen[i], beside[i]),
         every, place, parts, LOGITS, counter, what,
     )  # fmt: skip
@@ -204,7 +209,7 @@ def _trained(
     trainers: Sequence[Trainer],
     steps: int,
     place: Executor,
-    shelf: Shelf,
+    cache: Cache,
     counter: Counter,
     name: str,
     work: str,
@@ -216,7 +221,7 @@ def _trained(
     """
     ends = [*range(ROUND, steps, ROUND), steps]
     for k, trainer in enumerate(trainers):
-        if (found := shelf.find(f"{name}{k}")) is not None:
+        if (found := cache.find(f"{name}{k}")) is not None:
             trainer.take(*found)
             for _ in range(sum(end <= trainer.optimiser.step for end in ends)):
                 counter.add(KEPT)
@@ -227,10 +232,10 @@ def _trained(
         step = trainers[k].optimiser.step
         return held[k], trainers[k].state(), next(end for end in ends if end > step) - step
 
-    def took(place: int, state: Kept) -> Job | None:
+    def took(place: int, state: Entry) -> Job | None:
         k = late[place]
         trainers[k].take(*state)
-        shelf.keep(f"{name}{k}", *trainers[k].state())
+        cache.keep(f"{name}{k}", *trainers[k].state())
         counter.add(work)
         return job(k) if trainers[k].optimiser.step < steps else None
 
@@ -241,18 +246,18 @@ def _trained(
 
 
 # A trainer where it is, its state, and the steps that it takes next.
-Job = tuple[Any, Kept, int]
+Job = tuple[Any, Entry, int]
 
 
-def _advanced(given: Job) -> Kept:
+def _advanced(given: Job) -> Entry:
     trainer, state, steps = given
     trainer.take(*state)
     trainer.advance(steps)
-    new: Kept = trainer.state()
+    new: Entry = trainer.state()
     return new
 
 
-def _settled(given: tuple[Any, Kept]) -> Weights:
+def _settled(given: tuple[Any, Entry]) -> Weights:
     trainer, state = given
     trainer.take(*state)
     weights: Weights = trainer.settled()

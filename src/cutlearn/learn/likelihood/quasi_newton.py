@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cutlearn.arrays import Vector
 from cutlearn.energy.model import Layout
 from cutlearn.energy.potentials import Coordinates
-from cutlearn.sealed import Arrays
+from cutlearn.store import Arrays
 
 # The optimum is guessed to be this share of the best value.
 TARGET = 0.95

@@ -29,7 +29,7 @@ from cutlearn.learn.round import portion_of
 from cutlearn.learn.run import Run, Tell
 from cutlearn.loaded import mapped, taken
 from cutlearn.run.executor import ONE_THREAD, Executor, Residents, name_of
-from cutlearn.sealed import Arrays
+from cutlearn.store import Arrays
 
 # Logistic regression, from which all others start, is smooth and convex: it is cheap to do well.
 START_TOL, START_STEPS = 1e-4, 300

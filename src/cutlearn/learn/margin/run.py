@@ -25,7 +25,7 @@ from cutlearn.learn.results import Settings, Step
 from cutlearn.learn.round import portion_of
 from cutlearn.learn.run import Run, Tell
 from cutlearn.run.executor import Executor
-from cutlearn.sealed import Arrays
+from cutlearn.store import Arrays
 
 # Objectives below this share of the largest possible loss need no finer gap.
 FLOOR = 1e-3

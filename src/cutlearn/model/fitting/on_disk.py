@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cutlearn.arrays import Mask
 from cutlearn.images.sample import Sample
 from cutlearn.loaded import Loaded
-from cutlearn.run.shelf import Form, Kept, Shelf
+from cutlearn.run.cache import Cache, Entry, Form
 
 T = TypeVar("T")
 
@@ -50,30 +50,30 @@ class Scratch:
     ) -> tuple[Sequence[Sample], Sequence[Mask]]:
         """Write all samples and masks, one after the other; give them as they are loaded."""
         self.used = True
-        shelf = self._shelf()
-        shelf.clear()  # what a killed run has left
-        return _again(shelf, samples, SAMPLES), _again(shelf, masks, MASKS)
+        cache = self._cache()
+        cache.clear()  # what a killed run has left
+        return _again(cache, samples, SAMPLES), _again(cache, masks, MASKS)
 
-    def _shelf(self) -> Shelf:
-        return Shelf(self.folder / WHOLE, spills=True)
+    def _cache(self) -> Cache:
+        return Cache(self.folder / WHOLE, spills=True)
 
     def __enter__(self) -> "Scratch":
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.used:
-            self._shelf().clear()
+            self._cache().clear()
         if self._own is not None:
             self._own.cleanup()
 
 
-def _again(shelf: Shelf, values: Sequence[T], form: Form[int, T]) -> Sequence[T]:
+def _again(cache: Cache, values: Sequence[T], form: Form[int, T]) -> Sequence[T]:
     """Values from the disk here; other processes make them as they were made before."""
-    kept, how = shelf.spilled(values, form), getattr(values, "origin", None)
+    kept, how = cache.spilled(values, form), getattr(values, "origin", None)
     return Loaded(len(kept), kept.__getitem__, how)
 
 
-def _sample_kept(sample: Sample) -> Kept:
+def _sample_kept(sample: Sample) -> Entry:
     arrays: dict[str, NDArray[Any] | None] = {
         "image": sample.image, "seeds": sample.seeds, "extra": sample.extra,
     }  # fmt: skip

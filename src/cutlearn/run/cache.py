@@ -1,10 +1,9 @@
-"""Finished parts of a long computation in files: what a run that goes on need not do again.
+"""A cache of finished parts of a long computation, in files: a resumed run does not repeat them.
 
-A part (the trees of a fold, the columns of an image) is one sealed file beside the file that will
-hold the whole, and has its name behind that of the whole. A mark tells all that the parts depend
-on; those of another run are refused. When the whole is on disk, the parts are removed. A shelf for
-what is larger than memory `spills`: its parts are the results, and are loaded whenever somebody
-asks for them.
+A part (the trees of a fold, the columns of an image) is one sealed file next to the file that will
+hold the whole; its name follows the name of the whole. A mark identifies all that the parts depend
+on; those of another run are refused. When the whole is on disk, the parts are removed. For results
+larger than memory a cache `spills`: the parts are the results, and are loaded on use.
 """
 
 import copy
@@ -25,26 +24,26 @@ from cutlearn.run.checkpoint import (
 )
 from cutlearn.run.executor import Executor
 from cutlearn.run.progress import KEPT, Counter
-from cutlearn.sealed import Arrays
+from cutlearn.store import Arrays
 
 Job = TypeVar("Job", bound=Hashable)
 Result = TypeVar("Result")
 # Plain values, and arrays.
-Kept = tuple[dict[str, Any], Arrays]
+Entry = tuple[dict[str, Any], Arrays]
 KIND = "part"
 
 
-class Shelf:
-    """Parts by their names. Only the thread that owns the computation may write.
+class Cache:
+    """Parts of a computation by name. Only the thread that owns the computation may write.
 
     Parameters
     ----------
     whole : path, optional
-        The file that will hold all of it; None: nothing is kept, and nothing is found.
+        The file that will hold all of it; None: the cache stays empty.
     mark : str
         What the parts depend on.
     what : str
-        Whose parts they are, for the refusal of others: "the features of other images".
+        Words for parts of another run in a refusal: "the features of other images".
     spills : bool
         Whether results stay here, and not in memory.
     """
@@ -64,14 +63,14 @@ class Shelf:
             if self._found(file) is not None:
                 break
 
-    def within(self, name: str) -> "Shelf":
-        """Give a shelf for the parts of a part, whose names begin with its name."""
+    def within(self, name: str) -> "Cache":
+        """Return a cache for the parts of a part, whose names begin with its name."""
         made = copy.copy(self)
         made._begin = f"{self._begin}{name}-"
         return made
 
-    def find(self, name: str) -> Kept | None:
-        """Give the values and arrays of a part that was kept."""
+    def find(self, name: str) -> Entry | None:
+        """Return the values and arrays of a part; None if there is none."""
         file = self._file(name)
         return None if file is None or not file.exists() else self._found(file)
 
@@ -79,12 +78,11 @@ class Shelf:
         """Write a part, whole or not at all."""
         file = self._file(name)
         if file is not None:
-            told = {"mark": self._mark, "values": values}
-            save_checkpoint(file, KIND, told, arrays)
+            save_checkpoint(file, KIND, {"mark": self._mark, "values": values}, arrays)
             self._known.add(file)
 
     def spilled(self, values: "Sequence[Result]", form: "Form[int, Result]") -> Sequence[Result]:
-        """Give values as they are; or, of a shelf that spills, from parts that are made of each."""
+        """Return values as they are; a cache that spills writes each and loads it on use."""
         if not self.spills:
             return values
         every = range(len(values))
@@ -94,9 +92,9 @@ class Shelf:
         return self.loaded(every, form)
 
     def loaded(self, jobs: "Sequence[Job]", form: "Form[Job, Result]") -> Loaded[Result]:
-        """Give the results of jobs, all of which are kept, loaded when they are asked for.
+        """Return the results of jobs, all of which are in the cache, loaded on use.
 
-        Other processes that see the files can load them too, if a mark tells whose they are.
+        Other processes that see the files can load them too, if there is a mark.
         """
 
         def load(place: int) -> Result:
@@ -116,10 +114,7 @@ class Shelf:
         return Loaded(len(jobs), load, origin if self._mark else None)
 
     def clear(self, but: str | None = None) -> None:
-        """Remove all parts of this shelf, or all whose names do not begin with a word.
-
-        Only when what replaces them is on disk.
-        """
+        """Remove all parts whose names do not begin with `but`, once the whole is on disk."""
         begin = None if but is None or (first := self._file(but)) is None else first.stem
         for file in self._files():
             if begin is None or not file.name.startswith(begin):
@@ -137,8 +132,8 @@ class Shelf:
         listed = self._whole.parent.iterdir() if self._whole.parent.is_dir() else ()
         return sorted(f for f in listed if f.name.startswith(begin) and f.name.endswith(end))
 
-    def _found(self, file: Path) -> Kept | None:
-        """Read a part; a damaged one is as good as none, and goes."""
+    def _found(self, file: Path) -> Entry | None:
+        """Return a part of a file; a damaged one is removed."""
         try:
             return self._read(file)
         except DamagedError:
@@ -149,11 +144,11 @@ class Shelf:
             file.unlink(missing_ok=True)
             return None
 
-    def _read(self, file: Path) -> Kept:
-        told, arrays = load_checkpoint(file, KIND, file in self._known)
-        refuse_other(file, told.get("mark"), self._mark, self._what)
+    def _read(self, file: Path) -> Entry:
+        content, arrays = load_checkpoint(file, KIND, file in self._known)
+        refuse_other(file, content.get("mark"), self._mark, self._what)
         with restoring(file):
-            values = told["values"]
+            values = content["values"]
             if not isinstance(values, dict):
                 raise TypeError("no values")
         self._known.add(file)
@@ -161,58 +156,57 @@ class Shelf:
 
 
 def read_part(path: Path, mark: str, result: Callable[[dict[str, Any], Arrays], Result]) -> Result:
-    """Give what a part holds, in a process that did not make it; that of another run is refused."""
+    """Return a part in a process that did not make it; refuse the part of another run."""
     try:
-        told, arrays = load_checkpoint(path, KIND)
+        content, arrays = load_checkpoint(path, KIND)
     except OSError as error:
         raise unseen(path) from error
-    refuse_other(path, told.get("mark"), mark, "a part of another run")
+    refuse_other(path, content.get("mark"), mark, "a part of another run")
     with restoring(path):
-        return result(told["values"], arrays)
+        return result(content["values"], arrays)
 
 
 @dataclass(frozen=True)
 class Form(Generic[Job, Result]):
-    """How the results of jobs are kept: the name of a job, what is kept of its result, and back."""
+    """How results are cached: the name of a job, the entry of its result, and the way back."""
 
     name: Callable[[Job], str]
-    kept: Callable[[Result], Kept]
+    kept: Callable[[Result], Entry]
     result: Callable[[dict[str, Any], Arrays], Result]
 
 
-def each_kept(
+def map_cached(
     work: Callable[[Any], Result],
     given: Callable[[Job], Any],
     jobs: Sequence[Job],
     place: Executor,
-    shelf: Shelf,
+    cache: Cache,
     form: Form[Job, Result],
     counter: Counter,
     what: str,
     weight: int = 1,
 ) -> Sequence[Result]:
-    """Give work(given(job)) for all jobs, in their order; what the shelf has is not done again.
+    """Return work(given(job)) for all jobs, in their order; results in the cache are not repeated.
 
-    What a job is given is asked for when its turn comes, and may travel to a cluster. Every result
-    is kept as soon as it is there, and told as steps of the name `what`, as many as its weight. An
-    interrupt drops what waits and does not wait for what runs. Of a shelf that spills no result is
-    in memory: they are loaded one by one.
+    `given` is called when the turn of a job comes; its value may be sent to a cluster. Every result
+    is written at once, and counted as `weight` steps of the name `what`. An interrupt drops what
+    waits and does not wait for what runs. With a cache that spills no result stays in memory.
     """
     results: dict[Job, Result] = {}
     left: list[Job] = []
     for job in jobs:
-        if (kept := shelf.find(form.name(job))) is None:
+        if (kept := cache.find(form.name(job))) is None:
             left.append(job)
             continue
-        if not shelf.spills:
+        if not cache.spills:
             results[job] = form.result(*kept)
         counter.add(KEPT, weight)
 
     def took(place: int, result: Result) -> None:
-        if not shelf.spills:
+        if not cache.spills:
             results[left[place]] = result
-        shelf.keep(form.name(left[place]), *form.kept(result))
+        cache.keep(form.name(left[place]), *form.kept(result))
         counter.add(what, weight)
 
     place.rounds(work, map(given, left), took, patient=False)
-    return shelf.loaded(jobs, form) if shelf.spills else [results[job] for job in jobs]
+    return cache.loaded(jobs, form) if cache.spills else [results[job] for job in jobs]

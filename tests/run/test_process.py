@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from cutlearn.run import free
+from cutlearn.run import process
 
-CODE = "from cutlearn.run.free import free_bytes; print(free_bytes())"
+CODE = "from cutlearn.run.process import free_bytes; print(free_bytes())"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells it")
@@ -28,13 +28,13 @@ def test_a_control_group_counts_without_files_that_can_go(most, left, tmp_path, 
         ("memory.stat", "anon 2300\ninactive_file 700\n"),
     ):  # fmt: skip
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr(free, "own_group", lambda: tmp_path)
-    assert free._group() == left
+    monkeypatch.setattr(process, "own_group", lambda: tmp_path)
+    assert process._group() == left
 
 
 def test_a_system_that_tells_nothing(monkeypatch):
     for name in ("_machine", "_limit", "_group"):
-        monkeypatch.setattr(free, name, lambda: None)
-    assert free.free_bytes() is None
-    monkeypatch.setattr(free, "_limit", lambda: -5)
-    assert free.free_bytes() == 0
+        monkeypatch.setattr(process, name, lambda: None)
+    assert process.free_bytes() is None
+    monkeypatch.setattr(process, "_limit", lambda: -5)
+    assert process.free_bytes() == 0
