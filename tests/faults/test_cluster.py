@@ -156,7 +156,7 @@ def test_another_file_under_the_same_path_is_refused(tmp_path):
 
 def test_a_part_of_another_run_is_refused(tmp_path):
     from cutlearn.features.nodes import COLUMNS
-    from cutlearn.run.shelf import Shelf
+    from cutlearn.run.cache import Cache
 
     whole = tmp_path / "features.safetensors"
     cache = Cache(whole, "one run", spills=True)

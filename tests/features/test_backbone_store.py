@@ -16,7 +16,7 @@ import pytest
 import cutlearn as cl
 from cutlearn.features import backbone_store as store
 from cutlearn.features.backbone_store import install, load, read_checkpoint, remove
-from cutlearn.sealed import digest_of
+from cutlearn.store import digest_of
 from tiny_backbone import checkpoint_bytes, tiny_tensors
 
 TENSORS = tiny_tensors()

@@ -15,8 +15,7 @@ from cutlearn.model.calibration import calibrate, drawn, uncalibrated
 from cutlearn.model.decisions import expected_iou
 from cutlearn.model.files import KEY
 from cutlearn.model.prepare import read_samples
-from cutlearn.run.interrupt import Interrupted
-from cutlearn.sealed import load_sealed, save_sealed
+from cutlearn.run.process import Interrupted
 from cutlearn.shape import journal
 from cutlearn.store import load_sealed, save_sealed
 

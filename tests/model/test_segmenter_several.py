@@ -15,7 +15,7 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.trees import Recipe
 from cutlearn.model.calibration import MOST_NUMBERS, drawn, uncalibrated
 from cutlearn.model.decisions import expected_iou
-from cutlearn.run.interrupt import Interrupted
+from cutlearn.run.process import Interrupted
 
 SHAPE = (16, 20)
 

@@ -40,8 +40,8 @@ from cutlearn.features.sources import (
 from cutlearn.features.trees import MultiTargetTrees, Recipe, Trees, grow_on
 from cutlearn.loaded import mapped
 from cutlearn.metrics import Figure, iou_of, left_out
+from cutlearn.run.cache import Form, map_cached
 from cutlearn.run.progress import Counter
-from cutlearn.run.shelf import Form, each_kept
 
 # No more than these of a recipe.
 PROBE_LIMITS = {"stages": 1, "rows": 20_000, "copies": 0, "folds": 3}
@@ -110,12 +110,12 @@ class TreeProbe:
         fold = make_folds(task.groups, recipe.folds, task.seed)
         every = range(len(task.images))
         jobs = [(t, k) for t in questions for k in range(1 + int(fold.max()))]
-        counter, shelf = Counter(task.progress, len(every) + len(jobs)), task.shelf
+        counter, cache = Counter(task.progress, len(every) + len(jobs)), task.cache
         images, extras = (task.place.by_reference(one) for one in (task.images, task.extras))
-        rows = each_kept(
+        rows = map_cached(
             partial(_rows_of, task.bank),
             lambda i: (images[i], extras[i], [part.index for part in drawn[i]]),
-            every, task.place, shelf, ROWS, counter, WHAT,
+            every, task.place, cache, ROWS, counter, WHAT,
         )  # fmt: skip
 
         growers = []
@@ -130,7 +130,7 @@ class TreeProbe:
         def without(job: tuple[int, int]) -> Any:
             return held[job[0]], [i for i in every if fold[i] != job[1]], task.seed
 
-        trees = each_kept(grow_on, without, jobs, task.place, shelf, FOREST, counter, WHAT)
+        trees = map_cached(grow_on, without, jobs, task.place, cache, FOREST, counter, WHAT)
         grown = dict(zip(jobs, trees))
         said = [
             [grown[t, int(fold[i])].evaluate_rows(rows[i][t])[0].astype(np.float32)

@@ -29,8 +29,7 @@ from cutlearn.arrays import AnyArray, Image
 from cutlearn.checks import one_of, path_of
 from cutlearn.errors import InputError, clean, shown
 from cutlearn.features.mobile_sam import TinyViT, folded
-from cutlearn.sealed import Arrays, digest_of, load_sealed, save_sealed
-from cutlearn.store import remove_leftovers
+from cutlearn.store import Arrays, digest_of, load_sealed, remove_leftovers, save_sealed
 
 KEY = "cutlearn backbone"
 # Where the cache is, instead of the usual place of the system.

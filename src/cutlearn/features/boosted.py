@@ -24,9 +24,9 @@ from cutlearn.features.filters import Planes, bands, blur, blurred, enlarge, mid
 from cutlearn.features.folds import Answers, make_folds
 from cutlearn.features.trees import MultiTargetTrees, Recipe, Trees, grow_on, logits_of
 from cutlearn.loaded import mapped, taken
+from cutlearn.run.cache import Cache, Entry, Form, map_cached
 from cutlearn.run.executor import ONE_THREAD, Executor
 from cutlearn.run.progress import Counter
-from cutlearn.run.shelf import Form, Kept, Shelf, each_kept
 
 # Questions that are worked on together, on planes that are made once for all of them.
 AT_ONCE = 4
@@ -228,7 +228,7 @@ def fit_trees(
     place: Executor = ONE_THREAD,
     progress: Progress | None = None,
     guesses: Sequence[Float32] | None = None,
-    shelf: Shelf | None = None,
+    cache: Cache | None = None,
 ) -> tuple[Boosted, Sequence[Answers]]:
     """Fit the trees of all stages for T questions.
 
@@ -242,7 +242,7 @@ def fit_trees(
         All draws depend on it and on the position of an image, never on threads.
     guesses : n arrays (h, w, T) float32, optional
         Out-of-fold logits from elsewhere: the trees see their context from their first stage on.
-    shelf : Shelf, optional
+    cache : Cache, optional
         Keeps the rows and logits of every image, and the trees of every fold.
 
     Returns
@@ -263,7 +263,7 @@ def fit_trees(
         seed,
     )
     run = _Growing(items, bank, recipe, seed)
-    model = run.fit(place, Counter(progress, run.steps), shelf or Shelf())
+    model = run.fit(place, Counter(progress, run.steps), cache or Cache())
     # Masks have the shape of their images, and are smaller.
     shapes = [(mask.shape[0], mask.shape[1]) for mask in masks]
     first = [None] * len(images) if guesses is None else guesses
@@ -319,7 +319,7 @@ class _Growing:
         trees = self.recipe.stages * (self.n_folds + 1)
         return self.recipe.stages * len(self.items) + originals + self.weight * trees
 
-    def fit(self, place: Executor, counter: Counter, shelf: Shelf) -> Boosted:
+    def fit(self, place: Executor, counter: Counter, cache: Cache) -> Boosted:
         """Grow all stages; `logits` then gives those out of fold."""
         drawn = self.drawn
         grower = MultiTargetTrees(
@@ -336,7 +336,7 @@ class _Growing:
         known: list[tuple[dict[int, int], Sequence[Any]]] = []  # as it travels
         rows_of = partial(_first_rows, self.bank)
         threads = place.threads
-        rows_seen = each_kept(rows_of, seen, every, place, shelf, ROWS, counter, what)
+        rows_seen = map_cached(rows_of, seen, every, place, cache, ROWS, counter, what)
         grower.add(list(rows_seen), threads)
         stages: list[Trees] = []
         for stage in range(self.recipe.stages):
@@ -346,8 +346,8 @@ class _Growing:
                 return rows, [i for i in every if drawn[i].fold != fold], seed
 
             folds = list(range(-1, self.n_folds))  # -1 leaves none out
-            here, what = shelf.within(f"stage{stage + 1}"), f"grow trees, stage {stage + 1}"
-            trees = each_kept(
+            here, what = cache.within(f"stage{stage + 1}"), f"grow trees, stage {stage + 1}"
+            trees = map_cached(
                 grow_on, without, folds, place, here, FOREST, counter, what, self.weight
             )
             grown = dict(zip(folds, place.hold(trees)))
@@ -359,7 +359,7 @@ class _Growing:
             wanted = [i for i in every if drawn[i].original or not last]
             what = "predict out of fold"
             guess = partial(_guess, self.bank, self.recipe.step, last)
-            found = each_kept(guess, with_trees, wanted, place, here, GUESS, counter, what)
+            found = map_cached(guess, with_trees, wanted, place, here, GUESS, counter, what)
             logits, places = mapped(itemgetter(0), found), {i: at for at, i in enumerate(wanted)}
             self.found.append((places, logits))
             known.append((places, place.by_reference(logits)))
@@ -509,7 +509,7 @@ def _count(labels: Labels) -> Indices:
     return np.stack([(labels == k).sum(axis=(0, 1)) for k in (0, 1)], axis=1)
 
 
-def _guess_kept(guess: Guess) -> Kept:
+def _guess_kept(guess: Guess) -> Entry:
     logits, new = guess
     return {}, {"logits": logits} | ({} if new is None else {"rows": new})
 

@@ -66,6 +66,7 @@ from cutlearn.features.superpixels import SIZE, checked_families, superpixels
 from cutlearn.features.trees import Recipe, default_recipe
 from cutlearn.images.sample import Sample, Volume, are_volumes, as_sample
 from cutlearn.loaded import Loaded, mapped
+from cutlearn.run.cache import Cache
 from cutlearn.run.checkpoint import (
     fingerprint,
     load_checkpoint,
@@ -74,7 +75,6 @@ from cutlearn.run.checkpoint import (
     save_checkpoint,
 )
 from cutlearn.run.executor import Jobs, executor_of
-from cutlearn.run.shelf import Shelf
 
 FORMAT = 1
 # The kind of the file of features, and how a refusal calls the features of other images.
@@ -268,7 +268,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             Nets look at some of them before they see a label, if pictures have colours; nothing
             else does.
         checkpoint : path of a file, optional
-            Kept there, and taken from there if the file exists; that of other images is refused.
+            Entry there, and taken from there if the file exists; that of other images is refused.
             Until all is done, what is finished is kept beside it, and gone on from.
         progress : callable (done, total, what), optional
 
@@ -332,21 +332,21 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         others = read_unannotated(unannotated, 0 if extra is None else extra.shape[2])
         intensities = Intensities.of(pictures)
 
-        def learn(shelf: Shelf) -> Sequence[Float32]:
-            return self._learn(pairs, labels, numbers, intensities, progress, shelf, others)
+        def learn(cache: Cache) -> Sequence[Float32]:
+            return self._learn(pairs, labels, numbers, intensities, progress, cache, others)
 
         pairs, others = (mapped(partial(_scaled, intensities), part) for part in (pairs, others))
         if not cached:
-            return learn(Shelf())
+            return learn(Cache())
         mark = _mark(settings, numbers, pairs, labels, others)
         file = checkpoint or _memory_file(self.memory, mark)
-        shelf = Shelf(file, mark, OTHER, isinstance(pairs, Loaded))
+        cache = Cache(file, mark, OTHER, isinstance(pairs, Loaded))
         if file.exists():
-            nodes = self._load(file, mark, shelf)
+            nodes = self._load(file, mark, cache)
         else:
-            nodes = learn(shelf)
+            nodes = learn(cache)
             self._save(file, mark, nodes)
-        shelf.clear("columns" if isinstance(nodes, Loaded) else None)
+        cache.clear("columns" if isinstance(nodes, Loaded) else None)
         return nodes
 
     def _learn(
@@ -356,7 +356,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         groups: Sequence[int],
         intensities: Intensities,
         progress: Progress | None,
-        shelf: Shelf,
+        cache: Cache,
         unannotated: Sequence[Pair],
     ) -> Sequence[Float32]:
         """Fit on checked images; return their out-of-fold node features."""
@@ -371,7 +371,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             self.recipe or default_recipe(bank, labels[0].shape[2]),
             self.net or usual_net(mode), self._seed(),
             executor_of(-1 if self.n_jobs is None else self.n_jobs),
-            progress, shelf, unannotated=unannotated,
+            progress, cache, unannotated=unannotated,
         )  # fmt: skip
         seen = task
         if alone and not bank.position and min(map(min, task.shapes)) >= 2 * SHORTEST:
@@ -402,7 +402,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         values = {"mark": mark, "described": described, "images": len(nodes), "parts": parts}
         save_checkpoint(file, CACHE, values, whole)
 
-    def _load(self, file: Path, mark: str, shelf: Shelf) -> Sequence[Float32]:
+    def _load(self, file: Path, mark: str, cache: Cache) -> Sequence[Float32]:
         """Take back what `_save` wrote."""
         values, arrays = load_checkpoint(file, CACHE)
         refuse_other(file, values.get("mark"), mark, OTHER)
@@ -413,7 +413,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             nodes: Sequence[Float32]
             if values.get("parts", False):
                 fitted = made.fitted_
-                rows = mapped(itemgetter(0), shelf.loaded(every, COLUMNS))
+                rows = mapped(itemgetter(0), cache.loaded(every, COLUMNS))
                 nodes = mapped(partial(standardise, mean=fitted.mean, scale=fitted.scale), rows)
             else:
                 nodes = [arrays[f"nodes.{i}"] for i in every]

@@ -29,10 +29,8 @@ from cutlearn.features.folds import Answers
 from cutlearn.features.mixtures import odds_of, palette
 from cutlearn.features.sources import SOURCES, NoLogits, Source, Task
 from cutlearn.loaded import mapped
-from cutlearn.run.cache import map_cached
+from cutlearn.run.cache import Form, map_cached
 from cutlearn.run.progress import Counter
-<<<<<<< HEAD
-from cutlearn.run.shelf import Form, each_kept
 
 # Windows along the shorter side of an image, and at most along the longer one.
 SHORTER, LONGER = 4, 16
@@ -68,8 +66,6 @@ def window_means(features: NDArray[np.floating], shape: tuple[int, int]) -> Floa
     means = sums / np.outer(np.diff(rows), np.diff(columns))[..., None]
     return np.asarray(means.reshape(-1, grid.shape[2]))
 
-=======
->>>>>>> 353a1d6 (Merge the cache, the locks and the sealed files of run/, and read streams in one place)
 
 # Channels of a picture: planes (c, h, w) float32 and c names. Any function with a name will do.
 Channel = Callable[[Bank, Picture], tuple[Float32, list[str]]]

@@ -36,8 +36,8 @@ from cutlearn.features.net.learn import (
 )
 from cutlearn.features.trees import Recipe
 from cutlearn.loaded import mapped
+from cutlearn.run.cache import Cache
 from cutlearn.run.executor import ONE_THREAD, Executor
-from cutlearn.run.shelf import Shelf
 
 Progress = Callable[[int, int, str], None]
 # Steps that sources which are fitted one after the other tell of, together.
@@ -62,7 +62,7 @@ class Task:
     seed: int = 0
     place: Executor = ONE_THREAD
     progress: Progress | None = None
-    shelf: Shelf = field(default_factory=Shelf)  # keeps what is finished
+    cache: Cache = field(default_factory=Cache)  # keeps what is finished
     shapes: tuple[tuple[int, int], ...] = ()  # of the images, looked at once
     unannotated: Sequence[tuple[Image, Float32 | None]] = ()  # images without labels
 
@@ -95,8 +95,8 @@ class Parts:
             if told is not None:
                 told(round(STEPS * (begin + own * done / total) / whole), STEPS, what)
 
-        shelf = self.task.shelf.within(f"source{self.given}")
-        return replace(self.task, progress=progress, shelf=shelf)
+        cache = self.task.cache.within(f"source{self.given}")
+        return replace(self.task, progress=progress, cache=cache)
 
     def tell(self, what: str, last: bool) -> None:
         """Tell something between two parts, or after the last one."""

@@ -161,13 +161,8 @@ def fit_nets(
     """
     sight = Sight.of(bank, images, extras)
     widths = WIDTHS[bank.kind]
-<<<<<<< HEAD
     shape = NetShape(sight.inputs, masks[0].shape[2], widths, bank.kind == "photograph")
-    parts = shelf or Shelf()
-=======
-    shape = Shape(sight.inputs, masks[0].shape[2], widths, bank.kind == "photograph")
     parts = cache or Cache()
->>>>>>> 353a1d6 (Merge the cache, the locks and the sealed files of run/, and read streams in one place)
     lessons = parts.spilled(mapped(partial(Lesson.of, sight), images, masks, extras), LESSONS)
     if place.remote and place.by_reference(lessons) is lessons:
         lessons = list(lessons)  # trainers travel with what they learn from

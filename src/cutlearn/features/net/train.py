@@ -11,7 +11,7 @@ from cutlearn.features.net.body import Matrix, NetShape, Pass, Weights, folded
 from cutlearn.features.net.crops import Crops, Lesson, Sight
 from cutlearn.images.resize import Shape
 from cutlearn.loaded import mapped, spread, taken
-from cutlearn.sealed import Arrays
+from cutlearn.store import Arrays
 
 # The polynomial that drives all singular values towards 1, applied so many times.
 ODD, TIMES = (3.4445, -4.7750, 2.0315), 4

@@ -15,7 +15,7 @@ from cutlearn.arrays import AnyArray, Floats
 from cutlearn.features.guided import CHANNELS
 from cutlearn.features.net.body import NetShape, Weights
 from cutlearn.model.calibration import Calibration
-from cutlearn.sealed import load_sealed, save_sealed
+from cutlearn.store import load_sealed, save_sealed
 
 FILE = Path(__file__).with_name("defaults.safetensors")
 KEY = "cutlearn-defaults"
