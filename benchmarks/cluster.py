@@ -82,7 +82,7 @@ def compare(images, masks, count=40, side=300):
     """Train on one worker and on two; processor seconds of the workers, and of driver and rest."""
     import cutlearn as cl
     from cutlearn.features.featurizer import Featurizer
-    from cutlearn.model.fitting.size import at_side, mask_at_side
+    from cutlearn.model.size import at_side, mask_at_side
     from cutlearn.run.executor import executor_of
 
     given, truth = cl.images.read_folder(images, masks).lazy()

@@ -31,9 +31,8 @@ import cutlearn as cl
 from cutlearn.energy.energy import Joined
 from cutlearn.energy.model import unary_of
 from cutlearn.images import cells, write_probability
-from cutlearn.model import memory
-from cutlearn.model.large import large_cut
-from cutlearn.model.large_terms import fields_of
+from cutlearn.model import budget
+from cutlearn.model.large import LargeImage
 
 SIDE = 500  # of what is repeated to make an image of any size
 DEPTH = 20
@@ -97,14 +96,14 @@ def one(kind, side, file, strip, whole):
         q = model.predict_proba([given])[0]
         found = Joined(q.argmax(axis=-1), 0.0, 0.0, 0)
     else:
-        found = large_cut(model, given)
+        found = LargeImage(model.featurizer_, model.model_, model.w_, given).cut()
     seconds, wall = time.process_time() - begin, time.monotonic() - wall
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     compared = {}
     if strip:
-        load = memory.Load.of(model.model_.labels)
-        memory.WHOLE, memory.STRIP = 0, strip * side * load.bytes // memory.WORKED
-        parts = large_cut(model, given)
+        load = budget.Load.of(model.model_.labels)
+        budget.WHOLE, budget.STRIP = 0, strip * side * load.bytes // budget.WORKED
+        parts = LargeImage(model.featurizer_, model.model_, model.w_, given).cut()
         compared = {
             "in strips": parts.strips,
             "energy above": (parts.value - found.value) / abs(found.value),
@@ -112,7 +111,8 @@ def one(kind, side, file, strip, whole):
             "other labels": int((parts.labels != found.labels).sum()),
         }
     if whole:
-        problem, (field,) = model._problem(given), fields_of(model, given)
+        whole = LargeImage(model.featurizer_, model.model_, model.w_, given)
+        problem, (field,) = model._problem(given), whole.fields
         apart = np.abs(unary_of(problem, model.w_) - field.unary.ravel())
         compared = {
             "costs apart": float(apart.max() / field.unary.std()),

@@ -29,7 +29,7 @@ import cutlearn as cl
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.metrics import bootstrap, confusion, iou_of
 from cutlearn.model.fitting.pieces import in_pieces
-from cutlearn.model.fitting.size import at_side, mask_at_side
+from cutlearn.model.size import at_side, mask_at_side
 
 # Thickness of slices and size of pixels in nm, the side at which slices are worked (half of their
 # own), and which volumes are the first part.

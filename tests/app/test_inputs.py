@@ -8,7 +8,7 @@ from PIL import Image
 import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.images import cells
-from cutlearn.model import memory
+from cutlearn.model import budget
 from small_folders import content, make_folders
 
 
@@ -30,7 +30,7 @@ def test_what_memory_cannot_hold_is_read_when_fit_asks_for_it(tmp_path, monkeypa
     command = ["fit", images, masks, "--features", "linear", "--C", "10", "--tol", "0.05"]
     for name in ("whole", "streamed"):
         if name == "streamed":
-            monkeypatch.setattr(memory, "KEPT", 10**9)
+            monkeypatch.setattr(budget, "KEPT", 10**9)
         model = tmp_path / f"{name}.model"
         done = CliRunner().invoke(main, [*command, "-o", str(model), "--min-side", "36"])
         assert done.exit_code == 0, done.stderr

@@ -13,7 +13,7 @@ from cutlearn.features import describe
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.trees import Recipe
 from cutlearn.images import cells
-from cutlearn.model import large, large_terms, memory
+from cutlearn.model import budget, large
 from volume_worlds import balls
 
 
@@ -34,7 +34,15 @@ def of_volumes():
 def small(monkeypatch):
     """Everything is large, and tiles are small."""
     monkeypatch.setattr(large, "LARGE", 0)
-    monkeypatch.setattr(large_terms, "TILE", 64)
+    monkeypatch.setattr(large, "TILE", 64)
+
+
+def large_image(model, sample):
+    return large.LargeImage(model.featurizer_, model.model_, model.w_, sample)
+
+
+def cut_of(model, sample):
+    return large_image(model, sample).cut()
 
 
 IMAGE = cells(7, (300, 200)).image
@@ -55,7 +63,7 @@ def answers(model, images):
 
 def test_tiles_answer_as_the_whole_image(model, small, monkeypatch):
     found = answers(model, [IMAGE])
-    assert len(list(large_terms.tiles(IMAGE.shape, 1))) == 20
+    assert len(list(large.tiles(IMAGE.shape, 1))) == 20
     monkeypatch.undo()
     assert_same_up_to_rounding(found, answers(model, [IMAGE]))
 
@@ -78,7 +86,7 @@ def test_tiles_have_the_unaries_of_the_whole_image(small, monkeypatch, features,
     image[64:, 64:] *= 0.2
     for seen in (image.size, 5000):
         monkeypatch.setattr(describe, "STATISTICS_PIXELS", seen)
-        (field,) = large.fields_of(model, cl.Sample(image))
+        (field,) = large_image(model, cl.Sample(image)).fields
         whole = unary_of(model._problem(cl.Sample(image)), model.w_)
         assert np.abs(field.unary.ravel() - whole).max() <= 1e-5 * np.ptp(whole)
         assert np.ptp(whole) > 0
@@ -90,7 +98,7 @@ def test_a_second_stage_of_trees_differs_a_little(small, monkeypatch):
     source.fit([w.image for w in worlds], [w.labels for w in worlds])
     image = cells(7, (300, 700)).image
     whole, light = source.node_features(image).reshape(300, 700, -1), source.image_statistics(image)
-    for inner, outer in large_terms.tiles(image.shape, 1, 2):
+    for inner, outer in large.tiles(image.shape, 1, 2):
         part = source.node_features(image[outer], statistics=light)
         at = tuple(slice(i.start - o.start, i.stop - o.start) for i, o in zip(inner, outer))
         differ = np.abs(part.reshape(*image[outer].shape, -1)[at] - whole[inner])
@@ -107,11 +115,11 @@ def test_slices_answer_as_the_whole_volume(of_volumes, small, monkeypatch):
 
 
 def test_strips_tell_what_they_can_miss(model, small, monkeypatch):
-    whole = large.large_cut(model, cl.Sample(IMAGE))
-    monkeypatch.setattr(memory, "WHOLE", 0)
-    monkeypatch.setattr(memory, "STRIP", 40 * 200)
+    whole = cut_of(model, cl.Sample(IMAGE))
+    monkeypatch.setattr(budget, "WHOLE", 0)
+    monkeypatch.setattr(budget, "STRIP", 40 * 200)
     monkeypatch.setattr(large, "OVERLAP", {2: 24})
-    parts = large.large_cut(model, cl.Sample(IMAGE))
+    parts = cut_of(model, cl.Sample(IMAGE))
     assert whole.strips == 1
     assert parts.strips == 8
     assert parts.lower_bound <= whole.value <= parts.value
@@ -124,8 +132,8 @@ def test_strips_tell_what_they_can_miss(model, small, monkeypatch):
 
 
 def test_boxes_and_seeds_hold_in_strips(model, small, monkeypatch):
-    monkeypatch.setattr(memory, "WHOLE", 0)
-    monkeypatch.setattr(memory, "STRIP", 40 * 200)
+    monkeypatch.setattr(budget, "WHOLE", 0)
+    monkeypatch.setattr(budget, "STRIP", 40 * 200)
     sample = cl.Sample(IMAGE, box=(20, 30, 260, 180))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -140,19 +148,19 @@ def margins(evidence):
 
 
 def test_min_marginals_of_strips_are_bounds_that_mostly_touch(model, small, monkeypatch):
-    whole = large.large_evidence(model, cl.Sample(IMAGE))
-    monkeypatch.setattr(memory, "WHOLE", 0)
-    monkeypatch.setattr(memory, "STRIP", 80 * 200)
+    whole = large_image(model, cl.Sample(IMAGE)).evidence()
+    monkeypatch.setattr(budget, "WHOLE", 0)
+    monkeypatch.setattr(budget, "STRIP", 80 * 200)
     rounding = 1e-9 * np.abs(whole.min_marginals).max()
     for overlap, least in ((4, 0.7), (24, 0.99), (300, 1.0)):
         monkeypatch.setattr(large, "OVERLAP", {2: overlap})
-        parts = large.large_evidence(model, cl.Sample(IMAGE))
+        parts = large_image(model, cl.Sample(IMAGE)).evidence()
         assert (parts.alone == whole.alone).all()
         same = parts.labels == whole.labels
         assert same.mean() > 0.999
         more = (margins(parts) - margins(whole))[same]
         # What is held at the ends of a strip bounds them if it is what the whole image has there.
-        held = large.large_cut(model, cl.Sample(IMAGE)).labels == whole.labels
+        held = cut_of(model, cl.Sample(IMAGE)).labels == whole.labels
         assert more.min() >= -rounding or not held.all()
         assert (np.abs(more) <= rounding).mean() >= least
     assert same.all()
@@ -162,8 +170,8 @@ def test_min_marginals_of_strips_are_bounds_that_mostly_touch(model, small, monk
 def test_probabilities_of_strips_and_what_a_person_has_settled(model, small, monkeypatch):
     sample = cl.Sample(IMAGE, box=(20, 30, 260, 180))
     whole = model.predict_proba([sample])[0]
-    monkeypatch.setattr(memory, "WHOLE", 0)
-    monkeypatch.setattr(memory, "STRIP", 80 * 200)
+    monkeypatch.setattr(budget, "WHOLE", 0)
+    monkeypatch.setattr(budget, "STRIP", 80 * 200)
     parts = model.predict_proba([sample])[0]
     assert (parts[sample.fixed() == 0] == [1, 0]).all()
     assert np.abs(parts - whole).max() < 1e-3
@@ -196,9 +204,9 @@ def test_several_labels_answer_as_the_whole_image(of_several, small, monkeypatch
 
 def in_strips(model, monkeypatch, rows, overlap):
     """Let images of PART's width be cut in strips of so many rows, of any labels."""
-    bytes_ = memory.Load.of(model.model_.labels).bytes
-    monkeypatch.setattr(memory, "WHOLE", 0)
-    monkeypatch.setattr(memory, "STRIP", rows * PART.shape[1] * bytes_ // memory.WORKED)
+    bytes_ = budget.Load.of(model.model_.labels).bytes
+    monkeypatch.setattr(budget, "WHOLE", 0)
+    monkeypatch.setattr(budget, "STRIP", rows * PART.shape[1] * bytes_ // budget.WORKED)
     monkeypatch.setattr(large, "OVERLAP", {2: overlap})
 
 
@@ -208,7 +216,7 @@ def test_several_labels_in_strips(of_several, small, monkeypatch):
     whole = of_several.predict_proba([sample])[0]
     before = None
     if of_several.labels != "surrogate":
-        before = large.large_cut(of_several, cl.Sample(PART))
+        before = cut_of(of_several, cl.Sample(PART))
     in_strips(of_several, monkeypatch, 40, 24)
     parts = of_several.predict_proba([sample])[0]
     assert (parts[sample.fixed() == 0] == [1, 0, 0]).all()
@@ -216,7 +224,7 @@ def test_several_labels_in_strips(of_several, small, monkeypatch):
     labels = of_several.predict([PART])[0]
     if before is None:
         return
-    after = large.large_cut(of_several, cl.Sample(PART))
+    after = cut_of(of_several, cl.Sample(PART))
     assert after.strips == 4
     assert (labels == after.labels).all()
     assert (after.labels == before.labels).mean() > 0.99
@@ -238,7 +246,7 @@ def test_strips_of_moves_say_that_nothing_is_proved(of_several, small, monkeypat
 
 
 def test_full_size_is_asked_for_by_name(model, monkeypatch):
-    from cutlearn.model.fitting import size
+    from cutlearn.model import size
 
     monkeypatch.setattr(size, "MOST_WORKED", 1000)
     full = model.predict([IMAGE])[0]
@@ -262,7 +270,7 @@ def test_full_size_is_kept_in_files(model, tmp_path):
 
 
 def test_what_strips_cannot_do_is_refused(model, small, monkeypatch):
-    monkeypatch.setattr(memory, "WHOLE", 0)
+    monkeypatch.setattr(budget, "WHOLE", 0)
     worlds = [cells(seed, (32, 40)) for seed in range(3)]
     pair = [w.image for w in worlds], [w.labels for w in worlds]
     other = cl.Segmenter(("unary", "contrast", "envelope"), features="linear", C=1.0)
@@ -280,6 +288,6 @@ def test_a_net_that_sees_whole_photographs_has_no_tiles(small, monkeypatch):
     found = model.predict([PART])[0]  # tiles would see it at another size
     monkeypatch.setattr(large, "LARGE", 1 << 22)
     assert (found == model.predict([PART])[0]).all()
-    monkeypatch.setattr(memory, "WHOLE", 0)
+    monkeypatch.setattr(budget, "WHOLE", 0)
     with pytest.raises(cl.InputError, match="no net for photographs"):
         model.predict([PART])

@@ -23,7 +23,7 @@ from cutlearn.features.trees import Recipe
 from cutlearn.images import Sample
 from cutlearn.images.sample import as_sample
 from cutlearn.model.files import KEY, read_header
-from cutlearn.model.fitting.size import at_side
+from cutlearn.model.size import at_side
 from cutlearn.run.process import Interrupted
 from cutlearn.store import DIGITS
 from features.worlds import world

@@ -268,7 +268,7 @@ def _given(folder: Any, side: Any, lazily: bool, shown: Progress) -> tuple[Any, 
     """
     from cutlearn.images.sample import as_sample
     from cutlearn.loaded import mapped
-    from cutlearn.model.fitting.size import at_side, mask_at_side
+    from cutlearn.model.size import at_side, mask_at_side
 
     images, masks = folder.lazy()
     images = mapped(partial(at_side, min_side=side), mapped(as_sample, images))

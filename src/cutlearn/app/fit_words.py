@@ -18,7 +18,7 @@ def expected(
     folder: Any, estimator: Any, slices: list[int]
 ) -> tuple[dict[str, float], float | None]:
     """The phases of a fit and how long all of it takes, which is told; None: nobody knows."""
-    from cutlearn.model.fitting.size import worked_shape
+    from cutlearn.model.size import worked_shape
 
     shapes = [
         worked_shape((one.height, one.width), estimator.min_side)

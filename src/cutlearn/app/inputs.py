@@ -124,8 +124,8 @@ def fit_memory(
     Prints which images are resized; refuses, before any work, what the free memory cannot hold.
     `depths`: slices that are processed of every volume; all by default.
     """
-    from cutlearn.model.fitting.size import worked_shape
-    from cutlearn.model.memory import Load, images_at_once
+    from cutlearn.model.budget import Load, images_at_once
+    from cutlearn.model.size import worked_shape
     from cutlearn.run.executor import Threads, executor_of
 
     shapes = [(one.height, one.width) for one in folder.facts]
@@ -154,12 +154,12 @@ def is_beyond_memory(estimator: Any, folder: Any) -> bool:
 
     Only if the estimator can do without them, and no file is a volume.
     """
-    from cutlearn.model.memory import fits, told_on_disk
+    from cutlearn.model.budget import disk_message, fits
 
     shapes, side = [(one.height, one.width) for one in folder.facts], estimator.min_side
     if not estimator.streams or any(one.depth > 1 for one in folder.facts) or fits(shapes, side):
         return False
-    remark(told_on_disk(shapes, side))
+    remark(disk_message(shapes, side))
     return True
 
 

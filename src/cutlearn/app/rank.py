@@ -53,8 +53,8 @@ def rank(
     in the same folder, such as a_mask.png for a.png.
     """
     from cutlearn.images.sample import as_sample
-    from cutlearn.model.fitting.size import at_side
     from cutlearn.model.segmenter import windows_of
+    from cutlearn.model.size import at_side
     from cutlearn.report.page.pages import Candidate, next_page
     from cutlearn.store import atomic_write, check_writable
 

@@ -31,19 +31,14 @@ from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample, are_volumes, as_sample
 from cutlearn.loaded import Loaded, mapped
 from cutlearn.metrics import mean_iou
+from cutlearn.model.budget import check_disk, disk_message, fits, images_at_once
 from cutlearn.model.calibration import Calibration
 from cutlearn.model.card import Summary, card_of
 from cutlearn.model.decisions import Decision, decision_of
 from cutlearn.model.fitting.on_disk import Scratch
 from cutlearn.model.fitting.parameters import SHARED, Rule, check_parameters, check_side
 from cutlearn.model.fitting.pieces import in_pieces
-from cutlearn.model.fitting.size import (
-    at_side,
-    mask_at_side,
-    to_full_size,
-)
 from cutlearn.model.fitting.training_set import Told, TrainingSet
-from cutlearn.model.memory import check_disk, fits, images_at_once, told_on_disk
 from cutlearn.model.prepare import (
     checkpoint_folder,
     farewell,
@@ -52,6 +47,11 @@ from cutlearn.model.prepare import (
     read_training,
 )
 from cutlearn.model.probabilities import Probabilities
+from cutlearn.model.size import (
+    at_side,
+    mask_at_side,
+    to_full_size,
+)
 from cutlearn.model.training_images import (
     flat_shapes,
     remembered,
@@ -338,7 +338,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         if scratch is not None and self._spills(shapes, samples):
             check_disk(shapes, side, scratch.folder)
             if not isinstance(given, Loaded):
-                warnings.warn(told_on_disk(shapes, side), InputWarning, stacklevel=3)
+                warnings.warn(disk_message(shapes, side), InputWarning, stacklevel=3)
             samples, resized = scratch.put(samples, resized)
         else:
             samples, resized = list(samples), list(resized)

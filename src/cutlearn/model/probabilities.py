@@ -23,8 +23,8 @@ from cutlearn.images.sample import Sample
 from cutlearn.model.calibration import Calibration, Evidence, calibrate, drawn, margin_of
 from cutlearn.model.decisions import Decision, decision_of
 from cutlearn.model.fitting.parameters import check_parameters
-from cutlearn.model.fitting.size import probabilities_at_full_size, to_full_size
 from cutlearn.model.prepare import known_coding
+from cutlearn.model.size import probabilities_at_full_size, to_full_size
 
 T = TypeVar("T")
 # Rows whose probabilities are computed at a time.

@@ -31,6 +31,7 @@ from cutlearn.learn.losses import Loss, UnknownLoss
 from cutlearn.loaded import mapped, together
 from cutlearn.model import segmenter_file
 from cutlearn.model.base import Estimator
+from cutlearn.model.budget import phases_of
 from cutlearn.model.calibration import Evidence, costs_alone
 from cutlearn.model.card import Summary
 from cutlearn.model.fitting.parameters import (
@@ -45,7 +46,7 @@ from cutlearn.model.fitting.parameters import (
 )
 from cutlearn.model.fitting.selection import Chosen, Plan, choose
 from cutlearn.model.fitting.training_set import TrainingSet
-from cutlearn.model.large import is_large, large_evidence, large_mask
+from cutlearn.model.large import LargeImage, is_large
 from cutlearn.model.prepare import training_features
 from cutlearn.model.ranking import Described, Ranked, describe, rank
 from cutlearn.run.executor import Jobs
@@ -244,16 +245,16 @@ class Segmenter(Estimator):
         return self.featurizer_.problem(sample, None, edges, regions)
 
     def _mask(self, sample: Sample) -> Mask:
-        if is_large(self, sample):
-            return large_mask(self, sample)
+        if is_large(self.featurizer_, self.model_, sample.shape):
+            return LargeImage(self.featurizer_, self.model_, self.w_, sample).mask()
         return self.model_.posed(self._problem(sample), self.w_).mask()
 
     def _min_marginals(self, sample: Sample) -> NDArray[np.float64]:
         return self._evidence(sample).min_marginals
 
     def _evidence(self, sample: Sample) -> Evidence:
-        if is_large(self, sample):
-            return large_evidence(self, sample)
+        if is_large(self.featurizer_, self.model_, sample.shape):
+            return LargeImage(self.featurizer_, self.model_, self.w_, sample).evidence()
         problem = self._problem(sample)
         own = costs_alone(self.model_, problem, self.w_)
         posed = self.model_.posed(problem, self.w_)
@@ -302,8 +303,6 @@ class Segmenter(Estimator):
 
     def phases(self, shapes: Sequence[Shape], color: bool, n_labels: int) -> dict[str, float]:
         """Give the seconds of the features and of all trainings, as reckoned beforehand."""
-        from cutlearn.model.fitting.duration import phases_of
-
         labels, place = labels_for(self, n_labels), self._executor()
         return phases_of(
             fresh_featurizer(self, place), shapes, color, labels, self.trainings(len(shapes)),

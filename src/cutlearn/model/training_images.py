@@ -18,8 +18,8 @@ from cutlearn.images.coding import Coding
 from cutlearn.images.listing import some
 from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Facts, Sample, Volume, facts_of
-from cutlearn.model.fitting.size import worked_shape
 from cutlearn.model.prepare import read_samples
+from cutlearn.model.size import worked_shape
 from cutlearn.run.executor import Executor
 
 # How many times larger or smaller, brighter or darker than any training image is another world.

@@ -140,7 +140,7 @@ def test_a_part_that_is_gone_or_damaged_is_made_again(little, tmp_path):
 
 def test_no_room_on_the_disk_is_told_before_the_work(little, monkeypatch):
     usage = type("Usage", (), {"free": 1000})
-    monkeypatch.setattr(memory, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(budget, "disk_usage", lambda _: usage)
     with pytest.raises(cl.InputError, match=r"0\.0 GB of disk in .* are free.*min_side"):
         cl.Segmenter(**MODES["linear"]).fit(IMAGES, MASKS)
 

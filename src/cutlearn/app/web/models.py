@@ -12,8 +12,8 @@ from cutlearn.app.inputs import label_names
 from cutlearn.app.web.workspace import Workspace
 from cutlearn.errors import InputError
 from cutlearn.images.sample import as_sample
-from cutlearn.model.fitting.size import at_side
 from cutlearn.model.session.session import Session
+from cutlearn.model.size import at_side
 
 # Images, and pixels, that are ranked together.
 RANKED, RANKED_PIXELS = 300, 50_000_000

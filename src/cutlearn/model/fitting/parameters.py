@@ -23,7 +23,7 @@ from cutlearn.images.resize import MOST_SIDE
 from cutlearn.learn.learners import LEARNERS, is_margin, learners_of
 from cutlearn.learn.losses import NAMED, Loss, loss_of
 from cutlearn.model.calibration import CALIBRATIONS
-from cutlearn.model.fitting.size import FULL
+from cutlearn.model.size import FULL
 from cutlearn.run.executor import MOST_THREADS, Executor, is_jobs
 from cutlearn.shape.conditional import MARGINS
 

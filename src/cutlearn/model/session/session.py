@@ -29,14 +29,14 @@ from cutlearn.features.nodes import window_means, windows
 from cutlearn.images.resize import resize_image, resize_labels
 from cutlearn.images.sample import FREE, Sample, Volume
 from cutlearn.metrics import entropy
-from cutlearn.model.fitting.size import (
+from cutlearn.model.session.defaults import defaults
+from cutlearn.model.session.engines import Solution, engine_for
+from cutlearn.model.size import (
     at_side,
     probabilities_at_full_size,
     to_full_size,
     worked_shape,
 )
-from cutlearn.model.session.defaults import defaults
-from cutlearn.model.session.engines import Solution, engine_for
 
 Box = tuple[int, int, int, int]
 

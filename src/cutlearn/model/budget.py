@@ -1,9 +1,13 @@
-"""How much memory images will take, told before the work starts.
+"""Memory, disk and time of a job, estimated before the work starts.
 
-Features are made band by band, so that the cut needs most of it. What is needed grows with the
-pixels at which an image is worked, with those that it has, and with the images that are worked at
+Features are made band by band, so that the cut needs most of the memory. It grows with the pixels
+at which an image is processed, with those that it has, and with the images that are processed at
 once; the factors were measured (docs/first-contact.md), and lie between those of masks alone and
 of masks with probabilities.
+
+Sources of logits estimate their seconds, for the sake of the budget; a fit takes TIME_FACTOR of
+them. Training visits every pixel some hundred times. Seconds are those of one core, as measured on
+small fits; more threads share them.
 """
 
 from __future__ import annotations
@@ -11,17 +15,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import disk_usage
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from cutlearn.energy.label_space import LabelSpace
 from cutlearn.errors import InputError, shown
+from cutlearn.features.auto import auto_seconds, checked_budget, usual_net
+from cutlearn.features.describe import Bank
+from cutlearn.features.featurizer import Featurizer
+from cutlearn.features.sources import SOURCES, NoLogits, Task
+from cutlearn.features.trees import default_recipe
 from cutlearn.images.resize import Shape
-from cutlearn.model.fitting.size import worked_shape
+from cutlearn.model.size import worked_shape
 from cutlearn.run.process import free_bytes
 
 # Pixels up to which there is one cut, and of a strip above.
 WHOLE, STRIP = 1 << 24, 1 << 23
-
 # Bytes a pixel: of an image at the size at which it is worked, of the same at its own size, and of
 # every image that a fit keeps.
 WORKED, GIVEN, KEPT = 200, 28, 150
@@ -29,18 +39,28 @@ WORKED, GIVEN, KEPT = 200, 28, 150
 # some 27 columns.
 ON_DISK = 120
 # Bytes a pixel of an image that is cut in strips: labels and what a tile takes; unaries, and what
-# probabilities take beside, are as many for each label (two have one unary).
-PASSED, UNARY, BELIEVED = 4, 8, 24
+# probabilities take besides, are as many for each label (two have one unary).
+PASSED, UNARY, PROBABLE = 4, 8, 24
 # Pixels up to which there is one cut whatever it takes: images are worked at so many by default.
 ALWAYS = 1 << 21
 # What the rest of the program takes.
 BASE = 150 * 2**20
 # The part of the free memory that may be used.
 ROOM = 0.9
+# What features take of what sources estimate, and seconds of the columns of a pixel besides logits.
+TIME_FACTOR, COLUMNS = 0.85, 1e-6
+# Seconds of one training for each pixel: with logits there are few columns, filters are many. Of
+# several labels every move is a cut; more of them have fewer weights each, and take about as long.
+TRAINING = {True: 1.2e-6, False: 2.2e-6}
+SEVERAL = 9.0
+# Ordered labels are one cut with so much work for each threshold, as of two labels.
+ORDERED = 1.3
+# Seconds of the rest of each phase.
+REST = 0.5
 
 
 def fits(shapes: Sequence[Shape], min_side: int | str | None, free: int | None = None) -> bool:
-    """Whether a fit can keep what it needs of images of these shapes in memory."""
+    """Return whether a fit can keep what it needs of images of these shapes in memory."""
     room = free_bytes() if free is None else free
     return room is None or needed_bytes(shapes, min_side, 1, True) <= ROOM * room
 
@@ -61,8 +81,8 @@ def check_disk(shapes: Sequence[Shape], min_side: int | str | None, folder: Path
         )
 
 
-def told_on_disk(shapes: Sequence[Shape], min_side: int | str | None) -> str:
-    """Say that features are kept on disk, and why."""
+def disk_message(shapes: Sequence[Shape], min_side: int | str | None) -> str:
+    """Return the message that features are kept on disk, and why."""
     need, room = needed_bytes(shapes, min_side, 1, True), free_bytes() or 0
     return (
         f"images: {len(shapes)} of them would take about {_gigabytes(need)} GB of memory, but "
@@ -76,13 +96,13 @@ def _gigabytes(count: int) -> str:
 
 
 def _free(need: int, room: int) -> str:
-    """Say what is free, and where it looks enough, why it is not."""
+    """Return what is free, and where it looks enough, why it is not."""
     enough = float(_gigabytes(need)) <= float(_gigabytes(room))
     return f"{_gigabytes(room)} GB are free{', a tenth of which must stay so' if enough else ''}"
 
 
 class Load(NamedTuple):
-    """What a pixel takes: bytes while it is worked, and labels that it may have.
+    """What a pixel takes: bytes while it is processed, and labels that it may have.
 
     More than two labels take more, so that fewer pixels are cut at once: of three ordered ones 751
     bytes were measured, of five 3044, of three unordered ones 372.
@@ -99,7 +119,7 @@ class Load(NamedTuple):
 
     @staticmethod
     def of(labels: LabelSpace) -> Load:
-        """Give that of a kind of labels."""
+        """Return the load of a label space."""
         L = labels.count
         if L == 2:
             return Load()
@@ -117,11 +137,11 @@ class Load(NamedTuple):
 
 
 def worked_bytes(pixels: int, load: Load | None = None) -> int:
-    """Estimate the memory for the mask of one image beside the image; a large one goes in strips.
+    """Estimate the memory for the mask of one image besides the image; a large one is in strips.
 
     Examples
     --------
-    >>> from cutlearn.model.memory import worked_bytes
+    >>> from cutlearn.model.budget import worked_bytes
     >>> worked_bytes(10**6) // 10**6, worked_bytes(10**8) // 10**6
     (200, 3297)
     """
@@ -134,13 +154,13 @@ def worked_bytes(pixels: int, load: Load | None = None) -> int:
 
 
 def refuse_beyond(
-    pixels: int, free: int | None = None, believed: bool = False, load: Load | None = None
+    pixels: int, free: int | None = None, probabilities: bool = False, load: Load | None = None
 ) -> None:
     """Refuse an image whose mask, or probabilities, need more memory than is free."""
     one = load or Load()
     room, need = free_bytes() if free is None else free, worked_bytes(pixels, one)
-    if believed and pixels > one.whole:
-        need += BELIEVED * one.labels * pixels
+    if probabilities and pixels > one.whole:
+        need += PROBABLE * one.labels * pixels
     if room is not None and need > ROOM * room:
         raise InputError(
             f"images: about {_gigabytes(need)} GB of memory are needed for {pixels / 1e6:.0f} "
@@ -179,11 +199,11 @@ def images_at_once(
     depths: Sequence[int] | None = None,
     load: Load | None = None,
 ) -> int:
-    """Give how many images can be worked at once, at most one a thread; refuse if not even one.
+    """Return how many images can be processed at once, at most one per thread.
 
     Examples
     --------
-    >>> from cutlearn.model.memory import images_at_once
+    >>> from cutlearn.model.budget import images_at_once
     >>> images_at_once([(1000, 1000)] * 9, None, 4, free=2**30)
     3
     """
@@ -210,3 +230,52 @@ def images_at_once(
 def _pixels(shape: Shape, min_side: int | str | None) -> int:
     rows, columns = worked_shape(shape, min_side)
     return rows * columns
+
+
+def phases_of(
+    featurizer: Featurizer,
+    shapes: Sequence[Shape],
+    color: bool,
+    labels: LabelSpace,
+    trainings: int,
+    threads: int,
+) -> dict[str, float]:
+    """Return the seconds of the features and of all trainings.
+
+    Parameters
+    ----------
+    shapes : rows and columns at which the images are worked
+    color : bool
+        Whether any image has colour.
+    trainings : int
+        How often the fit trains.
+    """
+    questions = labels.questions(np.zeros((1, 1), np.uint8)).shape[-1]
+    task = _task(featurizer, shapes, color, questions)
+    mode = featurizer.settings()["features"]
+    if mode == "auto":
+        estimated = auto_seconds(task, checked_budget(featurizer.budget))
+    else:
+        estimated = SOURCES.get(mode, NoLogits).seconds(task)
+    pixels = float(sum(rows * columns for rows, columns in shapes))
+    features = TIME_FACTOR * estimated + COLUMNS * pixels
+    work = ORDERED * (labels.count - 1) if labels.count > 2 else 1.0
+    each = TRAINING[estimated > 0] * (work if labels.exact else SEVERAL)
+    return {
+        "features": (REST + features) / threads,
+        "training": (REST + trainings * each * pixels) / threads,
+    }
+
+
+def _task(featurizer: Featurizer, shapes: Sequence[Shape], color: bool, questions: int) -> Task:
+    """Return a task of images with a size and a colour, and nothing else: they take no memory."""
+    pixel = np.array([0, 1, 0] if color else [0, 0, 0], np.float32)
+    images = [np.broadcast_to(pixel, (*shape, 3)) for shape in shapes]
+    labels = [np.broadcast_to(np.uint8(0), (*shape, questions)) for shape in shapes]
+    bank = Bank.choose(images, featurizer.kind, featurizer.position)
+    none: list[Any] = [None] * len(shapes)
+    net = featurizer.net or usual_net(featurizer.settings()["features"])
+    return Task(
+        images, labels, none, range(len(shapes)), bank,
+        featurizer.recipe or default_recipe(bank, questions), net,
+    )  # fmt: skip

@@ -1,7 +1,7 @@
-"""The size at which a model works: samples and masks brought to it, answers brought back.
+"""The size at which a model works: samples and masks resized to it, results resized back.
 
-Everything between is at the model's own size, `min_side`, and everything that goes in or comes out
-at that of the image. What a box or seeds fix holds at both. The slices of a volume are resized, not
+Everything between is at the model's own size, `min_side`, and inputs and outputs are at that of
+the image. What a box or seeds fix holds at both. The slices of a volume are resized, not
 their number.
 """
 
@@ -30,7 +30,7 @@ FULL = "full"
 
 
 def worked_shape(shape: Shape, min_side: Side) -> Shape:
-    """Give the rows and columns at which an image of this shape is worked."""
+    """Return the rows and columns at which an image of this shape is worked."""
     if min_side == FULL:
         return shape
     if min_side is not None:
@@ -42,9 +42,9 @@ def worked_shape(shape: Shape, min_side: Side) -> Shape:
 
 
 def at_side(sample: Sample, min_side: Side, image: NDArray[np.float32] | None = None) -> Sample:
-    """Give a sample at the size at which it is worked; at that size it stays itself.
+    """Return a sample at the size at which it is worked; at that size it stays itself.
 
-    `image` is the image at that size, where somebody has it already.
+    `image` is the image at that size, where it is known already.
     """
     if isinstance(sample, Volume):
         return _volume_at(sample, min_side)
@@ -60,14 +60,14 @@ def at_side(sample: Sample, min_side: Side, image: NDArray[np.float32] | None = 
 
 
 def mask_at_side(mask: NDArray[np.uint8], min_side: Side) -> NDArray[np.uint8]:
-    """Give a mask at the size at which its image is worked."""
+    """Return a mask at the size at which its image is worked."""
     if mask.ndim == 3:
         return np.stack([mask_at_side(part, min_side) for part in mask])
     return resize_labels(mask, worked_shape((mask.shape[0], mask.shape[1]), min_side))
 
 
 def to_full_size(labels: NDArray[np.uint8], sample: Sample) -> NDArray[np.uint8]:
-    """Give labels at the sample's own size: those of the nearest pixel, fixed ones exact."""
+    """Return labels at the sample's own size: those of the nearest pixel, fixed ones exact."""
     if labels.shape == sample.shape:
         return labels
     if isinstance(sample, Volume):
@@ -77,7 +77,7 @@ def to_full_size(labels: NDArray[np.uint8], sample: Sample) -> NDArray[np.uint8]
 
 
 def probabilities_at_full_size(q: NDArray[np.float32], sample: Sample) -> NDArray[np.float32]:
-    """Give probabilities (h, w, L) at the sample's own size: interpolated, fixed ones exact."""
+    """Return probabilities (h, w, L) at the sample's own size: interpolated, fixed ones exact."""
     if q.shape[:-1] == sample.shape:
         return q
     if isinstance(sample, Volume):
@@ -90,7 +90,7 @@ def probabilities_at_full_size(q: NDArray[np.float32], sample: Sample) -> NDArra
 
 
 def _volume_at(volume: Volume, min_side: Side) -> Volume:
-    """A volume at the size of its slices; pixels that grow are as far apart as before."""
+    """Return a volume at the size of its slices; pixels that grow are as far apart as before."""
     _, h, w = volume.shape
     rows, columns = worked_shape((h, w), min_side)
     if (rows, columns) == (h, w):
@@ -101,7 +101,7 @@ def _volume_at(volume: Volume, min_side: Side) -> Volume:
 
 
 def _box_at(box: tuple[int, int, int, int], old: Shape, new: Shape) -> tuple[int, int, int, int]:
-    """The box with every pixel that it touches, so that no part of the object is cut off."""
+    """Return the box with every pixel that it touches, so that no part of the object is cut off."""
     down, across = new[0] / old[0], new[1] / old[1]
     top, left = math.floor(box[0] * down), math.floor(box[1] * across)
     return (
@@ -112,7 +112,7 @@ def _box_at(box: tuple[int, int, int, int], old: Shape, new: Shape) -> tuple[int
 
 
 def _seeds_at(seeds: NDArray[np.int16], shape: Shape) -> NDArray[np.int16]:
-    """Seeds at another size; none is lost between rows, and pixels whose seeds differ are free."""
+    """Return seeds at another size; none is lost, and pixels whose seeds differ are free."""
     rows, columns = (
         ((np.arange(new) + 0.5) * old / new).astype(np.intp) for new, old in zip(shape, seeds.shape)
     )

@@ -1,4 +1,4 @@
-"""Large images: the size at which they are worked, the memory that is estimated, the refusal."""
+"""Large images: their size, estimated memory and refusal; estimated and measured times of fits."""
 
 import subprocess
 import sys
@@ -9,9 +9,8 @@ import pytest
 
 import cutlearn as cl
 from cutlearn.energy.label_space import labels_of
-from cutlearn.model import memory
-from cutlearn.model.fitting import size
-from cutlearn.model.memory import (
+from cutlearn.model import budget, size
+from cutlearn.model.budget import (
     Load,
     free_bytes,
     images_at_once,
@@ -162,7 +161,7 @@ def test_more_labels_take_more_and_are_cut_in_smaller_strips():
     with pytest.raises(cl.InputError, match="memory are needed for 25 million"):
         refuse_beyond(25_000_000, free=4 * GB, load=three)
     many = Load.of(labels_of("ordered", 20))
-    assert many.whole == memory.ALWAYS
+    assert many.whole == budget.ALWAYS
 
 
 def test_slices_count():
@@ -173,7 +172,7 @@ def test_slices_count():
 def test_what_does_not_stream_is_refused_before_the_features(monkeypatch):
     volume = cl.Volume(np.random.default_rng(0).uniform(size=(6, 40, 50)))
     mask = (volume.image > 0.5).astype(np.uint8)
-    monkeypatch.setattr(memory, "free_bytes", lambda: 150 * 2**20)
+    monkeypatch.setattr(budget, "free_bytes", lambda: 150 * 2**20)
     with pytest.raises(cl.InputError, match=r"6 slices of up to 50 x 40.*fewer annotated slices"):
         cl.Segmenter(features="linear").fit(volume, mask)
     images = list(volume.image)
@@ -187,3 +186,54 @@ def test_what_nearly_fits_is_refused_with_a_reason():
         refuse_beyond(10_000_000, free=int(1.05 * need))
     with pytest.raises(cl.InputError, match=r"but 0\.9 GB are free\. Work"):
         refuse_beyond(10_000_000, free=need // 2)
+
+
+# Shapes, colour, labels, parameters of the fit; processor seconds of one thread, measured.
+MEASURED = {
+    "horses, auto": ([(160, 204)] * 10, True, 2, {}, 37),
+    "horses, small, auto": ([(100, 128)] * 3, True, 2, {}, 3),
+    "nuclei, auto": ([(200, 262)] * 3, False, 2, {}, 18),
+    "cows, trees": ([(100, 150)] * 4, True, 3, {"features": "trees", "labels": "unordered"}, 6.3),
+    "neurons, trees": ([(200, 200)] * 4, False, 2, {"features": "trees"}, 5.8),
+    "horses, trees": ([(150, 194)] * 12, True, 2, {"features": "trees", "C": 10.0}, 9.2),
+    "horses, linear": ([(150, 191)] * 10, True, 2, {"features": "linear"}, 5.2),
+    "pedestrians, net": ([(100, 145)] * 3, True, 2, {"features": "net"}, 44),
+    "mitochondria, linear": ([(200, 267)] * 4, False, 2, {"features": "linear"}, 3.4),
+    "depth of nuclei": (
+        [(120, 120)] * 3,
+        False,
+        3,
+        {"features": "linear", "labels": "ordered"},
+        2.6,
+    ),
+    "4 depths": ([(120, 120)] * 2, False, 4, {"features": "linear", "labels": "ordered"}, 2.5),
+    "5 depths": ([(120, 120)] * 2, False, 5, {"features": "linear", "labels": "ordered"}, 2.6),
+    "cows, linear": ([(150, 225)] * 4, True, 3, {"features": "linear", "labels": "unordered"}, 16),
+}
+
+
+def seconds(shapes, color, n_labels, parameters):
+    return sum(cl.Segmenter(n_jobs=1, **parameters).phases(shapes, color, n_labels).values())
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_measured_fits_are_reckoned_within_a_half(name):
+    *given, measured = MEASURED[name]
+    assert measured / 1.5 <= seconds(*given) <= 1.5 * measured
+
+
+def test_more_of_everything_takes_longer():
+    shapes, trees = [(100, 150)] * 4, {"features": "trees"}
+    one = seconds(shapes, True, 2, trees)
+    assert seconds(shapes * 2, True, 2, trees) > one
+    assert seconds([(200, 300)] * 4, True, 2, trees) > one
+    assert seconds(shapes, True, 3, {"features": "linear", "labels": "unordered"}) > 2 * seconds(
+        shapes, True, 2, {"features": "linear"}
+    )
+    assert seconds(shapes, True, 2, trees | {"C": 10.0}) < one
+    two = cl.Segmenter(n_jobs=2, **trees).phases(shapes, True, 2)
+    assert sum(two.values()) == pytest.approx(one / 2)
+
+
+def test_nobody_knows_how_long_shapes_take():
+    assert list(cl.BoltzmannSegmenter().phases([(64, 64)], True, 2)) == ["training"]
