@@ -16,7 +16,7 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.trees import Recipe
 from cutlearn.images import cells
-from cutlearn.model import base, memory
+from cutlearn.model import base, budget
 from cutlearn.run import cache as shelves
 
 WORLDS = [cells(seed, (32, 36)) for seed in range(6)]
