@@ -24,7 +24,8 @@ from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.grid import grid_edge_counts
 from cutlearn.images.synth import cells
-from cutlearn.learn.margin import master, run
+from cutlearn.learn import bundle as master
+from cutlearn.learn import margin as run
 from cutlearn.learn.train import train
 
 LAMBDAS = (50, 10, 1, 0.1, 0.01, 0)
@@ -69,7 +70,7 @@ WORLDS = {"binary": binary, "wide": wide}
 
 def paper_rules():
     """Switch off what goes beyond the papers: half-way points, pooled planes, a rough beginning."""
-    stack = mock.patch.multiple(run, MOST_SETTLING=0)
+    stack = mock.patch.multiple(run, MAX_SETTLING=0)
     return (mock.patch.object(master, "HALF", 1.0), stack, mock.patch.object(run, "MANY", MOST))
 
 

@@ -17,7 +17,6 @@ import cutlearn as cl
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images import cells
 from cutlearn.learn.likelihood import run as runs
-from cutlearn.learn.likelihood.quasi_newton import QuasiNewton
 from cutlearn.learn.likelihood.value import image_likelihood, likelihood_tasks, mean_likelihood
 from cutlearn.run.executor import executor_of
 
@@ -48,7 +47,7 @@ def race(seed, images, most):
         seen.append(-found)
         return -found, -gradient
 
-    move, w = QuasiNewton(layout, block), start
+    move, w = runs.QuasiNewton(layout, block), start
     for _ in range(most):
         f, gradient = value(w)
         w = move.next(w, f, gradient, min(seen))

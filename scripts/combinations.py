@@ -18,7 +18,6 @@ from cutlearn.model.fitting.parameters import check_parameters
 
 LEARNERS = [name for name, one in ALL.items() if one.margin]
 LIKELIHOOD = [name for name, one in ALL.items() if not one.margin]
-CHOICES = [name for name, one in ALL.items() if one.for_masks]
 PAGE = Path(__file__).parent.parent / "docs" / "combinations.md"
 CERTIFIED, HOLDS = "certified", "not certified"
 SQUARES = [[[0, 1], [2, 3, 4]]] * 2
@@ -122,7 +121,7 @@ def segmenter_rows():
     """What a Segmenter takes of each kind of labels."""
     lines = []
     for labels in LABELS:
-        learners = [n for n in CHOICES if fits(labels, n, ("unary", "contrast")) == "yes"]
+        learners = [n for n in ALL if fits(labels, n, ("unary", "contrast")) == "yes"]
         able = fits(labels, learners[0], ("unary", "contrast", "envelope")) == "yes"
         learners = [f"`{name}`" for name in learners]
         lines.append(f"| `{labels}` | {', '.join(learners)} | {'yes' if able else 'no'} |")

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 
 from cutlearn.images import cells, write_mask, write_probability
-from cutlearn.learn.results import Step
+from cutlearn.learn.run import Step
 from cutlearn.model.files import read_header
 
 PLAIN = "from cutlearn.app.cli import main; main()"

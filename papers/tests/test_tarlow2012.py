@@ -150,7 +150,23 @@ def test_pairs_have_the_min_marginals_of_enumeration():
         assert chance == pytest.approx((q[0, 1] + q[1, 0]) / sum(q.values()), rel=1e-6)
 
 
-def test_kohli_torr_is_that_of_the_package_where_ends_are_independent():
+def test_the_pseudo_gradient_in_plain_words():
+    problem, w = small()
+    y = np.array([0, 1, 1, 0, 0, 1])
+    value, slope = pseudo_gradient(problem, y.reshape(2, 3).astype(np.uint8), w)
+    q = cl.probabilities(problem, w)[..., 1].ravel()
+    expected = np.zeros(w.size)
+    nodes = problem.n_node_features
+    for i in range(6):
+        expected[:nodes] += (q[i] - y[i]) * problem.node_features[i]
+    for e, (i, j) in enumerate(problem.edge_ends()):
+        differ = q[i] * (1 - q[j]) + q[j] * (1 - q[i])
+        expected[nodes:] += (differ - (y[i] != y[j])) * problem.edge_features[e]
+    assert slope == pytest.approx(expected / 6, abs=1e-6)
+    assert value == pytest.approx(cl.likelihood([problem], [y.reshape(2, 3)], w)[0], rel=1e-9)
+
+
+def test_kohli_torr_moves_by_fixed_steps_along_the_pseudo_gradient():
     problem, w = small()
     y = np.array([[0, 1, 1], [0, 0, 1]], np.uint8)
     value, slope = pseudo_gradient(problem, y, w)

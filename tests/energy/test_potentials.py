@@ -149,7 +149,7 @@ def test_ordered_labels_keep_their_fast_oracle_in_any_order():
     assert found[0] == pytest.approx(found[1], rel=1e-5)
 
 
-@pytest.mark.parametrize("learner", ["bundle", "accpm", "likelihood", "kohli-torr"])
+@pytest.mark.parametrize("learner", ["bundle", "accpm", "likelihood"])
 def test_every_learner_takes_contrast_before_unary(learner):
     rng = np.random.default_rng(5)
     problems, labels = drawn_images(rng)

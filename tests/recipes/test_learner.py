@@ -8,8 +8,8 @@ import pytest
 
 import cutlearn as cl
 from cutlearn.images import cells
+from cutlearn.learn.bundle import Bundle
 from cutlearn.learn.learners import LEARNERS, MarginLearner
-from cutlearn.learn.margin.bundle import Bundle
 
 
 class Averaging(Bundle):
@@ -17,9 +17,9 @@ class Averaging(Bundle):
 
     last = None
 
-    def solve(self, best, fine, confirmed=False):
-        w = super().solve(best, fine, confirmed)
-        asked = w if confirmed or self.last is None else 0.5 * (w + self.last)
+    def solve(self, best, target_gap, no_new_plane=False):
+        w = super().solve(best, target_gap, no_new_plane)
+        asked = w if no_new_plane or self.last is None else 0.5 * (w + self.last)
         self.last = w
         return asked
 

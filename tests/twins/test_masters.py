@@ -8,7 +8,7 @@ import pytest
 
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning
-from cutlearn.learn.margin import master
+from cutlearn.learn import bundle as master
 from cutlearn.learn.train import train
 from tiny_problems import count, full_optimum, hamming, planes, tiny_set
 
@@ -29,9 +29,9 @@ class World(NamedTuple):
 
 def binary(rng, loss, normalize):
     """Unary and pairwise terms, on graphs and grids."""
-    problems, labels, (rows, least) = tiny_set(rng, grid=bool(rng.integers(2)))
+    problems, labels, (rows, rhs) = tiny_set(rng, grid=bool(rng.integers(2)))
     every = [planes(p, y, LOSSES[loss], normalize) for p, y in zip(problems, labels)]
-    return World(problems, labels, every, rows, least, {"loss": loss})
+    return World(problems, labels, every, rows, rhs, {"loss": loss})
 
 
 # Kinds of problems: each a name and a function (rng, loss, normalize) -> World.
@@ -82,9 +82,9 @@ def reached(world, C, wanted, r):
 @pytest.mark.parametrize("learner", ["bundle", "accpm"])
 def test_beginning_on_some_of_the_images_leads_to_the_same_optimum(loss, groups, learner):
     rng = np.random.default_rng(groups)
-    problems, truth, (rows, least) = tiny_set(rng, images=9)
+    problems, truth, (rows, rhs) = tiny_set(rng, images=9)
     every = [planes(p, y, LOSSES[loss], "pixels") for p, y in zip(problems, truth)]
-    wanted, _ = full_optimum(every, 0.1, rows, least)
+    wanted, _ = full_optimum(every, 0.1, rows, rhs)
     r = train(problems, truth, loss, learner, C=10.0, tol=1e-6, groups=groups)
     assert r.steps[0].calls > 9, "a quarter of the images was asked before the first step"
     assert r.objective == pytest.approx(wanted, rel=1e-4)
@@ -115,7 +115,7 @@ def test_extreme_regularisation_and_units(power, scale, learner):
 @pytest.mark.parametrize("learner", ["bundle", "accpm"])
 def test_tiny_optima_are_found_too(learner):
     rng = np.random.default_rng(5)
-    problems, truth, (rows, least) = tiny_set(rng)
+    problems, truth, (rows, rhs) = tiny_set(rng)
     # Separable features: the objective is about lambda / 2 |w|^2, far below the loss.
     problems = [
         Problem(
@@ -127,7 +127,7 @@ def test_tiny_optima_are_found_too(learner):
     ]
     C = 1e7
     every = [planes(p, y, hamming, "pixels") for p, y in zip(problems, truth)]
-    wanted, _ = full_optimum(every, 1.0 / C, rows, least)
+    wanted, _ = full_optimum(every, 1.0 / C, rows, rhs)
     r = train(problems, truth, learner=learner, C=C, tol=1e-9)
     assert wanted < 1e-6
     assert r.objective == pytest.approx(wanted, rel=1e-4)
@@ -136,25 +136,25 @@ def test_tiny_optima_are_found_too(learner):
 @pytest.mark.parametrize(("learner", "C"), [("bundle", 1.0), ("accpm", 1.0), ("accpm", math.inf)])
 def test_constraints_that_zero_violates(learner, C):
     rng = np.random.default_rng(6)
-    problems, truth, (rows, least) = tiny_set(rng)
+    problems, truth, (rows, rhs) = tiny_set(rng)
     more, bound = rng.normal(size=(2, 5)), np.array([0.3, 0.1])
     every = [planes(p, y, hamming, "pixels") for p, y in zip(problems, truth)]
-    rows, least = np.concatenate([rows, more]), np.concatenate([least, bound])
-    wanted, _ = full_optimum(every, 1.0 / C, rows, least)
+    rows, rhs = np.concatenate([rows, more]), np.concatenate([rhs, bound])
+    wanted, _ = full_optimum(every, 1.0 / C, rows, rhs)
     r = train(problems, truth, learner=learner, C=C, tol=1e-6, constraints=(more, bound))
     assert r.objective == pytest.approx(wanted, rel=1e-4)
-    assert (rows @ r.w >= least - 1e-9).all()
+    assert (rows @ r.w >= rhs - 1e-9).all()
 
 
 @pytest.mark.parametrize("scale", [1e-7, 1e-3, 1e5])
 def test_the_box_of_an_unregularised_run_grows_as_far_as_needed(scale):
     """Weights of the optimum far beyond the first box, or far within it."""
     rng = np.random.default_rng(12)
-    problems, truth, (rows, least) = tiny_set(rng)
+    problems, truth, (rows, rhs) = tiny_set(rng)
     problems = [Problem(scale * p.node_features, p.edges, p.edge_features) for p in problems]
     every = [planes(p, y, hamming, "pixels") for p, y in zip(problems, truth)]
     plain = [(b, a / np.array([scale] * 3 + [1.0] * 2)) for b, a in every]
-    wanted, w = full_optimum(plain, 0.0, rows, least)
+    wanted, w = full_optimum(plain, 0.0, rows, rhs)
     r = train(problems, truth, learner="accpm", C=math.inf, tol=1e-5)
     assert r.converged
     assert r.objective == pytest.approx(wanted, rel=1e-4)

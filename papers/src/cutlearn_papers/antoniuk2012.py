@@ -24,9 +24,9 @@ from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.images.resize import Shape
 from cutlearn.learn.learners import MarginLearner, learner_of
-from cutlearn.learn.margin.run import FLOOR
+from cutlearn.learn.margin import FLOOR
 from cutlearn.learn.pool import Pool
-from cutlearn.learn.results import Step
+from cutlearn.learn.run import Step
 from cutlearn.learn.train import train
 from cutlearn.metrics import pixel_error
 from cutlearn_papers.antoniuk2012_accpm import minimise

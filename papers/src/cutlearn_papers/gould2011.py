@@ -20,10 +20,10 @@ from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.energy.model import model_of
 from cutlearn.energy.problem import Problem
 from cutlearn.images.synth import Checkerboard, checkerboard
+from cutlearn.learn.bundle import Bundle
 from cutlearn.learn.losses import Hamming
-from cutlearn.learn.margin.bundle import Bundle
 from cutlearn.learn.oracle import oracle_of, task_of
-from cutlearn.learn.results import TrainResult
+from cutlearn.learn.run import TrainResult
 from cutlearn.learn.train import train
 from cutlearn_papers import gould2011_grabcut
 from cutlearn_papers.course import VERDICTS, Claim, Course, Figures, Section

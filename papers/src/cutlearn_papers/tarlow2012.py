@@ -24,7 +24,7 @@ from cutlearn.energy.model import Model
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.features.featurizer import Featurizer
-from cutlearn.learn.results import Step, TrainResult
+from cutlearn.learn.run import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn_papers.course import Claim, Course, Figures, Section
 from cutlearn_papers.pictures import Pictures, read_pictures

@@ -115,11 +115,11 @@ def _features() -> tuple[str, ...]:
 )
 @click.option(
     "--learner",
-    type=NameIn(lambda: [name for name, one in LEARNERS.items() if one.for_masks]),
+    type=NameIn(lambda: list(LEARNERS)),
     default="bundle",
     show_default=True,
     help="How to learn: "
-    + "; ".join(f"{name}: {one.summary}" for name, one in LEARNERS.items() if one.for_masks)
+    + "; ".join(f"{name}: {one.summary}" for name, one in LEARNERS.items())
     + ". Likelihoods prove no gap.",
 )
 @click.option(

@@ -1,10 +1,10 @@
-"""Learners by name: what each one needs and what it gives.
+"""The registry of learners, which checks, files, help and docs read.
 
-Doors, files, help, docs and tests read `LEARNERS`; a learner from outside is one more entry,
+A learner from outside is one more entry,
 
     LEARNERS["mine"] = MarginLearner("mine", "one sentence", master=lambda: MyMaster)
 
-Classes are given by functions, so that reading names and sentences imports no solver.
+Classes are given by functions, so that reading the registry imports no solver.
 """
 
 from collections.abc import Callable
@@ -15,15 +15,15 @@ from cutlearn.errors import InputError, quoted
 
 if TYPE_CHECKING:
     from cutlearn.energy.label_space import LabelSpace
+    from cutlearn.learn.bundle import Master
     from cutlearn.learn.likelihood.value import Value
-    from cutlearn.learn.margin.master import Master
 
 MOST_GROUPS = 50
 
 
 @dataclass(frozen=True)
 class Learner:
-    """What everybody may ask of a learner.
+    """A learner: its name and its requirements.
 
     Parameters
     ----------
@@ -32,14 +32,11 @@ class Learner:
         One sentence for help and docs.
     allows_infinite_C : bool, default: False
         Whether it can do without a regulariser.
-    for_masks : bool
-        Whether `Segmenter` offers it; else it is for `train` alone.
     """
 
     name: str
     summary: str
     allows_infinite_C: bool = False
-    for_masks: bool = True
 
     @property
     def margin(self) -> bool:
@@ -53,7 +50,7 @@ class MarginLearner(Learner):
 
     Parameters
     ----------
-    master : function that gives a subclass of Master
+    master : function that returns a subclass of Master
     one_each : bool
         Whether every image has a slack of its own.
     """
@@ -62,36 +59,34 @@ class MarginLearner(Learner):
     one_each: bool = False
 
     def groups(self, n_images: int) -> int:
-        """How many groups of images have a slack of their own, unless the user says so."""
+        """Return the default number of groups of images, each with a slack of its own."""
         return n_images if self.one_each else min(n_images, MOST_GROUPS)
 
 
 @dataclass(frozen=True)
 class LikelihoodLearner(Learner):
-    """A learner of beliefs: steps along the gradient of a likelihood, nothing is certified.
+    """A likelihood learner: quasi-Newton steps, nothing is certified.
 
     Parameters
     ----------
-    value : function that gives a function of a task and w: the likelihood of an image, its gradient
-    step : float, optional
-        A fixed length of the steps along the gradient; without it quasi-Newton steps.
+    value : function that returns a function of a task and w
+        The likelihood of an image and its gradient.
     starts : "zero", "regression" or "race"
-        First weights: none, those of logistic regression, or the best of several beside it.
+        First weights: none, those of logistic regression, or the best of several made of these.
     """
 
     value: Callable[[], "Value"] = field(kw_only=True)
-    step: float | None = None
     starts: str = "regression"
 
 
 def _bundle() -> "type[Master]":
-    from cutlearn.learn.margin.bundle import Bundle
+    from cutlearn.learn.bundle import Bundle
 
     return Bundle
 
 
 def _center() -> "type[Master]":
-    from cutlearn.learn.margin.center import Center
+    from cutlearn.learn.center import Center
 
     return Center
 
@@ -108,17 +103,11 @@ def _logistic() -> "Value":
     return logistic
 
 
-def _kohli_torr() -> "Value":
-    from cutlearn.learn.likelihood.baselines import kohli_torr
-
-    return kohli_torr
-
-
 LEARNERS: dict[str, Learner] = {
     learner.name: learner
     for learner in (
         MarginLearner(
-            "bundle", "max-margin, near the minimum of the planes known so far", master=_bundle
+            "bundle", "max-margin, near the minimum of the planes so far", master=_bundle
         ),
         MarginLearner(
             "nslack", "the same with a slack for every image", master=_bundle, one_each=True
@@ -135,17 +124,17 @@ LEARNERS: dict[str, Learner] = {
             "logistic", "logistic regression: the likelihood without edges and envelopes",
             allows_infinite_C=True, value=_logistic, starts="zero",
         ),
-        # The fixed step is the best of 0.01, 0.1 and 1 on single images of standardised features.
-        LikelihoodLearner(
-            "kohli-torr", "the pseudo-gradient of Kohli and Torr 2008", for_masks=False,
-            allows_infinite_C=True, value=_kohli_torr, step=1.0,
-        ),
     )
 }  # fmt: skip
 
 
 def learner_of(name: Any) -> Learner:
-    """Give the learner of a name; refuses one that nobody has registered."""
+    """Return the learner of a name; raise if none is registered."""
+    if name == "kohli-torr":
+        raise InputError(
+            "learner='kohli-torr' has moved to the distribution cutlearn-papers. Use "
+            "cutlearn_papers.tarlow2012_steps.kohli_torr, or learner='likelihood'."
+        )
     if not isinstance(name, str) or name not in LEARNERS:
         raise InputError(
             f"The 'learner' parameter must be one of {tuple(LEARNERS)}. Got {quoted(name)} instead."
@@ -154,13 +143,13 @@ def learner_of(name: Any) -> Learner:
 
 
 def learners_of(labels: "type[LabelSpace]") -> tuple[str, ...]:
-    """Give the names of the learners that `Segmenter` offers for a kind of labels."""
+    """Return the names of the learners for a kind of labels."""
     return tuple(
         name for name, one in LEARNERS.items()
-        if one.for_masks and (labels.has_energy if one.margin else labels.has_likelihood)
+        if (labels.has_energy if one.margin else labels.has_likelihood)
     )  # fmt: skip
 
 
 def is_margin(name: str) -> bool:
-    """Whether the learner of this name learns a margin."""
+    """Return whether the learner of this name learns a margin."""
     return learner_of(name).margin

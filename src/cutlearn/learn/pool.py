@@ -18,8 +18,8 @@ from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
 from cutlearn.learn.losses import Loss, loss_of
 from cutlearn.learn.oracle import Oracle, Task, oracle_of, plane_of, task_of
-from cutlearn.learn.results import digest_of, joined_digest
 from cutlearn.loaded import Loaded, taken, together
+from cutlearn.run.checkpoint import fingerprint
 from cutlearn.run.executor import (
     ONE_THREAD,
     Executor,
@@ -263,7 +263,12 @@ class Pool:
         """Give a fingerprint of the data, loss and normalisation, for checkpoints."""
         for i, facts in enumerate(self.facts):
             facts.digest = facts.digest or digest_of(self.tasks[i])
-        return joined_digest(self.settings, [facts.digest for facts in self.facts])
+        return fingerprint(self.settings + "".join(facts.digest for facts in self.facts), ())
+
+
+def digest_of(task: Task) -> str:
+    """Return a fingerprint of one image's task, for checkpoints."""
+    return fingerprint(f"{task.problem.shape}{task.problem.connectivity}", task.arrays())
 
 
 def residents_of(

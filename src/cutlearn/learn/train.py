@@ -1,14 +1,14 @@
-"""Training: weights make planes and planes make weights.
+"""Training: `train`, its checks and its messages.
 
 Minimises lambda/2 |w|^2 + R(w) over G w >= h, lambda = 1/C, with the risk
 R(w) = mean_n max_y [ r_n Delta_n(y) - s_n (E_n(y; w) - E_n(y_n; w)) ].
-Each step asks every image's oracle for its plane at w, which gives the objective there, and the
-master for the next w and a lower bound over all planes so far. The gap between the best objective
+Each step computes every image's plane at w, which gives the objective there; the master returns
+the next w and a lower bound over all planes so far. The gap between the best objective
 and the bound is certified; the loop stops at gap <= tol max(objective, largest loss / 1000).
 Likelihood learners make their steps in the same loop (`run`); they prove no gap.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +24,9 @@ from cutlearn.learn.learners import learner_of
 from cutlearn.learn.likelihood.run import LikelihoodRun
 from cutlearn.learn.likelihood.value import likelihood_tasks
 from cutlearn.learn.losses import Loss
-from cutlearn.learn.margin.run import MarginRun
+from cutlearn.learn.margin import MarginRun
 from cutlearn.learn.pool import Pool, residents_of
-from cutlearn.learn.results import Step, TrainResult, settings_of
-from cutlearn.learn.run import Run
+from cutlearn.learn.run import Callback, Run, TrainResult, settings_of
 from cutlearn.run.checkpoint import check_place
 from cutlearn.run.executor import Jobs, executor_of
 from cutlearn.run.process import interrupted
@@ -49,7 +48,7 @@ def train(
     max_steps: int = 1000,
     n_jobs: Jobs = None,
     checkpoint: str | Path | None = None,
-    callback: Callable[[Step], None] | None = None,
+    callback: Callback | None = None,
     pool: Pool | None = None,
 ) -> TrainResult:
     """Learn the weights of an energy from labelled problems, to a certified gap.
@@ -62,14 +61,13 @@ def train(
     loss : "hamming", "count" or a Loss
         What a wrong labelling costs in training: the number of wrong nodes, the error of the
         number of nodes with label 1, or a cost of your own.
-    learner : "bundle", "nslack", "accpm", "likelihood", "logistic" or "kohli-torr"
-        The first three are max-margin and arrive at the same weights by different ways: "bundle"
-        looks near the minimum of what is known, "nslack" does so with a group for each image, and
-        "accpm" goes towards the analytic centre of where the optimum can still be; only it takes
+    learner : "bundle", "nslack", "accpm", "likelihood" or "logistic"
+        The first three are max-margin and reach the same weights in different ways: "bundle"
+        moves near the minimum of the planes so far, "nslack" does so with a group for each image,
+        and "accpm" moves to the analytic centre of the set that holds the optimum; only it takes
         C = inf. "likelihood" maximises the average log-likelihood of the labels under
         `probabilities`, so that these are calibrated; this is not convex, so nothing is certified.
-        "logistic" does the same without edges and envelopes. "kohli-torr" follows the
-        pseudo-gradient of that paper with a fixed step; `TrainResult.last_w` is its final point.
+        "logistic" does the same without edges and envelopes.
     C : float
         1 / lambda: how much fitting the annotated images counts against small weights. Infinity
         means no regulariser, for "accpm" and likelihood learners; "accpm" then returns nearly the
@@ -95,11 +93,11 @@ def train(
     n_jobs : int, address or Client, optional
         Number of threads, or a cluster (docs/cluster.md); the result is the same, to the bit.
     checkpoint : path, optional
-        A file that is written after every step; the one before it stays beside it, in case the
-        last one is damaged, and in long rounds what is known so far. If a run was interrupted,
-        the same call goes on from there.
+        A file that is written after every step; the previous one is kept in case the last one is
+        damaged, and in long rounds the finished images are saved, too. If a run was interrupted,
+        the same call resumes it.
     callback : callable, optional
-        Called with every Step. Steps of number 0 tell of the search for good first weights.
+        Called with every Step. Steps with number 0 belong to the search for first weights.
     pool : Pool, optional
         Planes from earlier runs on the same problems; they are used, and new ones are added.
 
@@ -122,33 +120,33 @@ def train(
     given: ModelLike = envelope if model is None else model
     if callback is not None and not callable(callback):
         raise InputError(f"callback must be a function of a step, not {quoted(callback)}.")
-    chosen, place = learner_of(learner), executor_of(n_jobs)
+    chosen, executor = learner_of(learner), executor_of(n_jobs)
     run: Run
     if not chosen.margin:
-        _refuse_margin(loss, normalize, constraints, groups, pool)
+        _check_no_margin_options(loss, normalize, constraints, groups, pool)
         setting = settings_of(len(problems), chosen, C, tol, groups, max_steps)
         tasks, away = likelihood_tasks(problems, labels, given), None
-        if place.remote:
-            away = residents_of(place, problems, labels)
-        run = LikelihoodRun(tasks, setting, checkpoint, place, away)
+        if executor.remote:
+            away = residents_of(executor, problems, labels)
+        run = LikelihoodRun(tasks, setting, checkpoint, executor, away)
     else:
         if pool is None:
-            pool = Pool(problems, labels, loss, normalize, place, given)
+            pool = Pool(problems, labels, loss, normalize, executor, given)
         pool.check(problems, labels, loss, normalize, given)
         setting = settings_of(len(pool), chosen, C, tol, groups, max_steps)
         run = MarginRun(pool, setting, *_constraints(pool, constraints), checkpoint)
     try:
         if not run.steps:
-            run.begin(place, callback)
-        run.go(place, callback)
+            run.begin(executor, callback)
+        run.run(executor, callback)
     except KeyboardInterrupt as stop:
         searched = (first := run.start_file("first")) is not None and first.exists()
-        raise interrupted(stop, farewell(len(run.steps), checkpoint, searched)) from None
+        raise interrupted(stop, _interrupt_message(len(run.steps), checkpoint, searched)) from None
     return run.result()
 
 
-def farewell(steps: int, file: str | Path | None, searched: bool) -> str:
-    """Say what an interrupted run leaves; `searched`: it was on the way to its first weights."""
+def _interrupt_message(steps: int, file: str | Path | None, searched: bool) -> str:
+    """Return what an interrupted run leaves; `searched`: it was in the search for its start."""
     if file is not None and not steps and searched:
         return (
             f"training: interrupted in the search for first weights; it is saved beside {file}. "
@@ -167,14 +165,14 @@ def farewell(steps: int, file: str | Path | None, searched: bool) -> str:
     )
 
 
-def _refuse_margin(
+def _check_no_margin_options(
     loss: str | Loss,
     normalize: str,
     constraints: object | None,
     groups: int | None,
     pool: Pool | None,
 ) -> None:
-    """Refuse with likelihood learners what belongs to max-margin training."""
+    """Raise for options of max-margin training given to a likelihood learner."""
     given = {
         "loss": loss != "hamming", "normalize": normalize != "pixels",
         "constraints": constraints is not None, "groups": groups is not None,
@@ -189,9 +187,9 @@ def _refuse_margin(
 
 
 def _constraints(pool: Pool, given: tuple[ArrayLike, ArrayLike] | None) -> tuple[Matrix, Vector]:
-    rows, least = pool.layout.constraints(pool.tasks[0].problem)
+    rows, rhs = pool.layout.constraints(pool.tasks[0].problem)
     if given is None:
-        return rows, least
+        return rows, rhs
     pair = listed("constraints", given)
     if len(pair) != 2:
         raise InputError(
@@ -208,4 +206,4 @@ def _constraints(pool: Pool, given: tuple[ArrayLike, ArrayLike] | None) -> tuple
             f"constraints has G of shape {more.shape} and h of shape {bound.shape}, but G w >= h "
             f"needs finite numbers in the shapes (r, {pool.n_weights}) and (r,). Correct the pair."
         )
-    return np.concatenate([rows, more]), np.concatenate([least, bound])
+    return np.concatenate([rows, more]), np.concatenate([rhs, bound])

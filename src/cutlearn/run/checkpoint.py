@@ -41,10 +41,12 @@ def check_place(path: str | Path) -> Path:
 
 
 def fingerprint(settings: str, arrays: Iterable[NDArray[Any] | None]) -> str:
-    """Return a digest of what a run depends on: its settings and arrays."""
-    out = hashlib.blake2b(settings.encode(), digest_size=16)
+    """Return a hash of settings and arrays, with their lengths, types and shapes."""
+    out = hashlib.blake2b(f"{len(settings)} {settings}".encode(), digest_size=16)
     for array in arrays:
-        if array is not None:
+        if array is None:
+            out.update(b"None")
+        else:
             out.update(f"{array.dtype}{array.shape}".encode())
             out.update(np.ascontiguousarray(array).data)
     return out.hexdigest()

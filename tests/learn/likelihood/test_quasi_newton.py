@@ -5,7 +5,7 @@ import pytest
 
 import cutlearn as cl
 from cutlearn.energy.potentials import Coordinates
-from cutlearn.learn.likelihood.quasi_newton import QuasiNewton
+from cutlearn.learn.likelihood.run import QuasiNewton
 from cutlearn.learn.likelihood.value import likelihood_tasks
 
 

@@ -13,8 +13,7 @@ from sklearn.linear_model import LogisticRegression
 import cutlearn as cl
 from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.errors import ConvergenceWarning, InputError
-from cutlearn.learn.likelihood import baselines
-from cutlearn.learn.likelihood.baselines import kohli_torr
+from cutlearn.learn.likelihood import baselines, run
 from cutlearn.learn.likelihood.value import likelihood_tasks
 from cutlearn.run.process import Interrupted
 
@@ -64,13 +63,12 @@ def test_logistic_regression_reaches_the_optimum_of_another_solver(L):
     assert not parts["edge"].any()
 
 
-def test_likelihood_wins_over_the_baselines():
+def test_likelihood_wins_over_logistic_regression():
     for seed in range(3):
         problems, labels = images(seed)
-        ours, plain, kohli = (learn(problems, labels, name, max_steps=150)
-                              for name in ("likelihood", "logistic", "kohli-torr"))  # fmt: skip
+        ours, plain = (learn(problems, labels, name, max_steps=150)
+                       for name in ("likelihood", "logistic"))  # fmt: skip
         assert ours.objective < plain.objective
-        assert ours.objective < kohli.objective <= plain.objective + 1e-6
         assert not ours.certified
         assert ours.layout.split(ours.w)["edge"].max() > 0
         value, _ = cl.likelihood(problems, labels, ours.w)
@@ -120,7 +118,7 @@ def test_fields_start_right_each_alone_and_say_the_same_together():
     problems, labels = images(9, L=4)
     plain = learn(problems, labels, "logistic", model=SURROGATE)
     tasks = likelihood_tasks(problems, labels, SURROGATE)
-    w = baselines.each_alone(tasks, plain.w)
+    w = baselines.recentre_fields(tasks, plain.w)
     rows, before = plain.layout.rows(w)[:, :5], plain.layout.rows(plain.w)[:, :5]
     assert np.ptp(rows - before, axis=0) == pytest.approx(0, abs=1e-9)
     for p in problems:
@@ -143,7 +141,7 @@ def test_fields_start_right_each_alone_and_say_the_same_together():
             assert loss(rows + by * (np.arange(5) == k)) > least
 
 
-@pytest.mark.parametrize("learner", ["likelihood", "kohli-torr", "logistic"])
+@pytest.mark.parametrize("learner", ["likelihood", "logistic"])
 def test_interrupted_and_resumed_is_uninterrupted(tmp_path, learner):
     problems, labels = images(7)
     whole = learn(problems, labels, learner, max_steps=40)
@@ -158,7 +156,6 @@ def test_interrupted_and_resumed_is_uninterrupted(tmp_path, learner):
             learn(problems, labels, learner, max_steps=40, checkpoint=file, callback=stop)
     resumed = learn(problems, labels, learner, max_steps=40, checkpoint=file)
     assert resumed.w.tobytes() == whole.w.tobytes()
-    assert resumed.last_w.tobytes() == whole.last_w.tobytes()
     assert [s.objective for s in resumed.steps] == [s.objective for s in whole.steps]
     with pytest.raises(InputError, match="other data or settings"):
         learn(problems, labels, learner, C=3.0, checkpoint=file)
@@ -235,25 +232,6 @@ def test_threads_give_the_same_bits():
     assert one.w.tobytes() == three.w.tobytes()
 
 
-def test_kohli_torr_in_plain_words():
-    problems, labels = images(9, count=1)
-    p = problems[0]
-    w = np.array([0.2, 0.5, -0.7, 0.3, 0.1])
-    (task,) = likelihood_tasks([p], labels, None)
-    value, gradient = kohli_torr(task, w)
-    q = cl.probabilities(task.problem, w)[:, 1]
-    y = labels[0].ravel()
-    expected = np.zeros(5)
-    for i in np.flatnonzero(y != 255):
-        expected[:3] += (q[i] - y[i]) * p.node_features[i]
-    for e, (i, j) in enumerate(p.edge_ends()):
-        if 255 not in (y[i], y[j]):
-            differ = q[i] * (1 - q[j]) + q[j] * (1 - q[i])
-            expected[3:] += (differ - (y[i] != y[j])) * p.edge_features[e]
-    assert np.abs(gradient - expected / (y != 255).sum()).max() < 1e-12
-    assert value == pytest.approx(cl.likelihood([p], labels, w)[0], rel=1e-12)
-
-
 @pytest.mark.parametrize("form", ["curvatures", "slopes", "samples"])
 @pytest.mark.parametrize("labels", ["binary", "surrogate", "ordered"])
 def test_coordinates(form, labels):
@@ -282,12 +260,11 @@ def test_coordinates(form, labels):
 
 def test_refusals():
     problems, labels = images(11, count=1)
-    spec = EnvelopeSpec(3)
     for options, message in [
         ({"loss": "count"}, "loss has no meaning for a likelihood learner"),
         ({"groups": 1}, "groups has no meaning for a likelihood learner"),
         ({"model": cl.Model(labels="unordered")}, "'unordered' labels have no likelihood"),
-        ({"learner": "kohli-torr", "envelope": spec}, "learner: 'kohli-torr' is for two labels"),
+        ({"learner": "kohli-torr"}, "'kohli-torr' has moved to the distribution cutlearn-papers"),
         ({"learner": "bundle", "model": SURROGATE}, "learned by a likelihood, not by a max-margin"),
         ({"learner": "bundle", "C": np.inf}, "C is infinite"),
     ]:
@@ -317,13 +294,13 @@ def test_regressions_of_several_labels_see_some_of_many_pixels(monkeypatch):
         for k in y
     ]
     model = cl.Model(labels="surrogate", n_labels=3)
-    monkeypatch.setattr(baselines, "MOST_ROWS", 80)
+    monkeypatch.setattr(run, "MAX_ROWS", 80)
     found = cl.train(problems, y, learner="logistic", C=10.0, model=model)
     rows = [np.flatnonzero(k.ravel() != 255)[::3] for k in y]  # 220 labelled, 80 wanted
     none = np.zeros((0, 1))
     few = [cl.Problem(p.node_features[r], edge_features=none) for p, r in zip(problems, rows)]
     labels = [k.ravel()[r] for k, r in zip(y, rows)]
-    monkeypatch.setattr(baselines, "MOST_ROWS", 10**6)
+    monkeypatch.setattr(run, "MAX_ROWS", 10**6)
     alone = cl.train(few, labels, learner="logistic", C=10.0, model=model)
     assert np.array_equal(found.w, alone.w)
     assert len(found.w) == 9

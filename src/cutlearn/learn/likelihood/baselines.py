@@ -1,12 +1,4 @@
-"""What likelihood training is measured against, as values that the same run maximises.
-
-`logistic` is logistic regression: no edges, no envelopes; `each_alone` makes of it a start for
-fields of several labels. `kohli_torr` has the value of the likelihood, but the gradient of a Gibbs
-distribution in which softmaxed min-marginals stand for the marginals (Kohli and Torr 2008):
-(q_i(1) - y_i) f_i of a node and, its ends taken as independent, (q_i(0) q_j(1) + q_i(1) q_j(0)
-- [y_i != y_j]) g_ij of an edge. It is the gradient of nothing, so its best and its last point
-differ.
-"""
+"""Logistic regression: the likelihood of the unaries alone, and starts made of it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,19 +7,16 @@ import numpy as np
 from scipy.optimize import minimize
 
 from cutlearn.arrays import Vector
-from cutlearn.energy.label_space import Valued, binary_log_likelihood, softened, softmax
-from cutlearn.energy.potentials import edge_features
+from cutlearn.energy.label_space import Valued, softened
 from cutlearn.energy.problem import Problem
-from cutlearn.errors import InputError
 from cutlearn.learn.oracle import Task
 
-MOST_ROWS = 100_000
-# Of a start that is one vector for all labels.
-ROWS_OF_START = 20_000
+# Nodes of logistic regression of several labels, and of `recentre_fields`.
+MAX_ROWS, MAX_ROWS_OF_START = 100_000, 20_000
 
 
 def logistic(task: Task, w: Vector) -> Valued:
-    """Give L_n of the unaries alone, and its gradient: zero but for node weights."""
+    """Return L_n of the unaries alone, and its gradient: zero but for node weights."""
     layout, labels = task.layout, task.labels
     features = task.problem.node_features
     if not task.known.all():
@@ -44,17 +33,16 @@ def logistic(task: Task, w: Vector) -> Valued:
     return float((soft - costs[at, labels]).mean()), gradient
 
 
-def thinning(tasks: Sequence[Task], most: int | None = None) -> int:
-    """Give the least k such that every k-th labelled node leaves at most so many, or `MOST_ROWS`.
+def subsampling_step(tasks: Sequence[Task], limit: int) -> int:
+    """Return the least k such that every k-th labelled node leaves at most `limit` nodes.
 
-    Logistic regression sees no edges, and neighbouring pixels tell it nearly the same: several
-    labels, which cost a field each, need no more.
+    Without edges neighbouring pixels are nearly copies of each other.
     """
-    return -(-sum(int(task.known.sum()) for task in tasks) // (most or MOST_ROWS))
+    return -(-sum(int(task.known.sum()) for task in tasks) // limit)
 
 
-def every(task: Task, step: int) -> Task:
-    """Give a task with every so many-th labelled node alone."""
+def subsample(task: Task, step: int) -> Task:
+    """Return the task of every `step`-th labelled node, without edges."""
     if step == 1:
         return task
     problem, rows = task.problem, np.flatnonzero(task.known)[::step]
@@ -66,17 +54,17 @@ def every(task: Task, step: int) -> Task:
     return replace(task, problem=alone, labels=task.labels[rows], known=task.known[rows])
 
 
-def each_alone(tasks: Sequence[Task], w: Vector) -> Vector:
-    """Give weights of fields, one a label, that say the same together and are right each alone.
+def recentre_fields(tasks: Sequence[Task], w: Vector) -> Vector:
+    """Shift the weights of all fields, one per label, by one vector that calibrates each field.
 
-    A softmax over labels does not hear what is added to the cost of all of them, but a field does:
-    it is cut where its own cost is 0. So w_k + g takes the place of w_k, the same g for all labels,
-    with the least
+    A softmax over labels is invariant to what is added to the cost of all of them, but a field is
+    cut where its own cost is 0. So w_k + g takes the place of w_k, the same g for all labels, with
+    the least
 
         sum_k mean_i log(1 + exp(s_ik (w_k + g) . f_i)),    s_ik = 1 where i has label k, else -1
     """
-    thin = thinning(tasks, ROWS_OF_START)
-    some = [every(task, thin) for task in tasks]
+    step = subsampling_step(tasks, MAX_ROWS_OF_START)
+    some = [subsample(task, step) for task in tasks]
     x = np.concatenate([one.problem.node_features[one.known] for one in some]).astype(np.float64)
     labels = np.concatenate([one.labels[one.known] for one in some])
     counts = [int(one.known.sum()) for one in some]
@@ -86,7 +74,7 @@ def each_alone(tasks: Sequence[Task], w: Vector) -> Vector:
     signs = np.where(labels[:, None] == np.arange(costs.shape[1]), 1.0, -1.0)
 
     def wrong(g: Vector) -> tuple[Vector, Vector]:
-        """Give z = s (w + g) . f, and the sigmoid of it, of every node and label."""
+        """Return z = s (w + g) . f, and the sigmoid of it, of every node and label."""
         z = signs * (costs + (x @ g)[:, None])
         return z, np.exp(-np.logaddexp(0, -z))
 
@@ -103,28 +91,3 @@ def each_alone(tasks: Sequence[Task], w: Vector) -> Vector:
     out = w.copy()
     layout.unaries(out)[:] += g
     return out
-
-
-def kohli_torr(task: Task, w: Vector) -> Valued:
-    """Give L_n, and what stands in for the gradient; two labels, no envelopes."""
-    problem, model = task.problem, task.model
-    names = [p.name for p in model.potentials]
-    if model.labels.name != "binary" or sorted(names) != ["edge", "node"]:
-        raise InputError(
-            "learner: 'kohli-torr' is for two labels with unaries and contrast only. Choose "
-            "learner='likelihood', which has no such limits."
-        )
-    phi = model.labels.min_marginals(model, problem, w)
-    y = task.known & (task.labels == 1)
-    share = 1.0 / int(np.count_nonzero(task.known))
-    q = np.where(task.known, softmax(phi)[:, 1], 0.0)
-    tail, head = problem.edge_ends().T
-    i, j = q[tail], q[head]
-    # An edge of a void node has no label to compare with.
-    expected = (i + j - 2.0 * i * j - (y[tail] != y[head])) * (task.known[tail] & task.known[head])
-    parts = {
-        "node": (q - y) @ problem.node_features,
-        "edge": expected @ edge_features(problem),
-    }
-    total = binary_log_likelihood(phi, task.labels, task.known)
-    return share * total, share * np.concatenate([parts[name] for name in names])

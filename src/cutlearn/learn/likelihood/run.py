@@ -1,8 +1,8 @@
-"""A likelihood run: what a step changes and a checkpoint holds.
+"""Likelihood training: quasi-Newton steps from the best of several starts.
 
 Minimises f(w) = lambda/2 |w|^2 - L(w) >= 0, lambda = 1/C, over the weights that keep the cut exact.
 f is not convex: a few starts race (logistic regression, with edges of several strengths), the best
-w is kept, the run stops when f makes no more progress, and nothing is certified. One step asks
+w is kept, the run stops when f makes no more progress, and nothing is certified. One step evaluates
 every image once.
 """
 
@@ -19,36 +19,45 @@ from numpy.typing import NDArray
 
 from cutlearn.arrays import Vector
 from cutlearn.energy.model import Layout
+from cutlearn.energy.potentials import Coordinates
 from cutlearn.learn.learners import LikelihoodLearner, learner_of
-from cutlearn.learn.likelihood.baselines import each_alone, every, logistic, thinning
-from cutlearn.learn.likelihood.quasi_newton import FixedStep, Move, QuasiNewton
+from cutlearn.learn.likelihood.baselines import (
+    MAX_ROWS,
+    logistic,
+    recentre_fields,
+    subsample,
+    subsampling_step,
+)
 from cutlearn.learn.likelihood.value import mean_of, valued
 from cutlearn.learn.oracle import Task
-from cutlearn.learn.results import Settings, Step, digest_of_all
-from cutlearn.learn.round import portion_of
-from cutlearn.learn.run import Run, Tell
+from cutlearn.learn.pool import digest_of
+from cutlearn.learn.run import Callback, Run, Settings, Step
 from cutlearn.loaded import mapped, taken
+from cutlearn.run.checkpoint import fingerprint
 from cutlearn.run.executor import ONE_THREAD, Executor, Residents, name_of
 from cutlearn.store import Arrays
 
-# Logistic regression, from which all others start, is smooth and convex: it is cheap to do well.
+# Quasi-Newton steps: the optimum is guessed to be this share of the best value; pairs in memory.
+TARGET, MEMORY = 0.95, 20
+# Armijo's share of the expected decrease, and how often a step is shortened.
+ENOUGH, MAX_SHORTER = 1e-4, 8
+# Logistic regression, from which all starts are made, is smooth and convex: precision is cheap.
 START_TOL, START_STEPS = 1e-4, 300
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How much work goes into a run.
+    """The amount of work of a run.
 
     Parameters
     ----------
     window : int
-        A run stops when so many steps together lower f by less than its share `tol`, or, with a
-        fixed step, would move w by less.
+        A run stops when so many steps together lower f by less than its share `tol`.
     strengths : tuple of float
-        Starts that race: edges of this mean strength beside the weights of logistic regression. The
-        more the edges join, the more unaries a min-marginal sums, so all is scaled down.
+        Starts that race: edges of this mean strength and the weights of logistic regression. The
+        stronger the edges, the more unaries a min-marginal sums, so all weights are scaled down.
     racing : int
-        Images of the race. Images are alike: some of them tell which start is best.
+        Images of the race: a few of them show which start is best.
     rounds : tuple of (steps, places)
         Of the race: up to so many steps for so many of the best. Strong edges begin badly and
         overtake late.
@@ -61,22 +70,137 @@ class Pace:
 
 
 TWO = Pace(30, (0.0, 0.3, 1.0, 3.0), 8, ((20, 4), (60, 2)))
-# A step of labels with a field each costs two cuts of every field, so there are fewer.
+# A step of labels with a field each costs two cuts of every field.
 SEVERAL = Pace(10, (0.0, 0.3, 1.0), 3, ((10, 3),))
 
 
+class QuasiNewton:
+    """Projected quasi-Newton steps, with Polyak steps over kinks.
+
+    Coordinates z make the problem easy: w = A z, with node features decorrelated, and envelopes as
+    curvatures, so that every constraint that keeps the cut exact reads z_i >= 0. Steps are those
+    of limited-memory BFGS with Armijo's rule along the projected arc. f is not smooth: where the
+    line search fails, the memory is dropped and one Polyak step with the target 0.95 f_best is
+    taken, up or down (tarlow2012 section 7.1); scipy's L-BFGS-B ends there (decision 0010).
+
+    Parameters
+    ----------
+    layout : Layout
+    block : Coordinates
+        Of one block of w.
+    """
+
+    def __init__(self, layout: Layout, block: Coordinates) -> None:
+        self.layout, self.A, self.inverse = layout, block.A, np.linalg.inv(block.A)
+        self.bounded = np.tile(block.bounded, layout.blocks)
+        n = layout.size
+        # The point from which the line search starts, its gradient, and the direction.
+        self.base, self.slope, self.direction = np.zeros(n), np.zeros(n), np.zeros(n)
+        self.value, self.length, self.shorter = np.inf, 1.0, 0
+        # The memory: differences of z and of its gradient.
+        self.moves, self.turns = np.zeros((0, n)), np.zeros((0, n))
+
+    def _by_block(self, x: Vector, matrix: NDArray[Any]) -> Vector:
+        return np.asarray((x.reshape(self.layout.blocks, -1) @ matrix).ravel())
+
+    def _project(self, z: Vector) -> Vector:
+        """Return the nearest z that keeps the constraints."""
+        return np.where(self.bounded, np.maximum(z, 0.0), z)
+
+    def next(self, w: Vector, value: float, gradient: Vector, best: float) -> Vector:
+        """Accept w as the new base, or shorten the step to it; return the next w."""
+        z = self._project(self._by_block(w, self.inverse.T))
+        slope = self._by_block(gradient, self.A)
+        if value <= self.value + ENOUGH * min(float(self.slope @ (z - self.base)), 0.0):
+            self._remember(z - self.base, slope - self.slope)
+            self._start_search(z, value, slope, best)
+        elif self.shorter < MAX_SHORTER:
+            self._shorten(z, value)
+        else:
+            self._leave_kink(best)
+        z = self._project(self.base + self.length * self.direction)
+        return self.layout.inside(self._by_block(z, self.A.T))
+
+    def _remember(self, move: Vector, turn: Vector) -> None:
+        if not np.isfinite(self.value):
+            return
+        # Only curvature that is clearly upwards keeps the implied Hessian positive.
+        if float(move @ turn) > 1e-8 * float(np.linalg.norm(move) * np.linalg.norm(turn)):
+            self.moves = np.concatenate([self.moves, move[None]])[-MEMORY:]
+            self.turns = np.concatenate([self.turns, turn[None]])[-MEMORY:]
+
+    def _start_search(self, z: Vector, value: float, slope: Vector, best: float) -> None:
+        self.base, self.value, self.slope = z, value, slope
+        self.length, self.shorter = 1.0, 0
+        free = ~(self.bounded & (z <= 0) & (slope > 0))
+        g = np.where(free, slope, 0.0)
+        if len(self.moves):
+            self.direction = np.where(free, -self._newton(g), 0.0)
+        if not len(self.moves) or float(self.direction @ g) >= 0:
+            self.direction = -self._polyak(best) * g
+
+    def _polyak(self, best: float) -> float:
+        """Return the step length (f - 0.95 f_best) / |g|^2."""
+        size = float(self.slope @ self.slope)
+        return (self.value - TARGET * best) / size if size > 0 else 0.0
+
+    def _newton(self, g: Vector) -> Vector:
+        """Return the inverse Hessian of the memory, times g (two-loop recursion)."""
+        pairs = list(zip(self.moves, self.turns))
+        shares = []
+        for move, turn in reversed(pairs):
+            share = float(move @ g) / float(move @ turn)
+            shares.append(share)
+            g = g - share * turn
+        move, turn = pairs[-1]
+        g = g * (float(move @ turn) / float(turn @ turn))
+        for (move, turn), share in zip(pairs, reversed(shares)):
+            g = g + (share - float(turn @ g) / float(move @ turn)) * move
+        return g
+
+    def _shorten(self, z: Vector, value: float) -> None:
+        """Shorten the step to the minimum of a parabola, within limits."""
+        drop = float(self.slope @ (z - self.base))
+        rise = 2.0 * (value - self.value - drop)
+        share = -drop / rise if rise > 0 and drop < 0 else 0.5
+        self.length *= min(max(share, 0.1), 0.5)
+        self.shorter += 1
+
+    def _leave_kink(self, best: float) -> None:
+        """Take a Polyak step, whatever the value there."""
+        self.direction, self.length = -self._polyak(best) * self.slope, 1.0
+        self.value, self.shorter = np.inf, 0
+        self.moves, self.turns = self.moves[:0], self.turns[:0]
+
+    def state(self) -> Arrays:
+        """Return the arrays of a checkpoint."""
+        return {
+            "base": self.base, "slope": self.slope, "direction": self.direction,
+            "moves": self.moves, "turns": self.turns,
+            "line": np.array([self.value, self.length, self.shorter]),
+        }  # fmt: skip
+
+    def restore(self, arrays: Arrays) -> None:
+        """Restore the arrays of `state`."""
+        self.base, self.slope = arrays["base"], arrays["slope"]
+        self.direction = arrays["direction"]
+        self.moves, self.turns = arrays["moves"], arrays["turns"]
+        self.value, self.length = (float(x) for x in arrays["line"][:2])
+        self.shorter = int(arrays["line"][2])
+
+
 class LikelihoodRun(Run):
-    """One run.
+    """One run of likelihood training.
 
     Parameters
     ----------
     tasks : sequence of Task
     setting : Settings
     file : path, optional
-        The checkpoint; when it exists, the run goes on from it.
-    place : int or Cluster
+        The checkpoint; the run resumes from an existing one.
+    executor : Executor
     away : Residents, optional
-        Problems and labels of the tasks, where they stay on a cluster.
+        Problems and labels of the tasks on a cluster.
     """
 
     kind = "likelihood"
@@ -86,7 +210,7 @@ class LikelihoodRun(Run):
         tasks: Sequence[Task],
         setting: Settings,
         file: str | Path | None,
-        place: Executor = ONE_THREAD,
+        executor: Executor = ONE_THREAD,
         away: Residents | None = None,
     ) -> None:
         super().__init__(tasks[0].layout, setting, file)
@@ -96,37 +220,33 @@ class LikelihoodRun(Run):
         several, smooth = not tasks[0].model.labels.exact, self.value is logistic
         self.pace = SEVERAL if several and not smooth else TWO
         self.starts = ("first", *(f"start{k}" for k in range(len(self.pace.strengths))))
-        thin = thinning(tasks) if several and smooth else 1
-        self.tasks = mapped(lambda task: every(task, thin), tasks)
-        self._given, self.place, self.away = tasks, place, away
-        self.data = place.residents(self.tasks) if away is None else away
+        thin = subsampling_step(tasks, MAX_ROWS) if several and smooth else 1
+        self.tasks = mapped(lambda task: subsample(task, thin), tasks)
+        self._given, self.executor, self.away = tasks, executor, away
+        self.data = executor.residents(self.tasks) if away is None else away
         model = tasks[0].model
         self._valued = partial(valued, self.value, name_of((model, thin)), model, thin)
-        self.move: Move
-        if self.learner.step is not None:
-            self.move = FixedStep(self.layout, self.learner.step)
-        else:
-            block = self.layout.coordinates(tasks[0].problem, _second_moment(self.tasks))
-            self.move = QuasiNewton(self.layout, block)
-        self._last_w, self._rest = self.w, math.inf
+        block = self.layout.coordinates(tasks[0].problem, _second_moment(self.tasks))
+        self.move = QuasiNewton(self.layout, block)
+        self._decrease = math.inf  # relative, by the last steps
         plain = f"{setting.learner.name} {setting.C!r} {self.layout!r}"
-        self.resume(lambda: digest_of_all(plain, self.tasks))
+        self.resume(lambda: fingerprint(plain + "".join(map(digest_of, self.tasks)), ()))
 
-    def begin(self, place: Executor, tell: Tell | None) -> None:
-        """Start from logistic regression, and from where it wins the race."""
+    def begin(self, executor: Executor, callback: Callback | None) -> None:
+        """Start from logistic regression, or from the winner of the race."""
         if self.learner.starts == "zero":
             return
         first = self._other("logistic", range(len(self.tasks)), START_TOL, START_STEPS, "first")
-        first.go(place, tell, sought=True)
+        first.run(executor, callback, start=True)
         self.w, self.spent = first.best_w, first.cost()
         self.best, self.best_w = first.best, first.best_w
         if self.learner.starts == "race":
-            self.w = self._race(first.best_w, place, tell)
+            self.w = self._race(first.best_w, executor, callback)
 
-    def _race(self, w: Vector, place: Executor, tell: Tell | None) -> Vector:
-        """Give the weights of the start that gets furthest on some of the images."""
+    def _race(self, w: Vector, executor: Executor, callback: Callback | None) -> Vector:
+        """Return the weights of the start with the lowest f on some of the images."""
         if not self.tasks[0].model.labels.has_energy:
-            w = each_alone(self.tasks, w)
+            w = recentre_fields(self.tasks, w)
         part = range(0, len(self.tasks), -(-len(self.tasks) // self.pace.racing))
         racers = []
         starts = _starts(self.layout, self.tasks, w, self.pace.strengths)
@@ -139,65 +259,63 @@ class LikelihoodRun(Run):
             leading = sorted(leading, key=lambda run: run.best)[:places]
             for racer in leading:
                 racer.setting = replace(racer.setting, max_steps=most)
-                racer.go(place, tell, sought=True)
+                racer.run(executor, callback, start=True)
         costs = [self.spent, *(racer.cost() for racer in racers)]
         self.spent = tuple(map(sum, zip(*costs)))  # type: ignore[assignment]
         best = min(range(len(racers)), key=lambda k: racers[k].best)
-        # A few images teach many weights by heart: then the start itself is better for all images.
+        # Many weights overfit a few images: then the start itself is better for all images.
         return min(racers[best].best_w, starts[best], key=self._objective)
 
     def _objective(self, w: Vector) -> float:
-        """Give f of all images."""
+        """Return f of all images."""
         return self._summed(w, self._rows(w, range(len(self.tasks))))[0]
 
     def _other(
         self, learner: str, places: Sequence[int], tol: float, most: int, name: str
     ) -> "LikelihoodRun":
-        """A run on the way to the first weights, with a checkpoint beside that of this one."""
+        """Return a run of the search for first weights, with a checkpoint of its own."""
         setting = Settings(learner_of(learner), self.setting.C, tol, 1, most)
         tasks = taken(self._given, places)
         away = None if self.away is None else self.away.take(places)
-        return LikelihoodRun(tasks, setting, self.start_file(name), self.place, away)
+        return LikelihoodRun(tasks, setting, self.start_file(name), self.executor, away)
 
     def done(self) -> bool:
-        """Whether the run came to rest or the steps are used up."""
-        return self._rest <= self.setting.tol or len(self.steps) >= self.setting.max_steps
+        """Return whether the run makes no more progress or the steps are used up."""
+        return self._decrease <= self.setting.tol or len(self.steps) >= self.setting.max_steps
 
-    def step(self, place: Executor) -> Step:
-        """Ask every image at w, and move on."""
+    def step(self, executor: Executor) -> Step:
+        """Evaluate every image at w, and move to the next w."""
         begin = time.perf_counter()
-        ask = partial(self._rows, self.w)
-        rows = self.round.ask(self.w, len(self.tasks), ask, portion_of(self.place))
+        rows = self.round.rows(
+            self.w, len(self.tasks), partial(self._rows, self.w), executor.remote
+        )
         objective, gradient = self._summed(self.w, rows)
-        asked = time.perf_counter()
+        evaluated = time.perf_counter()
         if objective < self.best:
             self.best, self.best_w = objective, self.w
-        self._last_w = self.w
         self.w = self.move.next(self.w, objective, gradient, self.best)
-        self._rest = self._progress(objective)
-        seconds = asked - begin, time.perf_counter() - asked
-        return self.made_step(objective, seconds, len(self.tasks), 0)
+        self._decrease = self._progress(objective)
+        seconds = evaluated - begin, time.perf_counter() - evaluated
+        return self.record_step(objective, seconds, len(self.tasks), 0)
 
     def _rows(self, w: Vector, places: Sequence[int]) -> NDArray[np.float64]:
-        """L_n and its gradient of some images, a row each."""
+        """Return L_n and its gradient of some images, one row per image."""
         found = self.data.take(places).map(self._valued, w)
         return np.array([np.concatenate([[value], gradient]) for value, gradient in found])
 
     def _summed(self, w: Vector, rows: NDArray[np.float64]) -> tuple[float, Vector]:
-        """Give f and its gradient from the rows of all images."""
+        """Return f and its gradient from the rows of all images."""
         value, gradient = mean_of([(float(row[0]), row[1:]) for row in rows])
         lam = 1.0 / self.setting.C
         return 0.5 * lam * float(w @ w) - value, lam * w - gradient
 
-    def rest(self) -> float:
-        """What the last steps gained."""
-        return self._rest
+    @property
+    def relative_gap(self) -> float:
+        """The relative decrease of f by the last steps."""
+        return self._decrease
 
     def _progress(self, objective: float) -> float:
-        """What the last steps gained, as a share of f; with a fixed step, how much they moved."""
-        if self.learner.step is not None:
-            size = float(np.linalg.norm(self.w)) or 1.0
-            return self.pace.window * float(np.linalg.norm(self.w - self._last_w)) / size
+        """Return the relative decrease of f by the last steps."""
         if len(self.steps) < self.pace.window:
             return math.inf if self.best > 0 else 0.0
         # Not of `best`: a start that wins the race may need long to get below logistic regression.
@@ -206,32 +324,28 @@ class LikelihoodRun(Run):
         return (before - now) / now if now > 0 else 0.0
 
     def advice(self) -> str:
-        """Say what the last steps gained."""
+        """Return what the last steps gained, and what to do."""
         return (
             f"while it was still making progress: the last {self.pace.window} lowered the "
-            f"objective by {self._rest:.2%}, and it goes on until they gain less than "
+            f"objective by {self._decrease:.2%}, and it goes on until they gain less than "
             f"{self.setting.tol:.2%}. "
             "Raise max_steps."
         )
 
-    def last_w(self) -> Vector:
-        """Give the weights of the last step."""
-        return self._last_w
-
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Give the last weights and what the next move needs."""
-        return {}, {"last_w": self._last_w, **self.move.state()}
+        """Return the state of the moves."""
+        return {}, self.move.state()
 
-    def take_state(self, values: dict[str, Any], arrays: Arrays) -> None:
-        """Take them back."""
+    def restore_state(self, values: dict[str, Any], arrays: Arrays) -> None:
+        """Restore the state of the moves."""
         self.move.restore(arrays)
-        self._last_w, self._rest = arrays["last_w"], self.steps[-1].relative_gap
+        self._decrease = self.steps[-1].relative_gap
 
 
 def _starts(
     layout: Layout, tasks: Sequence[Task], w: Vector, strengths: Sequence[float]
 ) -> list[Vector]:
-    """Give the weights of logistic regression beside edges of each strength t, over 1 + 2 t."""
+    """Return logistic regression with edges of each strength t, over 1 + 2 t."""
     features = (task.problem.edge_features for task in tasks)
     sums = [g.sum(dtype=np.float64) / len(g) for g in features if g is not None and g.size]
     smoothing = layout.smoothing(tasks[0].problem)
@@ -246,7 +360,7 @@ def _starts(
 
 
 def _second_moment(tasks: Sequence[Task]) -> NDArray[np.float64]:
-    """The mean of f f' over the labelled nodes of each image, then over images."""
+    """Return the mean of f f' over the labelled nodes of each image, then over images."""
     parts = []
     for task in tasks:
         features = task.problem.node_features[task.known].astype(np.float64)

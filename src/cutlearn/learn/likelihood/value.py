@@ -22,7 +22,7 @@ from cutlearn.energy.label_space import Valued
 from cutlearn.energy.model import Model, ModelLike, checked_weights
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
-from cutlearn.learn.likelihood.baselines import every
+from cutlearn.learn.likelihood.baselines import subsample
 from cutlearn.learn.oracle import Task, task_of
 from cutlearn.learn.pool import bind_all, model_of_all
 from cutlearn.run.executor import Executor, Jobs, Resident, executor_of
@@ -123,7 +123,7 @@ def valued(
 
     def make() -> Task:
         problem, labels = resident.value
-        return every(task_of(problem, labels, model, image), thin)
+        return subsample(task_of(problem, labels, model, image), thin)
 
     return value(resident.once(f"task {image} {name}", make), w)
 

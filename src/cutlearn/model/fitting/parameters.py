@@ -110,10 +110,6 @@ def _strength(model: Any) -> bool:
     )
 
 
-def _for_masks() -> tuple[str, ...]:
-    return tuple(name for name, one in LEARNERS.items() if one.for_masks)
-
-
 def kinds(model: Any) -> list[type[LabelSpace]]:
     """Give the kinds of labels that an estimator may come to have, by the number of labels."""
     margin = LEARNERS[model.learner].margin
@@ -182,13 +178,13 @@ SEGMENTER = (
         lambda loss: isinstance(loss, Loss) or _is(loss, NAMED),
         f"one of {tuple(NAMED)} or a Loss",
     ),
-    Rule("learner", lambda m: _is(m.learner, _for_masks()), lambda m: f"one of {_for_masks()}"),
+    Rule("learner", lambda m: _is(m.learner, LEARNERS), lambda m: f"one of {tuple(LEARNERS)}"),
     Rule(
         "C",
         _strength,
         lambda m: (
             "'auto', a finite number > 0, or infinity with a learner of "
-            f"{tuple(name for name in _for_masks() if LEARNERS[name].allows_infinite_C)}"
+            f"{tuple(name for name, one in LEARNERS.items() if one.allows_infinite_C)}"
         ),
     ),
     rule("tol", _positive, "a finite number > 0"),

@@ -27,7 +27,7 @@ from cutlearn.grid import grid_offsets, grid_slices
 from cutlearn.learn.learners import is_margin
 from cutlearn.learn.losses import Loss, loss_of
 from cutlearn.learn.pool import Pool, residents_of
-from cutlearn.learn.results import Step, TrainResult
+from cutlearn.learn.run import Step, TrainResult
 from cutlearn.learn.train import train
 from cutlearn.loaded import taken
 from cutlearn.metrics import bootstrap

@@ -1,10 +1,8 @@
-"""A max-margin run: what a step changes and a checkpoint holds.
+"""Max-margin training: oracles make planes at w, and a master makes the next w and a lower bound.
 
-A step asks every image's oracle at w and gives the planes to the master, which gives the next w and
-a lower bound. Whatever the master, planes, steps, stopping and resuming are the same.
-
-Without a regulariser the optimum is a set, and a run may come to it anywhere. Once the gap is
-reached, the run looks for the shortest weights that keep it: the limit of C to infinity.
+Planes, steps, stopping and resuming are the same for every master. Without a regulariser the
+optimum is a set. Once the gap is reached, the run searches for the shortest weights that keep it:
+the limit of C to infinity.
 """
 
 import math
@@ -18,28 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.arrays import Matrix, Vector
+from cutlearn.learn.bundle import Master
 from cutlearn.learn.learners import MarginLearner
-from cutlearn.learn.margin.master import Master
 from cutlearn.learn.pool import Pool
-from cutlearn.learn.results import Settings, Step
-from cutlearn.learn.round import portion_of
-from cutlearn.learn.run import Run, Tell
+from cutlearn.learn.run import Callback, Run, Settings, Step
 from cutlearn.run.executor import Executor
 from cutlearn.store import Arrays
 
 # Objectives below this share of the largest possible loss need no finer gap.
 FLOOR = 1e-3
-# Known planes are used up until this share of the tolerance, before the oracle is asked again.
-SETTLED = 0.25
-MOST_SETTLING = 100
+# Master and known planes must agree to this share of the tolerance before the next cuts.
+AGREEMENT = 0.25
+MAX_AGREEING = 100
 # From so many images on, training begins on a quarter of them.
 MANY = 8
-# Training that begins on a quarter of the images goes on there up to this gap: early rounds only
-# have to move w, and images are alike.
+# Training on a quarter of the images ends at this gap: early rounds only have to move w, and
+# images are alike.
 ROUGH = 0.1
-# Short weights are looked for where the model leaves this share of what the gap allows, in at most
-# so many steps.
-HALFWAY, MOST_SHORTENING = 0.5, 20
+# The search for short weights: the share of the allowed gap that the model may use, and its steps.
+HALFWAY, MAX_SHORTENING = 0.5, 20
 # Weights are trusted while rounding changes the objective by less than this share.
 TRUSTED = 1e-6
 # A step that leaves more than this share of the gap counts as stalled.
@@ -47,29 +42,29 @@ STALLED = 0.99
 
 
 class MarginRun(Run):
-    """One run.
+    """One run of max-margin training.
 
     Parameters
     ----------
     pool : Pool
     setting : Settings
-    rows, least : (r, d) and (r,) float64
-        Constraints rows @ w >= least.
+    rows, rhs : (r, d) and (r,) float64
+        Constraints rows @ w >= rhs.
     file : path, optional
-        The checkpoint; when it exists, the run goes on from it.
+        The checkpoint; the run resumes from an existing one.
     """
 
     kind = "train"
 
     def __init__(
-        self, pool: Pool, setting: Settings, rows: Matrix, least: Vector, file: str | Path | None
+        self, pool: Pool, setting: Settings, rows: Matrix, rhs: Vector, file: str | Path | None
     ) -> None:
         super().__init__(pool.layout, setting, file)
         self.pool = pool
         self.certified = pool.model.labels.exact
         assert isinstance(setting.learner, MarginLearner)
         self.master: Master = setting.learner.master()(
-            pool.n_weights, setting.groups, 1.0 / setting.C, rows, least
+            pool.n_weights, setting.groups, 1.0 / setting.C, rows, rhs
         )
         # Images go to groups in order, in runs of nearly equal length.
         self.bounds = [g * len(pool) // setting.groups for g in range(setting.groups + 1)]
@@ -84,18 +79,17 @@ class MarginRun(Run):
         # The search for short weights: whether it is over, its steps, its regulariser and limit.
         self.short, self.shortening = not math.isinf(setting.C), 0
         self.ridge = self.limit = math.inf
-        self.confirmed = False  # whether the last planes were all known
-        self.exhausted = False  # whether rounding leaves nothing more to ask or to prove
+        self.no_new_plane = False  # whether all planes of the last step were known
+        self.exhausted = False  # whether rounding hides any further progress
         self.resume(
             lambda: (
                 f"{pool.digest()} {setting.learner.name} {setting.C!r} {setting.groups} "
-                f"{rows.tolist()} {least.tolist()}"
+                f"{rows.tolist()} {rhs.tolist()}"
             )
         )
 
-    def begin(self, place: Executor, tell: Tell | None) -> None:
-        """With many images and no planes, train roughly on a quarter of them, to ask the first
-        time at good weights."""
+    def begin(self, executor: Executor, callback: Callback | None) -> None:
+        """Train roughly on a quarter of many images, so that the first step is at good weights."""
         if len(self.pool) < MANY or any(map(len, self.pool.planes)):
             return
         part = self.pool.take(range(0, len(self.pool), 4))
@@ -105,15 +99,15 @@ class MarginRun(Run):
             groups=min(self.setting.groups, len(part)),
         )
         first = MarginRun(
-            part, setting, self.master.rows, self.master.least, self.start_file("first")
+            part, setting, self.master.rows, self.master.rhs, self.start_file("first")
         )
         first.short = True
-        first.go(place, tell, sought=True)
+        first.run(executor, callback, start=True)
         self.w, self.begun, self.complete = first.best_w, True, False
         self.spent = first.cost()
 
     def done(self) -> bool:
-        """Whether the gap is reached, the steps are used up, or nothing is left to ask."""
+        """Return whether the gap is reached, the steps are used up, or no progress is left."""
         if len(self.steps) >= self.setting.max_steps:
             return True
         ended = self.exhausted or self.shortening > 0
@@ -135,7 +129,8 @@ class MarginRun(Run):
         """Return the largest error of the objective as it is computed at w."""
         return float(self.pool.rounding[0] + self.pool.rounding[1:] @ np.abs(w))
 
-    def rest(self) -> float:
+    @property
+    def relative_gap(self) -> float:
         """The certified gap over max(objective, a floor), 0 for an objective of 0."""
         return self.gap / self._size if self._size else 0.0
 
@@ -144,13 +139,16 @@ class MarginRun(Run):
         return max(self.best, FLOOR * self.largest)
 
     def _reached(self) -> bool:
-        """Whether the gap is reached, but for the rounding at large weights without a regulariser,
-        which the search for short ones will lower."""
+        """Return whether the gap is reached.
+
+        Without a regulariser the rounding at large weights does not count: the search for short
+        weights will lower it.
+        """
         gap = self.gap if self.short else self.best - self.lower_bound
         return self.best == 0 or gap <= self.setting.tol * self._size
 
     def advice(self) -> str:
-        """Say which gap was reached."""
+        """Return which gap was reached, and what to do."""
         advice = "Raise max_steps, or lower C."
         rounding = self._rounding(self.best_w) / (self._size or 1.0)
         if rounding > max(self.setting.tol, TRUSTED):
@@ -162,56 +160,60 @@ class MarginRun(Run):
         elif len(self.steps) < self.setting.max_steps:
             advice = "What could still improve is lost in rounding; raise tol to this gap."
         return (
-            f"at a gap of {100 * self.rest():.2g}%, but tol asks for "
+            f"at a gap of {100 * self.relative_gap:.2g}%, but tol asks for "
             f"{100 * self.setting.tol:.2g}%. {advice}"
         )
 
-    def _next(self, level: float, share: float = 1.0, confirmed: bool = False) -> bool:
-        """Take the master's next w, given the best objective or a stand-in for it; whether there
-        is one."""
-        fine = share * self.setting.tol * max(level, FLOOR * self.largest)
-        w = self.master.solve(level, fine, confirmed)
+    def _next(self, level: float, share: float = 1.0, no_new_plane: bool = False) -> bool:
+        """Take the master's next w, if any, given the best objective or an estimate of it."""
+        target_gap = share * self.setting.tol * max(level, FLOOR * self.largest)
+        w = self.master.solve(level, target_gap, no_new_plane)
         if w is None:
             return False
         self.w = self.layout.inside(w)
         return True
 
-    def step(self, place: Executor) -> Step:
-        """Ask the oracles at w, give their planes to the master, take the next w."""
+    def step(self, executor: Executor) -> Step:
+        """Cut all images at w, add their planes to the master, and take its next w."""
         begin = time.perf_counter()
         if not (self.complete or self.shortening or (self.begun and not self.steps)):
-            self._settle()
+            self._use_known_planes()
         between = time.perf_counter()
         w = self._point()
-        rows = self.round.ask(
-            w, len(self.pool), lambda images: self.pool.highest(images, w, place), portion_of(place)
+        rows = self.round.rows(
+            w,
+            len(self.pool),
+            lambda images: self.pool.highest(images, w, executor),
+            executor.remote,
         )
         index = self.pool.add(rows)
         objective = self._objective(rows, w)
         if self.shortening:
-            self._shortened(objective, w)
+            self._accept_shorter(objective, w)
         elif objective < self.best:
             self.best, self.best_w = objective, w
-        asked = time.perf_counter()
-        self.confirmed = not self._give(index, rows)
+        cut = time.perf_counter()
+        self.no_new_plane = not self._add_planes(index, rows)
         if not self.shortening and not self._reached():
-            # Planes that were all known, and weights that were just asked: it would go on so.
-            moved = self._next(self.best, confirmed=self.confirmed)
-            same = self.confirmed and np.array_equal(self.w, w)
+            # No new plane at weights that do not change: the run would repeat itself.
+            moved = self._next(self.best, no_new_plane=self.no_new_plane)
+            same = self.no_new_plane and np.array_equal(self.w, w)
             self.exhausted = (not moved or same) and not self._reached()
         if not self.short and (self.exhausted or self._reached()):
             self._shorten()
         end = time.perf_counter()
-        seconds = asked - between, end - asked + between - begin
-        return self.made_step(objective, seconds, len(rows), len(self.master.b))
+        seconds = cut - between, end - cut + between - begin
+        return self.record_step(objective, seconds, len(rows), len(self.master.b))
 
     def _point(self) -> Vector:
-        """Where to ask: at the master's weights, or nearer to the best ones, which takes fewer
-        rounds while there is something to learn."""
+        """Return the weights of the next cuts: the master's, or nearer to the best ones.
+
+        The latter takes fewer rounds while steps make progress.
+        """
         if not self.steps:
             return self.w
         stalled = len(self.steps) > 1 and self.steps[-1].gap > STALLED * self.steps[-2].gap
-        if stalled or self.confirmed or self.shortening:
+        if stalled or self.no_new_plane or self.shortening:
             return self.w
         return self.layout.inside(self.master.point(self.w, self.best_w))
 
@@ -222,7 +224,7 @@ class MarginRun(Run):
             self.limit = base + self.setting.tol * self._size
         self.shortening += 1
         found = None
-        if self.shortening <= MOST_SHORTENING and self.best_w.any():
+        if self.shortening <= MAX_SHORTENING and self.best_w.any():
             level = self.best + HALFWAY * (self.limit - self.best)
             found = self.master.shorter(level, self.ridge)
         if found is None:
@@ -230,27 +232,27 @@ class MarginRun(Run):
         else:
             self.w, self.ridge = self.layout.inside(found[0]), found[1]
 
-    def _shortened(self, objective: float, w: Vector) -> None:
-        """Take weights of the search if they are shorter and keep the gap; then it is over."""
+    def _accept_shorter(self, objective: float, w: Vector) -> None:
+        """Take weights if they are shorter and keep the gap; this ends the search."""
         shorter = float(w @ w) < float(self.best_w @ self.best_w)
         if shorter and objective + self._rounding(w) <= self.limit:
             self.best, self.best_w, self.short = objective, w, True
 
-    def _settle(self) -> None:
-        """Let master and known planes agree, without a cut, before the oracle is asked."""
+    def _use_known_planes(self) -> None:
+        """Move until the master and the known planes agree, without a cut."""
         level = self.best
-        for _ in range(MOST_SETTLING):
+        for _ in range(MAX_AGREEING):
             index = self.pool.best(self.w)
             rows = self.pool.rows(index)
             known = self._objective(rows, self.w)
-            fine = SETTLED * self.setting.tol * max(known, FLOOR * self.largest)
-            if self.master.settled(known, self.best, fine):
+            target_gap = AGREEMENT * self.setting.tol * max(known, FLOOR * self.largest)
+            if self.master.planes_agree(known, self.best, target_gap):
                 return
-            if not self._give(index, rows):
+            if not self._add_planes(index, rows):
                 return
             # Before the first step the best known value stands in for the best objective.
             level = level if self.steps else min(level, known)
-            if not self._next(level, 0.0 if self.steps else SETTLED):
+            if not self._next(level, 0.0 if self.steps else AGREEMENT):
                 return
 
     def _objective(self, rows: Matrix, w: Vector) -> float:
@@ -258,8 +260,8 @@ class MarginRun(Run):
         risk = float(np.maximum(heights, 0.0).sum()) / len(rows)
         return 0.5 * self.master.lam * float(w @ w) + risk
 
-    def _give(self, index: NDArray[np.int32], rows: Matrix) -> bool:
-        """Give the master every group's plane that it does not know; whether there was one."""
+    def _add_planes(self, index: NDArray[np.int32], rows: Matrix) -> bool:
+        """Add every group's plane that is new to the master; return whether there was one."""
         raw, size = index.tobytes(), index.itemsize
         keys = [(g, raw[size * i : size * j]) for g, (i, j) in enumerate(pairwise(self.bounds))]
         new = np.array([key not in self._known for key in keys])
@@ -280,20 +282,23 @@ class MarginRun(Run):
             **self.master.state(),
         }
         values = {
-            "complete": self.complete, "confirmed": self.confirmed, "exhausted": self.exhausted,
-            "short": self.short, "shortening": self.shortening,
-        }  # fmt: skip
+            "complete": self.complete,
+            "no_new_plane": self.no_new_plane,
+            "exhausted": self.exhausted,
+            "short": self.short,
+            "shortening": self.shortening,
+        }
         return values, arrays
 
-    def take_state(self, values: dict[str, Any], arrays: Arrays) -> None:
-        """Take them back."""
+    def restore_state(self, values: dict[str, Any], arrays: Arrays) -> None:
+        """Restore the values and arrays of `state`."""
         ends = np.cumsum(arrays["counts"])
         for known, rows in zip(self.pool.planes, np.split(arrays["planes"], ends[:-1])):
             known.restore(rows)
         for index in arrays["rounds"]:
-            self._give(index, self.pool.rows(index))
+            self._add_planes(index, self.pool.rows(index))
         self.master.restore(arrays)
-        self.complete, self.confirmed = bool(values["complete"]), bool(values["confirmed"])
+        self.complete, self.no_new_plane = bool(values["complete"]), bool(values["no_new_plane"])
         self.exhausted = bool(values["exhausted"])
         self.short, self.shortening = bool(values["short"]), int(values["shortening"])
         self.ridge, self.limit = arrays["search"].tolist()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cutlearn.errors import InputError
-from cutlearn.learn.margin.bundle import Bundle
+from cutlearn.learn.bundle import Bundle
 from tiny_problems import full_optimum
 
 NONE = (np.zeros((0, 2)), np.zeros(0))

@@ -1,4 +1,4 @@
-"""What every master shares: the planes ever seen, the model's minimum and its certified bound.
+"""Masters of max-margin training, and the bundle master: planes in, the next weights out.
 
 The model of the objective is lambda/2 |w|^2 + sum_g max(0, max_{p in g} b_p + a_p . w) over
 G w >= h. Planes come in groups of images: one group is one-slack, a group for each image is
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from cutlearn.arrays import Matrix, Vector
 from cutlearn.errors import InputError
-from cutlearn.learn.margin.programs import Program, room_of, solve_linear, solve_quadratic
+from cutlearn.learn.programs import Program, feasible_radius, solve_linear, solve_quadratic
 
 # How far left-out planes may lie above the solution, relative to the objective.
 VIOLATION = 1e-9
 # Where to ask between the best weights (0) and those of the master (1).
 HALF = 0.5
 # How regularisers follow each other in the search for short weights, and how many.
-SOFTER, MOST_SOFTER = 4.0, 60
+SOFTER, MAX_SOFTER = 4.0, 60
 # Planes for each variable of the program, above which idle ones are left out.
 CROWDED = 5
 
@@ -35,28 +35,28 @@ class Master(ABC):
     n_weights, n_groups : int
     lam : float >= 0
         The regulariser lambda = 1 / C.
-    rows, least : (r, d) and (r,) float64
-        Constraints rows @ w >= least on w.
+    rows, rhs : (r, d) and (r,) float64
+        Constraints rows @ w >= rhs on w.
     """
 
-    # Whether the constraints must leave room around some w.
-    needs_room = False
+    # Whether some w must satisfy the constraints strictly.
+    needs_interior = False
 
     def __init__(
-        self, n_weights: int, n_groups: int, lam: float, rows: Matrix, least: Vector
+        self, n_weights: int, n_groups: int, lam: float, rows: Matrix, rhs: Vector
     ) -> None:
         if not 0 <= lam < np.inf:
             raise InputError(
                 f"C gives lambda = 1/C = {lam:g}, which must be finite and >= 0. Choose C > 0."
             )
         self.lam = lam
-        self.rows, self.least = rows, least
+        self.rows, self.rhs = rows, rhs
         self.n_groups = n_groups
         self.group = np.zeros(0, np.int32)
         self.b = np.zeros(0)
         self.a = np.zeros((0, n_weights))
         self.alpha = np.zeros(0)
-        self.mu = np.zeros(len(least))
+        self.mu = np.zeros(len(rhs))
         self.working = np.zeros(0, bool)
         self.lower_bound = -np.inf
         # The rounding errors of the planes, of b and of every slope; whoever makes them sets it.
@@ -65,26 +65,26 @@ class Master(ABC):
         self.at = np.zeros(n_weights)
 
     @abstractmethod
-    def solve(self, best: float, fine: float, confirmed: bool = False) -> Vector | None:
-        """Give the weights to ask next, and raise the lower bound; None when there is nothing
+    def solve(self, best: float, target_gap: float, no_new_plane: bool = False) -> Vector | None:
+        """Return the weights to ask next, and raise the lower bound; None when there is nothing
         left to ask within rounding.
 
         Parameters
         ----------
         best : float > 0
             The best objective so far.
-        fine : float
+        target_gap : float
             The gap at which the run ends.
-        confirmed : bool
+        no_new_plane : bool
             Whether the oracle knew nothing that the model did not.
         """
 
     @abstractmethod
-    def settled(self, known: float, best: float, fine: float) -> bool:
+    def planes_agree(self, known: float, best: float, target_gap: float) -> bool:
         """Whether the oracle should be asked at weights where known planes give `known`."""
 
     def point(self, w: Vector, best_w: Vector) -> Vector:
-        """Give the point to ask: between the best weights and those of the master."""
+        """Return the point to ask: between the best weights and those of the master."""
         return best_w + HALF * (w - best_w)
 
     def add(self, b: Vector, a: Matrix, new: NDArray[np.bool_]) -> None:
@@ -97,11 +97,11 @@ class Master(ABC):
         self.working = np.append(self.working, np.ones(count, bool))
 
     def program(self) -> Program:
-        """Give the model over all planes."""
-        return Program(self.lam, self.b, self.a, self.group, self.n_groups, self.rows, self.least)
+        """Return the model over all planes."""
+        return Program(self.lam, self.b, self.a, self.group, self.n_groups, self.rows, self.rhs)
 
     def start(self, unit: float) -> Vector:
-        """Give the shortest w with G w >= h, where training begins; refuses rows without any.
+        """Return the shortest w with G w >= h, where training begins; refuses rows without any.
 
         Parameters
         ----------
@@ -109,17 +109,17 @@ class Master(ABC):
             The size of the objective.
         """
         nothing = np.zeros(self.a.shape[1])
-        if self.needs_room and room_of(self.rows, self.least) == 0:
+        if self.needs_interior and feasible_radius(self.rows, self.rhs) == 0:
             raise InputError(
-                "constraints leave no room, as equalities do, but learner='accpm' needs weights "
-                "with G w > h in all rows. Choose learner='bundle', which does not."
+                "constraints leave no interior, as equalities do, but learner='accpm' needs "
+                "weights with G w > h in all rows. Choose learner='bundle', which does not."
             )
-        if (self.least <= 0).all():
+        if (self.rhs <= 0).all():
             self.lower_bound = 0.0
             return nothing
-        room_of(self.rows, self.least)
+        feasible_radius(self.rows, self.rhs)
         shortest = Program(
-            self.lam or 1.0, self.b, self.a, self.group, self.n_groups, self.rows, self.least
+            self.lam or 1.0, self.b, self.a, self.group, self.n_groups, self.rows, self.rhs
         )
         found = solve_quadratic(shortest, unit or 1.0, self.alpha, self.mu)
         if found is None:
@@ -131,7 +131,7 @@ class Master(ABC):
         return found.w
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Give what a checkpoint must hold beside the planes."""
+        """Return what a checkpoint must hold beside the planes."""
         return {
             "alpha": self.alpha,
             "mu": self.mu,
@@ -151,7 +151,7 @@ class Master(ABC):
         self.lower_bound = float(state["lower_bound"][0])
 
     def value(self, w: Vector) -> float:
-        """Give the model of the objective at w."""
+        """Return the model of the objective at w."""
         return self.program().value(w)
 
     def prove(self, alpha: Vector, mu: Vector) -> None:
@@ -167,10 +167,10 @@ class Master(ABC):
         regulariser is lost in rounding before.
         """
         whole = self.program()
-        alpha, mu = np.zeros(len(self.b)), np.zeros(len(self.least))
+        alpha, mu = np.zeros(len(self.b)), np.zeros(len(self.rhs))
         # From there on the weights have hardly moved from the shortest with G w >= h.
         lam = min(lam, float((self.a**2).sum(axis=1).max(initial=0.0)) / level)
-        for _ in range(MOST_SOFTER):
+        for _ in range(MAX_SOFTER):
             found = solve_quadratic(replace(whole, lam=lam), level, alpha, mu)
             if found is None:
                 return None
@@ -194,7 +194,7 @@ class Master(ABC):
         whole = self.program()
         while True:
             at = np.flatnonzero(self.working)
-            part = whole.take(at)
+            part = whole.subset(at)
             if self.lam > 0:
                 found = solve_quadratic(part, upper, self.alpha[at], self.mu)
             else:
@@ -214,3 +214,15 @@ class Master(ABC):
         if self.working.sum() > CROWDED * (self.a.shape[1] + self.n_groups):
             self.working = (self.alpha > 0) | (over > -1e-2 * upper / self.n_groups)
         return found.w
+
+
+class Bundle(Master):
+    """The bundle master: the minimum of the model over all planes."""
+
+    def solve(self, best: float, target_gap: float, no_new_plane: bool = False) -> Vector | None:
+        """Return the minimum of the model."""
+        return self.minimum(best)
+
+    def planes_agree(self, known: float, best: float, target_gap: float) -> bool:
+        """Return whether known planes leave less than the gap."""
+        return known - max(self.lower_bound, 0.0) <= target_gap

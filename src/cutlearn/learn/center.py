@@ -1,4 +1,4 @@
-"""The centre master (ACCPM): ask at the analytic centre of where the optimum can still be.
+"""The centre master (ACCPM): the next weights are the analytic centre of the localisation set.
 
 The localisation set holds (w, xi) with xi_g >= b_p + a_p . w, xi_g >= 0, G w >= h and
 lambda/2 |w|^2 + sum_g xi_g <= t, t the best objective so far: every plane is a deep cut, and again
@@ -24,8 +24,8 @@ from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import ThreadpoolController
 
 from cutlearn.arrays import Matrix, Vector
-from cutlearn.learn.margin.master import Master
-from cutlearn.learn.margin.programs import EPS, Program, sizes_of, units_of
+from cutlearn.learn.bundle import Master
+from cutlearn.learn.programs import EPS, Program, sizes_of, units_of
 
 # nu for each variable: how much the level counts against the planes.
 LEVEL = 3.0
@@ -38,7 +38,7 @@ BOX = 1e3
 GROW = 10.0
 # At lambda = 0 a deep cut through a wide box can take over a hundred iterations; giving up would
 # leave only the model's minimum to ask at, from which such runs hardly move on.
-MOST_NEWTON = 200
+MAX_NEWTON = 200
 # The centre is found when its equations hold to this share of their size.
 CENTRED = 0.1
 # No gap relative to the level is taken to be smaller.
@@ -52,12 +52,12 @@ NEARLY = 0.95
 class Center(Master):
     """The analytic centre master; as `Master`, with a box that grows at lambda = 0."""
 
-    needs_room = True
+    needs_interior = True
 
     def __init__(
-        self, n_weights: int, n_groups: int, lam: float, rows: Matrix, least: Vector
+        self, n_weights: int, n_groups: int, lam: float, rows: Matrix, rhs: Vector
     ) -> None:
-        super().__init__(n_weights, n_groups, lam, rows, least)
+        super().__init__(n_weights, n_groups, lam, rows, rhs)
         self.kept = np.zeros(0, bool)
         # At lambda = 0 the box ends where planes have fallen by `reach`. No weights in it have a
         # lower objective than `within`: this steers, and proves nothing about weights outside.
@@ -83,22 +83,22 @@ class Center(Master):
         """Return the box |w_j| <= box_j of lambda = 0."""
         return units_of(self.program(), self.reach)
 
-    def settled(self, known: float, best: float, fine: float) -> bool:
+    def planes_agree(self, known: float, best: float, target_gap: float) -> bool:
         """Whether known planes promise enough at a centre; all of it before the first step."""
         steered = max(self.lower_bound, self.within)
         if best == np.inf:
-            return known - steered <= fine
+            return known - steered <= target_gap
         return known <= best - HOPE * (best - steered)
 
-    def solve(self, best: float, fine: float, confirmed: bool = False) -> Vector | None:
+    def solve(self, best: float, target_gap: float, no_new_plane: bool = False) -> Vector | None:
         """Return the centre of the localisation set, and raise the lower bound.
 
-        When the oracle confirmed the model, return the model's minimum: if it is confirmed too,
-        that ends the run. None when rounding leaves no weights at which the model is below the
+        After a step without a new plane, return the model's minimum: if it gives none either, the
+        run ends. None when rounding leaves no weights at which the model is below the
         best, or hides whether there are any.
         """
         self.reach = max(self.reach, BOX * best)
-        if confirmed:
+        if no_new_plane:
             w = self.minimum(best)
             if w is not None and (self.lam > 0 or (np.abs(w) <= self.box()).all()):
                 return w
@@ -107,9 +107,9 @@ class Center(Master):
             gap = best - max(self.lower_bound, self.within, 0.0)
             # Matrices this small cost several times more on threads of the linear algebra.
             with _libraries().limit(limits=1):
-                centre = find_centre(self.program().take(at), best, gap, self.at, self.box())
+                centre = find_centre(self.program().subset(at), best, gap, self.at, self.box())
             if centre is None:
-                # The set has hardly any inside left: its least point serves as well, if it is in.
+                # The set is numerically empty: the minimum of the model serves as well, if inside.
                 w = self.minimum(best)
                 return w if w is not None and self.value(w) < best else None
             # Planes that were left out come back where they cut the centre off.
@@ -118,17 +118,19 @@ class Center(Master):
                 break
             self.kept |= over
         self.at = centre.w
-        open_end = self._bound(centre, at, best, fine)
+        open_end = self._bound(centre, at, best, target_gap)
         most = KEPT * (self.a.shape[1] + self.n_groups)
         if len(at) > most:
             self.kept[at[np.argsort(-centre.alpha, kind="stable")[most:]]] = False
         return centre.w if open_end else None
 
-    def _bound(self, centre: "Centre", at: NDArray[np.intp], best: float, fine: float) -> bool:
+    def _bound(
+        self, centre: "Centre", at: NDArray[np.intp], best: float, target_gap: float
+    ) -> bool:
         """Raise the lower bound by the centre's multipliers, and exactly when that could end it.
 
         The model's minimum is at most its value at the centre, so an exact bound is of no use while
-        that value is further than `fine` below the best. Returns whether it is worth to ask on.
+        that value is further than `target_gap` below the best. Return whether the run can go on.
         """
         alpha = np.zeros(len(self.b))
         alpha[at] = centre.alpha
@@ -139,14 +141,14 @@ class Center(Master):
             self.within = max(self.within, boxed)
             if best - self.within <= HOPE * (best - self.lower_bound):
                 self.prove(alpha, centre.mu)
-        if best - self.value(centre.w) > fine or best - self.lower_bound <= fine:
+        if best - self.value(centre.w) > target_gap or best - self.lower_bound <= target_gap:
             return True
         self.minimum(best)
-        if self.lam > 0 or best - self.within > fine or best - self.lower_bound <= fine:
+        if self.lam > 0 or best - self.within > target_gap or best - self.lower_bound <= target_gap:
             return True
         # Only the box keeps better weights away, or rounding the proof that there are none.
         self.reach, self.within = GROW * self.reach, 0.0
-        return bool(self.rounding[1:] @ self.box() + EPS * self.reach <= fine)
+        return bool(self.rounding[1:] @ self.box() + EPS * self.reach <= target_gap)
 
 
 @cache
@@ -166,7 +168,7 @@ class Centre(NamedTuple):
 def find_centre(
     program: Program, level: float, gap: float, start: Vector, box: Vector
 ) -> Centre | None:
-    """Find the centre of {model <= level} from any w; None when it has no inside to speak of.
+    """Find the centre of {model <= level} from any w; None when its interior is numerically empty.
 
     The model's value at the centre is below the level as it is computed, not only by the formula.
 
@@ -192,7 +194,7 @@ def find_centre(
     w = start + found.w * units
     if not program.value(w) < level:
         return None
-    p, k, r = len(program.b), program.n_groups, len(program.least)
+    p, k, r = len(program.b), program.n_groups, len(program.rhs)
     mu = found.z[p + k : p + k + r] * (level / rows.sizes)
     return Centre(w, found.xi * level, program.clean(found.z[:p]), mu)
 
@@ -218,23 +220,23 @@ class _Rows:
         here = program.at(start)
         self.b = here.b / level
         low, high = ((-box - start) / units)[self.ends], ((start - box) / units)[self.ends]
-        self.c = np.concatenate([here.least / self.sizes, low, high])
+        self.c = np.concatenate([here.rhs / self.sizes, low, high])
         self.member = np.zeros((k, p))
         self.member[program.group, np.arange(p)] = 1.0
         self.m = p + k + len(self.c)
 
     def times(self, w: Vector, xi: Vector) -> Vector:
-        """Give all rows times (w, xi)."""
+        """Return all rows times (w, xi)."""
         end = w[self.ends]
         return np.concatenate([self.planes @ w + xi[self.group], xi, self.walls @ w, end, -end])
 
     def slack(self, w: Vector, xi: Vector) -> Vector:
-        """Give s."""
+        """Return s."""
         out: Vector = self.times(w, xi) - np.concatenate([self.b, np.zeros(self.k), self.c])
         return out
 
     def back(self, z: Vector) -> tuple[Vector, Vector]:
-        """Give z times all rows, in w and in xi."""
+        """Return z times all rows, in w and in xi."""
         p, k = self.p, self.k
         of_walls, of_ends = np.split(z[p + k :], [len(self.walls)])
         in_w = z[:p] @ self.planes + of_walls @ self.walls
@@ -242,7 +244,7 @@ class _Rows:
         return in_w, self.member @ z[:p] + z[p : p + k]
 
     def terms(self, z: Vector) -> Vector:
-        """Give the sizes of what `back` adds up in w."""
+        """Return the sizes of what `back` adds up in w."""
         of_walls, of_ends = np.split(z[self.p + self.k :], [len(self.walls)])
         out: Vector = z[: self.p] @ np.abs(self.planes) + of_walls @ np.abs(self.walls)
         out[self.ends] += np.add(*of_ends.reshape(2, -1))
@@ -252,17 +254,17 @@ class _Rows:
         """Solve (H + rows' diag(q) rows) (dw, dxi) = (in_w, in_xi), H the regulariser.
 
         A row touches one xi at most, so the xi are eliminated first: what is left in w is, for
-        each group, the spread of its planes (the zero plane among them) around their mean. As a
+        each group, the scatter of its planes (the zero plane among them) around their mean. As a
         sum of squares it keeps its sign under rounding.
         """
         d, k, p = self.d, self.k, self.p
         weight = self.member @ q[:p] + q[p : p + k]
         mean = self.member @ (self.planes * q[:p, None]) / weight[:, None]
-        spread = np.concatenate([self.planes - mean[self.group], mean, self.walls])
-        spread *= np.sqrt(q[: len(spread), None])
-        full = spread.T @ spread
+        centred = np.concatenate([self.planes - mean[self.group], mean, self.walls])
+        centred *= np.sqrt(q[: len(centred), None])
+        full = centred.T @ centred
         diagonal = self.lam.copy()
-        diagonal[self.ends] += q[len(spread) :].reshape(2, -1).sum(axis=0)
+        diagonal[self.ends] += q[len(centred) :].reshape(2, -1).sum(axis=0)
         full[range(d), range(d)] += diagonal
         size = np.sqrt(full.diagonal())
         full /= size[:, None] * size
@@ -287,27 +289,27 @@ class _Residues(NamedTuple):
     off: Vector  # of the rows: A w + xi - c - s
     in_w: Vector  # A' z - lambda w
     in_xi: Vector  # the sums of z - 1
-    room: float  # s_0, by the objective
+    below: float  # s_0, by the objective
     now: float
 
 
 def _residues(rows: _Rows, x: _Point) -> _Residues:
     in_w, in_xi = rows.back(x.z)
     w = rows.start + x.w
-    room = 1.0 - 0.5 * float(rows.lam @ w**2) - float(x.xi.sum())
+    below = 1.0 - 0.5 * float(rows.lam @ w**2) - float(x.xi.sum())
     now = float(x.s @ x.z) / rows.m
-    return _Residues(rows.slack(x.w, x.xi) - x.s, in_w - rows.lam * w, in_xi - 1.0, room, now)
+    return _Residues(rows.slack(x.w, x.xi) - x.s, in_w - rows.lam * w, in_xi - 1.0, below, now)
 
 
 def _first(rows: _Rows, gap: float) -> _Point:
-    """Give a point over the start whose slacks and multipliers fit how far the start is off.
+    """Return a point over the start whose slacks and multipliers fit how far the start is off.
 
     Where the start is much further from the level, or from a constraint, than the gap, slacks of
-    the size of the gap would leave Newton no room to move.
+    the size of the gap would leave Newton no way to move.
     """
     highest = (rows.member * rows.b).max(axis=1, initial=0.0)
-    room = 1.0 - 0.5 * float(rows.lam @ rows.start**2) - float(highest.sum())
-    size = max(gap, abs(room), rows.c.max(initial=0.0))
+    below = 1.0 - 0.5 * float(rows.lam @ rows.start**2) - float(highest.sum())
+    size = max(gap, abs(below), rows.c.max(initial=0.0))
     w, xi = np.zeros(rows.d), highest + 0.1 * size / rows.k
     s = np.maximum(rows.slack(w, xi), 0.01 * size / rows.k)
     return _Point(w, xi, s, 0.1 * size / (rows.m * s))
@@ -322,7 +324,7 @@ def _is_centre(rows: _Rows, x: _Point, off: _Residues, full: bool) -> bool:
     terms = rows.terms(x.z) + rows.lam * np.abs(rows.start + x.w)
     return bool(
         full
-        and abs(off.room - nu * off.now) <= CENTRED * nu * off.now
+        and abs(off.below - nu * off.now) <= CENTRED * nu * off.now
         and np.abs(x.s * x.z - off.now).max() <= CENTRED * off.now
         and (np.abs(off.off) <= CENTRED * x.s).all()
         and np.abs(off.in_xi).max() <= CENTRED
@@ -336,13 +338,13 @@ def _newton(rows: _Rows, gap: float) -> _Point | None:
     # The objective on the central path falls by d + k to m times mu: the middle serves.
     pace = 0.5 * (rows.d + rows.k + rows.m)
     x, step = _first(rows, gap), 1.0
-    for _ in range(MOST_NEWTON):
+    for _ in range(MAX_NEWTON):
         off = _residues(rows, x)
         if _is_centre(rows, x, off, step == 1.0):
             return x
         # After a short step mu falls less: the way is free again from nearer to the path.
-        least = (1.0 - 0.9 * step) * off.now
-        mu = min(max((off.room + pace * off.now) / (nu + pace), least), 10.0 * off.now)
+        lowest = (1.0 - 0.9 * step) * off.now
+        mu = min(max((off.below + pace * off.now) / (nu + pace), lowest), 10.0 * off.now)
         q = x.z / x.s
         push_w, push_xi = rows.back(mu / x.s - x.z - q * off.off)
         try:

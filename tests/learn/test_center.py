@@ -5,9 +5,9 @@ import pytest
 from scipy.optimize import minimize
 
 from cutlearn.errors import InputError
-from cutlearn.learn.margin import center
-from cutlearn.learn.margin.center import KEPT, LEVEL, Center, find_centre
-from cutlearn.learn.margin.programs import Program, solve_linear, solve_quadratic
+from cutlearn.learn import center
+from cutlearn.learn.center import KEPT, LEVEL, Center, find_centre
+from cutlearn.learn.programs import Program, solve_linear, solve_quadratic
 from tiny_problems import full_optimum
 
 D, K = 3, 2
@@ -23,7 +23,7 @@ def barrier(program, level, box, x):
     """-nu log(level - objective) - sum log of every other slack, in plain words."""
     w, xi = x[:D], x[D:]
     slacks = [xi[g] - b - a @ w for b, a, g in zip(program.b, program.a, program.group)]
-    slacks += [*xi, *(program.rows @ w - program.least)]
+    slacks += [*xi, *(program.rows @ w - program.rhs)]
     if program.lam == 0:
         slacks += [*(box - w), *(box + w)]
     room = level - 0.5 * program.lam * w @ w - xi.sum()
@@ -54,11 +54,11 @@ def test_the_centre_follows_the_units(lam):
     program = random_program(np.random.default_rng(7), lam)
     scale, size = np.array([1e-5, 1.0, 1e4]), 1e-6
     other = Program(lam, size * program.b, size * program.a * scale, program.group, K,
-                    program.rows * scale, program.least)  # fmt: skip
+                    program.rows * scale, program.rhs)  # fmt: skip
     if lam > 0:
         scale, other = np.full(D, 0.1), Program(
             lam * size * 0.01, size * program.b, size * program.a * 0.1, program.group, K,
-            program.rows * 0.1, program.least)  # fmt: skip
+            program.rows * 0.1, program.rhs)  # fmt: skip
     box = np.full(D, 5.0)
     one = find_centre(program, 2.0, 1.0, np.zeros(D), box)
     two = find_centre(other, 2.0 * size, size, np.zeros(D), box / scale)
@@ -71,9 +71,9 @@ def test_the_centre_follows_the_units(lam):
 def test_the_bound_of_the_centre_is_true_and_tight(seed, lam):
     rng = np.random.default_rng(seed)
     program = random_program(rng, lam, planes=30)
-    groups = [program.take(np.flatnonzero(program.group == g)) for g in range(K)]
+    groups = [program.subset(np.flatnonzero(program.group == g)) for g in range(K)]
     lists = [(K * np.append(0.0, p.b), K * np.vstack([np.zeros(D), p.a])) for p in groups]
-    wanted, w = full_optimum(lists, lam, program.rows, program.least)
+    wanted, w = full_optimum(lists, lam, program.rows, program.rhs)
     box = np.full(D, 10 + np.abs(w).max())
     level = wanted + 0.05
     centre = find_centre(program, level, 0.05, np.zeros(D), box)
@@ -131,15 +131,15 @@ def test_the_model_is_below_the_best_or_nothing_is_left(seed, lam):
     master = Center(d, 1, lam, np.zeros((0, d)), np.zeros(0))
     w, best = master.start(1.0), np.inf
     # What the planes' heights are rounded by, all sums over: no gap below it means anything.
-    fine = 1e-13 * wanted
-    while w is not None and best - master.lower_bound > fine:
+    target_gap = 1e-13 * wanted
+    while w is not None and best - master.lower_bound > target_gap:
         value = float(base + c @ (w - v) ** 2)
         slope = 2 * c * (w - v)
         assert len(master.b) < 300
         best = min(best, value + 0.5 * lam * float(w @ w))
         master.add(np.array([value - slope @ w]), slope[None], np.array([True]))
-        w = master.solve(best, fine)
-        assert w is None or master.value(w) < best or best - master.lower_bound <= fine
+        w = master.solve(best, target_gap)
+        assert w is None or master.value(w) < best or best - master.lower_bound <= target_gap
     assert best - wanted <= 1e-10 * wanted
     assert master.lower_bound <= wanted * (1 + 1e-13)
 
@@ -207,7 +207,7 @@ def test_the_first_box_is_a_thousand_times_where_the_planes_end():
 
 def test_rows_without_room_are_refused_with_the_learner_that_can():
     rows = np.array([[1.0, 1.0], [-1.0, -1.0]])
-    with pytest.raises(InputError, match=r"leave no room.*learner='bundle'"):
+    with pytest.raises(InputError, match=r"leave no interior.*learner='bundle'"):
         Center(2, 1, 1.0, rows, np.array([0.5, -0.5])).start(1.0)
     with pytest.raises(InputError, match=r"constraints .* no weights satisfy"):
         Center(2, 1, 1.0, rows, np.array([0.5, 0.5])).start(1.0)

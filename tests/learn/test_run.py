@@ -1,13 +1,17 @@
-"""Rounds that are interrupted: what is known of them is not asked again, with the same bits."""
+"""Steps as rows of a checkpoint, and interrupted rounds: saved rows are not computed again."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from cutlearn.learn import round as rounds
+from cutlearn.learn import run as rounds
 from cutlearn.learn.oracle import CoreOracle
-from cutlearn.learn.round import Round
+from cutlearn.learn.run import Round, Step, rows_to_steps, steps_to_rows
 from cutlearn.learn.train import train
 from tiny_problems import tiny_set
+
+STEP = Step(1, 0.5, 0.4, 0.3, 0.1, 0.25, 0.01, 1.0, 2.0, 8, 1)
 
 
 @pytest.fixture(autouse=True)
@@ -27,10 +31,10 @@ def asked(places, log, fails=None):
 def test_rows_that_are_known_are_not_asked_again(tmp_path):
     file, w, log = tmp_path / "round", np.array([1.0, 2.0]), []
     with pytest.raises(KeyboardInterrupt):
-        Round(file, "a").ask(w, 7, lambda places: asked(places, log, 5), 2)
+        Round(file, "a").rows(w, 7, lambda places: asked(places, log, 5))
     assert log == [0, 1, 2, 3]
     log.clear()
-    rows = Round(file, "a").ask(w, 7, lambda places: asked(places, log), 2)
+    rows = Round(file, "a").rows(w, 7, lambda places: asked(places, log))
     assert log == [4, 5, 6]
     assert rows[:, 0].tolist() == [0, 10, 20, 30, 40, 50, 60]
 
@@ -38,12 +42,12 @@ def test_rows_that_are_known_are_not_asked_again(tmp_path):
 @pytest.mark.parametrize("other", ["weights", "data", "damage"])
 def test_rows_of_another_round_are_not_taken(other, tmp_path):
     file, w, log = tmp_path / "round", np.array([1.0, 2.0]), []
-    Round(file, "a").ask(w, 3, lambda places: asked(places, []), 2)
+    Round(file, "a").rows(w, 3, lambda places: asked(places, []))
     if other == "damage":
         file.write_bytes(file.read_bytes()[:-3])
     digest = "b" if other == "data" else "a"
     point = np.nextafter(w, 2) if other == "weights" else w
-    Round(file, digest).ask(point, 3, lambda places: asked(places, log), 2)
+    Round(file, digest).rows(point, 3, lambda places: asked(places, log))
     assert log == [0, 1, 2]
 
 
@@ -53,18 +57,18 @@ def test_a_run_that_is_stopped_within_a_round(learner, last, tmp_path, monkeypat
     problems, truth = tiny_set(np.random.default_rng(11), images=9)[:2]
     settings = {"learner": learner, "C": 30.0, "tol": 1e-3}
     whole = train(problems, truth, **settings)
-    calls, ask = [], Round.ask
+    calls, ask = [], Round.rows
 
-    def counted(self, w, count, answers, portion):
+    def counted(self, w, count, answers, together):
         def one(places):
             if len(calls) == last:
                 raise KeyboardInterrupt
             calls.append(places)
             return answers(places)
 
-        return ask(self, w, count, one, rounds.PORTION)
+        return ask(self, w, count, one)
 
-    monkeypatch.setattr(Round, "ask", counted)
+    monkeypatch.setattr(Round, "rows", counted)
     file = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         train(problems, truth, checkpoint=file, **settings)
@@ -90,3 +94,13 @@ def test_the_core_is_asked_in_portions(monkeypatch):
     monkeypatch.setattr(CoreOracle, "ask", staticmethod(seen))
     train(problems, truth, C=1.0, tol=0.5)
     assert sizes[:3] == [2, 2, 1]
+
+
+def test_a_single_plane_bounds_and_none_does_not():
+    assert STEP.bounded
+    assert not replace(STEP, planes=0).bounded
+
+
+def test_steps_come_back_from_their_rows():
+    steps = [STEP, replace(STEP, number=2, planes=0)]
+    assert rows_to_steps(steps_to_rows(steps)) == steps

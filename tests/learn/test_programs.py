@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cutlearn.learn.margin.programs import Program, solve_linear
+from cutlearn.learn.programs import Program, solve_linear
 
 
 @pytest.mark.parametrize("seed", range(10))

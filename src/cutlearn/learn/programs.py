@@ -1,4 +1,4 @@
-"""The master's programs, solved by others: the minimum of the model as a QP or an LP.
+"""The programs of a master: the minimum of the model as a QP or an LP.
 
 minimise lambda/2 |w|^2 + sum_g xi_g  over  xi_g >= b_p + a_p . w (p in g),  xi_g >= 0,  G w >= h.
 With lambda > 0 daqp solves it, with lambda = 0 HiGHS. Multipliers come back clean: alpha >= 0 with
@@ -19,14 +19,14 @@ from cutlearn.errors import InputError
 # A QP solution whose own gap is above this, relative to the objective, is tried again.
 INEXACT = 1e-7
 SOLVED = 1
-# Slopes below this share of the steepest are taken for rounding.
+# Slopes below this share of the steepest count as rounding.
 FLAT = 1e-12
 # The relative error of one operation.
 EPS = float(np.finfo(float).eps)
 # Multipliers are corrected by at most so much, and may be wrong by so much afterwards.
-SMALLEST_FACTOR, MOST_SHIFT = 0.5, 0.1
-# Rows of constraints whose common room is below this, in units of w, count as equalities.
-NO_ROOM = 1e-9
+SMALLEST_FACTOR, MAX_SHIFT = 0.5, 0.1
+# Rows of constraints with a smaller common ball, in units of w, count as equalities.
+FEASIBLE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Program:
     group : (P,) int
         Each plane's group, below n_groups.
     n_groups : int
-    rows, least : (r, d) and (r,) float64
+    rows, rhs : (r, d) and (r,) float64
         G and h.
     """
 
@@ -51,24 +51,24 @@ class Program:
     group: NDArray[np.int32]
     n_groups: int
     rows: Matrix
-    least: Vector
+    rhs: Vector
 
-    def take(self, at: NDArray[np.intp]) -> "Program":
-        """Give the program over some of the planes."""
+    def subset(self, at: NDArray[np.intp]) -> "Program":
+        """Return the program over some of the planes."""
         return replace(self, b=self.b[at], a=self.a[at], group=self.group[at])
 
     def at(self, origin: Vector) -> "Program":
-        """Give the same planes and constraints, w counted from `origin`."""
-        return replace(self, b=self.b + self.a @ origin, least=self.least - self.rows @ origin)
+        """Return the same planes and constraints, w counted from `origin`."""
+        return replace(self, b=self.b + self.a @ origin, rhs=self.rhs - self.rows @ origin)
 
     def slacks(self, w: Vector) -> Vector:
-        """Give the model of every group's risk at w: the largest plane, or zero."""
+        """Return the model of every group's risk at w: the largest plane, or zero."""
         out = np.zeros(self.n_groups)
         np.maximum.at(out, self.group, self.b + self.a @ w)
         return out
 
     def value(self, w: Vector) -> float:
-        """Give the model of the objective at w."""
+        """Return the model of the objective at w."""
         return 0.5 * self.lam * float(w @ w) + float(self.slacks(w).sum())
 
     def dual_value(self, alpha: Vector, mu: Vector, box: Vector) -> float:
@@ -82,7 +82,7 @@ class Program:
             loss = float(pull @ pull) / (2 * self.lam)
         else:
             loss = float(np.abs(pull) @ box)
-        return float(alpha @ self.b + mu @ self.least) - loss
+        return float(alpha @ self.b + mu @ self.rhs) - loss
 
     def bound(self, alpha: Vector, mu: Vector, rounding: Vector) -> float:
         """Return a lower bound of the objective for every w, in spite of rounding.
@@ -97,7 +97,7 @@ class Program:
             The errors of b and a of a plane: the sum of one plane of every group is right to these.
         """
         planes, walls = np.flatnonzero(alpha), np.flatnonzero(mu)
-        heights = np.concatenate([alpha[planes] * self.b[planes], mu[walls] * self.least[walls]])
+        heights = np.concatenate([alpha[planes] * self.b[planes], mu[walls] * self.rhs[walls]])
         slopes = np.concatenate(
             [alpha[planes, None] * self.a[planes], -mu[walls, None] * self.rows[walls]]
         )
@@ -121,7 +121,7 @@ class Program:
         return float(value / max(most, 1.0) if value > 0 else value)
 
     def clean(self, alpha: Vector) -> Vector:
-        """Give alpha >= 0 with at most 1 in each group (the zero plane takes the rest)."""
+        """Return alpha >= 0 with at most 1 in each group (the zero plane takes the rest)."""
         alpha = np.maximum(alpha, 0.0)
         return alpha / np.maximum(np.bincount(self.group, alpha, self.n_groups), 1.0)[self.group]
 
@@ -132,8 +132,8 @@ def _cancelled(slopes: Matrix, rounding: Vector) -> tuple[Vector, float] | None:
     With lambda = 0 multipliers prove a bound for every w only if what they weigh sums to zero
     exactly. Computed sums cannot show that. But where the rows can be corrected in any direction,
     there are exact multipliers near the computed ones, and this returns how near. A direction that
-    the rows do not have but for rounding is taken for one that they do not have, as for features
-    that depend linearly on others. None if no such multipliers are near.
+    the rows have by rounding alone is left out, as of features that depend linearly on others.
+    None if no such multipliers are near.
     """
     terms = np.abs(slopes).sum(axis=0)
     live = terms > 0
@@ -147,15 +147,15 @@ def _cancelled(slopes: Matrix, rounding: Vector) -> tuple[Vector, float] | None:
     factors = 1.0 - right.T @ ((left.T @ shares.sum(axis=1)) / sizes)
     if factors.min() < SMALLEST_FACTOR:
         return None
-    rest = shares @ factors
-    outside = rest - left @ (left.T @ rest)
+    sums = shares @ factors
+    outside = sums - left @ (left.T @ sums)
     if np.linalg.norm(outside) > noise:
         return None
     # What is left is corrected likewise; the factors and errors in the rows cost a factor of two
     # each, at most.
-    leftover = np.abs(left @ (left.T @ rest)) + error
+    leftover = np.abs(left @ (left.T @ sums)) + error
     shift = 2.0 / SMALLEST_FACTOR * float(np.linalg.norm(np.abs(left.T) @ leftover / sizes))
-    return (factors, shift) if shift <= MOST_SHIFT else None
+    return (factors, shift) if shift <= MAX_SHIFT else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ def solve_quadratic(program: Program, upper: float, alpha: Vector, mu: Vector) -
     ball = np.full(d, np.sqrt(upper / program.lam))
     near = np.minimum(ball, units_of(program, upper))
     middle = np.sqrt(ball * near)
-    least = np.inf
+    smallest = np.inf
     found: Solution | None = None
     for unit, tolerance, options in (
         (ball, 1e-10, {"zero_tol": 1e-9}),
@@ -196,8 +196,8 @@ def solve_quadratic(program: Program, upper: float, alpha: Vector, mu: Vector) -
             continue
         bound = program.dual_value(solution.alpha, solution.mu, np.zeros(0))
         error = program.value(solution.w) - bound
-        if error < least:
-            least, found = error, solution
+        if error < smallest:
+            smallest, found = error, solution
         if error <= INEXACT * upper:
             break
     return found
@@ -219,8 +219,8 @@ def _attempt(
     matrix, bound, sizes = _inequalities(program, upper, unit)
     if start is not None:
         alpha, mu = start
-        rest = np.maximum(1 - np.bincount(program.group, alpha, k), 0)
-        first = np.concatenate([alpha, rest, mu * (sizes / upper)])
+        unused = np.maximum(1 - np.bincount(program.group, alpha, k), 0)
+        first = np.concatenate([alpha, unused, mu * (sizes / upper)])
         options = {**options, "dual_start": first}
     x, _, flag, info = daqp.solve(
         hessian, linear, matrix, bound, np.full(len(bound), -1e30), None,
@@ -243,7 +243,7 @@ def solve_linear(program: Program, upper: float, origin: Vector) -> Solution | N
     rows are divided by their size.
     """
     d, k, p = program.a.shape[1], program.n_groups, len(program.b)
-    # Weights that no plane knows are counted from zero, where they stay if constraints let them.
+    # Weights without a slope are counted from zero, where they stay if constraints let them.
     origin = np.where(np.abs(program.a).max(axis=0, initial=0.0) > 0, origin, 0.0)
     units = _middle_units(program, upper)
     matrix, bound, sizes = _inequalities(program.at(origin), upper, units)
@@ -266,36 +266,36 @@ def solve_linear(program: Program, upper: float, origin: Vector) -> Solution | N
 
 
 def _inequalities(program: Program, upper: float, units: Vector) -> tuple[Matrix, Vector, Vector]:
-    """Give matrix (w / units, xi / upper) <= bound: planes, zero planes, constraints.
+    """Return matrix (w / units, xi / upper) <= bound: planes, zero planes, constraints.
 
     Also gives the sizes by which the rows of constraints were divided.
     """
     d, k, p = program.a.shape[1], program.n_groups, len(program.b)
-    matrix = np.zeros((p + k + len(program.least), d + k))
+    matrix = np.zeros((p + k + len(program.rhs), d + k))
     matrix[:p, :d] = program.a * (units / upper)
     matrix[np.arange(p), d + program.group] = -1.0
     matrix[range(p, p + k), range(d, d + k)] = -1.0
     sizes = sizes_of(program.rows, units)
     matrix[p + k :, :d] = -program.rows * units / sizes[:, None]
-    bound = np.concatenate([-program.b / upper, np.zeros(k), -program.least / sizes])
+    bound = np.concatenate([-program.b / upper, np.zeros(k), -program.rhs / sizes])
     return matrix, bound, sizes
 
 
 def sizes_of(rows: Matrix, units: Vector) -> Vector:
-    """Give the lengths of the rows, w in its units; 1 for a row of zeros."""
+    """Return the lengths of the rows, w in its units; 1 for a row of zeros."""
     sizes = np.sqrt(((rows * units) ** 2).sum(axis=1))
     return np.where(sizes > 0, sizes, 1.0)
 
 
 def units_of(program: Program, upper: float) -> Vector:
-    """Give the size of each weight at which the plane that is steepest in it falls by `upper`."""
+    """Return the size of each weight at which the plane that is steepest in it falls by `upper`."""
     slopes = np.abs(program.a).max(axis=0, initial=0.0)
     steepest = slopes.max(initial=0.0) or 1.0
     return upper / np.where(slopes > FLAT * steepest, slopes, steepest)
 
 
 def _middle_units(program: Program, upper: float) -> Vector:
-    """Give the size of each weight at which a plane of the (geometric) mean slope falls by
+    """Return the size of each weight at which a plane of the (geometric) mean slope falls by
     `upper`."""
     slopes = np.abs(program.a)
     steepest = slopes.max(initial=0.0) or 1.0
@@ -307,8 +307,8 @@ def _middle_units(program: Program, upper: float) -> Vector:
     return units
 
 
-def room_of(rows: Matrix, least: Vector) -> float:
-    """Give the radius, at most 1, of a ball within rows @ w >= least; refuses rows without any w.
+def feasible_radius(rows: Matrix, rhs: Vector) -> float:
+    """Return the radius, at most 1, of a ball within rows @ w >= rhs; raise if no w is.
 
     A radius of 0 means that some rows together are equalities.
     """
@@ -319,12 +319,12 @@ def room_of(rows: Matrix, least: Vector) -> float:
     cost = np.zeros(d + 1)
     cost[d] = -1.0
     bounds = [(None, None)] * d + [(None, 1.0)]
-    found = linprog(cost, matrix, -least[~empty], bounds=bounds, method="highs")
-    size = max(1.0, float(np.abs(least).max(initial=0.0)))
-    if found.status != 0 or found.x[d] < -NO_ROOM * size or (least[empty] > 0).any():
+    found = linprog(cost, matrix, -rhs[~empty], bounds=bounds, method="highs")
+    size = max(1.0, float(np.abs(rhs).max(initial=0.0)))
+    if found.status != 0 or found.x[d] < -FEASIBLE * size or (rhs[empty] > 0).any():
         raise InputError(
             "constraints contradict each other, or those of the model (such as edge weights >= 0): "
             "no weights satisfy all of G w >= h. Correct the pair (G, h)."
         )
-    room = float(found.x[d])
-    return room if room > NO_ROOM * size else 0.0
+    radius = float(found.x[d])
+    return radius if radius > FEASIBLE * size else 0.0

@@ -1,1 +1,0 @@
-"""Max-margin training: masters (planes in, next weights out), their programs, the run."""
