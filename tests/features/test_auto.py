@@ -9,15 +9,15 @@ import cutlearn as cl
 from cutlearn.errors import InputError
 from cutlearn.features import BUDGETS, auto
 from cutlearn.features.auto import (
-    Drawn,
+    DrawnPixels,
     TreeProbe,
     checked_budget,
     clearly_best,
-    figure,
     fit_auto,
     judge,
+    mean_iou,
     net_seconds,
-    pilot_seconds,
+    probe_seconds,
     seconds_of,
     tree_seconds,
 )
@@ -51,7 +51,7 @@ def logits(task, noise, seed=0):
 
 def judged(task, net, trees):
     """The judgement of logits of all pixels."""
-    drawn = [[Drawn(np.arange(y.size), y.reshape(-1), np.ones(y.size))] for y in task.labels]
+    drawn = [[DrawnPixels(np.arange(y.size), y.reshape(-1), np.ones(y.size))] for y in task.labels]
     return judge(task, net, TreeProbe(drawn, trees, 1))
 
 
@@ -91,10 +91,10 @@ def test_a_large_gain_counts_although_images_differ():
     net = tables(*[(60, 10, 10)] * 3, (60, 60, 120))
     trees = tables(*[(58, 11, 12)] * 3, (120, 40, 60))
     values = {"net": net, "trees": trees}
-    gain = float(figure(trees.sum(axis=0)) - figure(net.sum(axis=0)))
+    gain = float(mean_iou(trees.sum(axis=0)) - mean_iou(net.sum(axis=0)))
     assert gain > 0.13
-    assert clearly_best(values, "net", figure) == "net"  # one deviation is more than the gain
-    assert clearly_best(values, "net", figure, auto.least_gain) == "trees"
+    assert clearly_best(values, "net", mean_iou) == "net"  # one deviation is more than the gain
+    assert clearly_best(values, "net", mean_iou, auto.least_gain) == "trees"
 
 
 def test_the_least_gain_has_an_expected_gain_of_zero():
@@ -148,14 +148,14 @@ def test_nets_that_beat_the_trees_on_top_of_them_stay_alone(monkeypatch):
 
 def test_both_must_be_far_ahead_of_trees_over_nets():
     task = task_of(6, color=True)
-    drawn = [[Drawn(np.arange(y.size), y.reshape(-1), np.ones(y.size))] for y in task.labels]
-    pilot = TreeProbe(drawn, logits(task, 2.0), 1)
+    drawn = [[DrawnPixels(np.arange(y.size), y.reshape(-1), np.ones(y.size))] for y in task.labels]
+    probe = TreeProbe(drawn, logits(task, 2.0), 1)
     best, next_, worst = (
-        pilot.tables(logits(task, noise, 3), task.groups) for noise in (0.5, 0.9, 2.0)
+        probe.tables(logits(task, noise, 3), task.groups) for noise in (0.5, 0.9, 2.0)
     )
 
     def clear(one, other, ahead):
-        return clearly_best({0: other, 1: one}, 0, figure, lambda deviation: ahead + deviation)
+        return clearly_best({0: other, 1: one}, 0, mean_iou, lambda deviation: ahead + deviation)
 
     assert clear(best, next_, 0.0)
     assert not clear(best, next_, 0.1)
@@ -164,7 +164,7 @@ def test_both_must_be_far_ahead_of_trees_over_nets():
 
 def test_both_needs_time_that_nets_and_trees_over_them_have_left():
     task = task_of(3, (200, 260), color=True, recipe=Recipe(), net=NetRecipe())
-    least = (net_seconds(task, 300) + pilot_seconds(task)
+    least = (net_seconds(task, 300) + probe_seconds(task)
              + tree_seconds(task, StackedLogits.recipe(task)))  # fmt: skip
     assert auto._beside(task, least) is None
     for more in (task.recipe, replace(task.recipe, stages=1)):
@@ -215,9 +215,9 @@ def test_steps_fit_the_seconds():
         if plan is not None:
             seen.add(plan.net.steps)
             for trees in (StackedLogits.recipe(plan), auto._with_stages(plan, seconds).recipe):
-                pilot = pilot_seconds(task)
+                probe = probe_seconds(task)
                 nets = net_seconds(plan, plan.net.steps)
-                assert nets + pilot + tree_seconds(task, trees) <= seconds
+                assert nets + probe + tree_seconds(task, trees) <= seconds
             assert auto.FEWEST <= plan.net.steps <= 300
         else:
             choice = auto._unseen(task, seconds, float(seconds))

@@ -120,7 +120,7 @@ def test_copies_stay_in_their_fold_and_turn_with_their_mask():
     mask = (image > 0.45).astype(np.uint8)
     items = make_items([image] * 2, [mask] * 2, [None] * 2, [None] * 2, np.array([1, 0]), 2, seed=0)
     assert [item.fold for item in items] == [1, 1, 1, 0, 0, 0]
-    assert [item.original for item in items] == [True, False, False] * 2
+    assert [item.seed[-1] for item in items] == [0, 1, 2] * 2
     for item in items:
         assert item.image.shape == item.labels.shape
         if item.labels.any():

@@ -1,8 +1,8 @@
-"""The pilot: drawn pixels that stand for all, small trees out of fold, tables and thresholds."""
+"""The probe: drawn pixels that stand for all, small trees out of fold, tables and thresholds."""
 
 import numpy as np
 
-from cutlearn.features.auto import Drawn, TreeProbe, best_threshold, clearly_best, figure
+from cutlearn.features.auto import DrawnPixels, TreeProbe, best_threshold, clearly_best, mean_iou
 from cutlearn.features.describe import Bank
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.sources import Task
@@ -21,7 +21,7 @@ def test_drawn_pixels_stand_for_all_known_ones():
     labels = np.zeros((20, 30), np.uint8)
     labels[:3, :10] = 1
     labels[15:] = 255
-    drawn = Drawn.of(labels, 40, (0, 1))
+    drawn = DrawnPixels.of(labels, 40, (0, 1))
     assert len(drawn.index) == 40
     assert np.array_equal(labels.reshape(-1)[drawn.index], drawn.labels)
     for label, count in ((0, 420), (1, 30)):
@@ -31,10 +31,10 @@ def test_drawn_pixels_stand_for_all_known_ones():
 def test_small_trees_answer_for_images_that_they_did_not_see():
     """Masks turned inside out in one image: no tree that did not see it can follow."""
     task = task_of(4)
-    pilot = TreeProbe.fit(task)
-    for drawn, said in zip(pilot.drawn, pilot.trees):
+    probe = TreeProbe.fit(task)
+    for drawn, said in zip(probe.drawn, probe.trees):
         assert said[0].shape == drawn[0].index.shape
-    assert float(figure(pilot.tables(pilot.trees, task.groups).sum(axis=0))) > 0.6
+    assert float(mean_iou(probe.tables(probe.trees, task.groups).sum(axis=0))) > 0.6
     task.labels[0][...] = 1 - task.labels[0]
     other = TreeProbe.fit(task)
     found = other.trees[0][0] > 0
@@ -43,9 +43,9 @@ def test_small_trees_answer_for_images_that_they_did_not_see():
 
 def test_maps_are_seen_at_the_drawn_pixels():
     task = task_of(2)
-    pilot = TreeProbe.fit(task)
+    probe = TreeProbe.fit(task)
     maps = [[[np.arange(24 * 30, dtype=np.float32).reshape(24, 30)]] for _ in range(2)]
-    for said, drawn in zip(pilot.seen(maps), pilot.drawn):
+    for said, drawn in zip(probe.seen(maps), probe.drawn):
         assert np.array_equal(said[0], drawn[0].index)
 
 
@@ -63,7 +63,7 @@ def test_the_best_threshold_is_the_best_of_all():
 
 
 def clear(one, other, least=float):
-    return clearly_best({"one": one, "other": other}, "other", figure, least) == "one"
+    return clearly_best({"one": one, "other": other}, "other", mean_iou, least) == "one"
 
 
 def test_the_best_needs_more_than_the_spread_over_groups():
@@ -77,4 +77,4 @@ def test_the_best_needs_more_than_the_spread_over_groups():
     assert not clear(good, worse)
     assert clear(good, worse, lambda deviation: 0.1 * deviation)
     assert not clear(good, bad, lambda deviation: 1.0)
-    assert clearly_best({"a": bad, "b": worse, "c": good}, "a", figure) == "c"
+    assert clearly_best({"a": bad, "b": worse, "c": good}, "a", mean_iou) == "c"

@@ -1,12 +1,11 @@
 """features="auto": which source of logits, chosen by held-out images within a budget.
 
-The nets are trained first. Their out-of-fold logits, those of small trees (`pilot`) and the mean of
-the two are compared on pixels drawn from all images: each is the word of one model that never saw
-the image, so like is compared with like, though the nets' mean over folds and the full trees will
-both do better on new images. The mean stands for "stacked", which is compared with the nets once
-more when it is fitted, and with the mean itself, which then stands for "both". What all this may
-cost is reckoned beforehand, from numbers of pixels, rows and steps and never from a clock: the same
-images give the same model on a busy machine, too. Seconds are those of one core, see
+The nets are trained first. Small trees (`TreeProbe`) are grown on a few thousand drawn pixels, so
+that they cost a fraction of full trees. The nets' out-of-fold logits, those of the small trees and
+the mean of the two are compared on these pixels: each comes from one model that never saw the
+image, so like is compared with like, though the nets' mean over folds and the full trees will both
+do better on new images. The mean stands for "stacked", which is compared with the nets once more
+when it is fitted, and with the mean itself, which then stands for "both". See
 docs/decisions/0017-features-within-a-budget.md and 0027.
 """
 
@@ -29,12 +28,12 @@ from cutlearn.features.sources import (
     BothLogits,
     NetLogits,
     NoLogits,
+    Parts,
     Source,
     StackedLogits,
     Task,
     TreeLogits,
     net_seconds,
-    pixels_of,
     tree_seconds,
 )
 from cutlearn.features.trees import MultiTargetTrees, Recipe, Trees, grow_on
@@ -43,13 +42,30 @@ from cutlearn.metrics import Figure, iou_of, left_out
 from cutlearn.run.cache import Form, map_cached
 from cutlearn.run.progress import Counter
 
-# No more than these of a recipe.
+# The small trees: no more than these of a recipe.
 PROBE_LIMITS = {"stages": 1, "rows": 20_000, "copies": 0, "folds": 3}
+# How often trees are better for micrographs, about.
+RARELY = 0.2
+FULL, SMALL = 2.4e6, 0.5e6  # pixels: more get more time, fewer get less
+# Fewest steps of nets that are compared with trees, and that are worth having at all; and the most
+# that a budget pays for.
+FEWEST, LEAST, MOST = 150, 80, 900
+# Budgets for which several questions have trees only: nets cost them more than all else.
+TOGETHER_ONLY = ("fast", "normal")
+WHY_TOGETHER = "trees: they answer for all labels at once; budget best compares them with nets"
+# How far ahead of "stacked" the mean must be for "both": trees over nets gain more on new images
+# than held-out ones can tell, since they see the mean of all nets there and the word of one here
+# (docs/decisions/0036-both-among-the-candidates.md).
+BOTH_MARGIN = 0.03
+# How far the favourite of a kind is ahead of another source on new images, how far this differs
+# from set to set, and how far a gain on held-out images is off beyond its spread over them; IoU of
+# few images of four sets (docs/decisions/0055-a-choice-of-least-regret.md).
+LEAD, SPREAD, ERROR = 0.028, 0.083, 0.062
+# Seconds in which a pixel is described for the few rows of the small trees.
+PROBE_SECONDS = {"photograph": 1e-6, "microscopy": 1e-6}
 # Logits of drawn pixels, by image, then by question.
-Said = list[list[Float32]]
-Tables = Floats
+DrawnLogits = list[list[Float32]]
 K = TypeVar("K")
-WHAT = "try trees"
 # How the work is kept: rows of an image by question, trees of a question without a fold.
 ROWS: Form[int, list[Float32]] = Form(
     lambda i: f"rows{i}",
@@ -64,12 +80,12 @@ FOREST: Form[tuple[int, int], Trees] = Form(
 
 
 def small_recipe(recipe: Recipe) -> Recipe:
-    """The small trees: no larger in anything than those of the recipe."""
+    """Return the recipe of the small trees: no larger in anything than the given one."""
     return replace(recipe, **{k: min(v, getattr(recipe, k)) for k, v in PROBE_LIMITS.items()})
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnPixels:
     """Pixels of an image for one question: where, their labels, what each stands for."""
 
     index: Indices
@@ -77,7 +93,7 @@ class Drawn:
     weights: Floats
 
     @staticmethod
-    def of(labels: Mask, quota: int, seed: Sequence[int]) -> "Drawn":
+    def of(labels: Mask, quota: int, seed: Sequence[int]) -> "DrawnPixels":
         """Draw up to `quota` pixels of (h, w) labels, as many of each label as there are."""
         index = draw_rows(labels[..., None], quota, seed)
         seen = labels.reshape(-1)[index]
@@ -85,15 +101,15 @@ class Drawn:
         for label in (0, 1):
             of_label = seen == label
             weights[of_label] = (labels == label).sum() / max(1, int(of_label.sum()))
-        return Drawn(index, seen, weights)
+        return DrawnPixels(index, seen, weights)
 
 
 @dataclass(frozen=True)
 class TreeProbe:
-    """Drawn pixels by image and question, and what small trees say of them out of fold."""
+    """Drawn pixels by image and question, and the logits of small trees that did not see them."""
 
-    drawn: list[list[Drawn]]
-    trees: Said
+    drawn: list[list[DrawnPixels]]
+    trees: DrawnLogits
     scale: int
 
     @staticmethod
@@ -104,7 +120,7 @@ class TreeProbe:
         questions = range(task.labels[0].shape[2])
         small = mapped(lambda labels: shrink_labels(labels, scale), task.labels)
         drawn = [
-            [Drawn.of(labels[..., t], quota, (task.seed, 7, i, t)) for t in questions]
+            [DrawnPixels.of(labels[..., t], quota, (task.seed, 7, i, t)) for t in questions]
             for i, labels in enumerate(small)
         ]
         fold = make_folds(task.groups, recipe.folds, task.seed)
@@ -115,7 +131,7 @@ class TreeProbe:
         rows = map_cached(
             partial(_rows_of, task.bank),
             lambda i: (images[i], extras[i], [part.index for part in drawn[i]]),
-            every, task.place, cache, ROWS, counter, WHAT,
+            every, task.place, cache, ROWS, counter, "try trees",
         )  # fmt: skip
 
         growers = []
@@ -130,7 +146,7 @@ class TreeProbe:
         def without(job: tuple[int, int]) -> Any:
             return held[job[0]], [i for i in every if fold[i] != job[1]], task.seed
 
-        trees = map_cached(grow_on, without, jobs, task.place, cache, FOREST, counter, WHAT)
+        trees = map_cached(grow_on, without, jobs, task.place, cache, FOREST, counter, "try trees")
         grown = dict(zip(jobs, trees))
         said = [
             [grown[t, int(fold[i])].evaluate_rows(rows[i][t])[0].astype(np.float32)
@@ -139,8 +155,8 @@ class TreeProbe:
         ]  # fmt: skip
         return TreeProbe(drawn, said, scale)
 
-    def seen(self, maps: Sequence[Answers]) -> Said:
-        """The last logits of each image and question at the drawn pixels."""
+    def seen(self, maps: Sequence[Answers]) -> DrawnLogits:
+        """Return the last logits of each image and question at the drawn pixels."""
         return [
             [
                 np.asarray(shrink(logits[-1], self.scale)).reshape(-1)[part.index]
@@ -149,13 +165,13 @@ class TreeProbe:
             for answers, drawn in zip(maps, self.drawn)
         ]
 
-    def mean_with(self, said: Said) -> Said:
-        """The mean of other logits and of the trees' own."""
+    def mean_with(self, said: DrawnLogits) -> DrawnLogits:
+        """Return the mean of other logits and of the trees' own."""
         half = np.float32(0.5)
         return [[half * a + half * b for a, b in zip(*pair)] for pair in zip(said, self.trees)]
 
-    def tables(self, said: Said, groups: Sequence[int]) -> Tables:
-        """True and found labels at the best threshold of a question, (groups, T, 2, 2)."""
+    def tables(self, said: DrawnLogits, groups: Sequence[int]) -> Floats:
+        """Return counts of true and found labels at the best thresholds, (groups, T, 2, 2)."""
         made = np.zeros((len(said), len(said[0]), 2, 2))
         for t in range(len(said[0])):
             parts = [drawn[t] for drawn in self.drawn]
@@ -172,7 +188,7 @@ class TreeProbe:
 
 
 def _rows_of(bank: Bank, given: Any) -> list[Float32]:
-    """Rows of an image with its extra channels, at the drawn places of every question."""
+    """Return rows of an image with its extra channels, at the drawn places of every question."""
     image, extra, places = given
     picture = Picture(shrink(image, bank.scale))
     base = bank.stack(picture, shrink(extra, bank.scale))
@@ -184,7 +200,7 @@ def best_threshold(
     truth: Sequence[Mask],
     weights: Sequence[Floats],
 ) -> float:
-    """The threshold of the best pooled IoU of label 1, of pixels that count by their weights.
+    """Return the threshold of the best pooled IoU of label 1, of pixels with weights.
 
     Examples
     --------
@@ -201,17 +217,15 @@ def best_threshold(
     return float(z[order[np.argmax(right / either)]])
 
 
-def _mean_over_questions(tables: Tables) -> Tables:
+def mean_iou(tables: Floats) -> Floats:
+    """Return the mean IoU over questions."""
     return np.asarray(iou_of(tables).mean(axis=-1))
 
 
-figure: Figure = _mean_over_questions
-
-
 def clearly_best(
-    values: Mapping[K, Tables],
+    values: Mapping[K, Floats],
     default: K,
-    figure: Figure,
+    metric: Figure,
     least: Callable[[float], float] = float,
 ) -> K:
     """Return the best choice if it gains more over the default than chance does, else the default.
@@ -220,7 +234,7 @@ def clearly_best(
     ----------
     values : mapping
         Of every choice what adds up over images or groups, (n, ...).
-    figure : callable
+    metric : callable
         What is taken of the sums; more is better.
     least : callable (deviation), default float
         The gain that is too small, by the jackknife deviation of the gain over images. By default
@@ -233,33 +247,12 @@ def clearly_best(
     >>> clearly_best(values, "usual", ratio)
     'usual'
     """
-    whole = {choice: float(figure(part.sum(axis=0))) for choice, part in values.items()}
+    whole = {choice: float(metric(part.sum(axis=0))) for choice, part in values.items()}
     best = max(values, key=lambda choice: whole[choice])
-    gains = left_out(values[best], figure) - left_out(values[default], figure)
+    gains = left_out(values[best], metric) - left_out(values[default], metric)
     n = len(gains)
     deviation = float(np.sqrt((n - 1) / n * np.sum((gains - gains.mean()) ** 2)))
     return best if whole[best] - whole[default] > least(deviation) else default
-
-
-# How often trees are better for micrographs, about.
-RARELY = 0.2
-FULL, SMALL = 2.4e6, 0.5e6  # pixels: more get more time, fewer get less
-# Fewest steps of nets that are compared with trees, and that are worth having at all; and the most
-# that a budget is spent on.
-FEWEST, LEAST, MOST = 150, 80, 900
-# Budgets for which several questions have trees only: nets cost them more than all else.
-TOGETHER_ONLY = ("fast", "normal")
-WHY_TOGETHER = "trees: they answer for all labels at once; budget best compares them with nets"
-# How far ahead of "stacked" the mean must be for "both": trees over nets gain more on new images
-# than held-out ones can tell, since they see the mean of all nets there and the word of one here
-# (docs/decisions/0036-both-among-the-candidates.md).
-BOTH_MARGIN = 0.03
-# How far the favourite of a kind is ahead of another source on new images, how far this differs
-# from set to set, and how far a gain on held-out images is off beyond its spread over them; IoU of
-# few images of four sets (docs/decisions/0055-a-choice-of-least-regret.md).
-LEAD, SPREAD, ERROR = 0.028, 0.083, 0.062
-# Seconds in which a pixel is described for the few rows of the small trees.
-PROBE_SECONDS = {"photograph": 1e-6, "microscopy": 1e-6}
 
 
 @dataclass(frozen=True)
@@ -272,7 +265,7 @@ class Choice:
 
 
 def usual_net(mode: str) -> NetRecipe:
-    """How nets are trained if nobody says: with "auto", for as many steps as the budget allows."""
+    """Return the default recipe of nets; with "auto" the budget decides the number of steps."""
     return NetRecipe(steps=MOST) if mode == "auto" else NetRecipe()
 
 
@@ -290,10 +283,10 @@ def checked_budget(value: Any) -> str | float:
 
 
 def seconds_of(budget: str | float, task: Task) -> float:
-    """The seconds that a budget means for the images of a task."""
+    """Return the seconds that a budget means for the images of a task."""
     if not isinstance(budget, str):
         return float(budget)
-    pixels = pixels_of(task)
+    pixels = task.pixels
     return BUDGETS[budget] * min(1.0, pixels / SMALL) * max(1.0, pixels / FULL)
 
 
@@ -305,33 +298,33 @@ def fit_auto(task: Task, budget: str | float) -> tuple[Choice, Source, Sequence[
         choice = _unseen(task, seconds, budget)
         source, maps = SIMPLE[choice.mode].fit(choice.task)
         return choice, source, maps
-    parts = plan.parts(_costs(plan, seconds))
+    parts = Parts(plan, _costs(plan, seconds))
     net, first = NetLogits.fit(parts.next())
-    pilot = TreeProbe.fit(parts.next())
-    mode, why = judge(plan, pilot.seen(first), pilot)
-    parts.tell(f"chose {mode}", mode == "net")
+    probe = TreeProbe.fit(parts.next())
+    mode, why = judge(plan, probe.seen(first), probe)
+    parts.report(f"chose {mode}", mode == "net")
     choice = Choice(mode, why, plan)
     if mode == "net":
         return choice, net, first
     if mode == "trees":
         grown = TreeLogits.fit(_with_stages(parts.next(), seconds))
-        parts.tell("chose trees", True)
+        parts.report("chose trees", True)
         return choice, *grown
     stacked, maps = StackedLogits.over(parts.next(), net, first)
     # The mean only stood for it: now its own logits of held-out images are known.
-    own, before = (pilot.tables(pilot.seen(m), plan.groups) for m in (maps, first))
-    if clearly_best({"stacked": own, "net": before}, "stacked", figure, least_gain) == "net":
+    own, before = (probe.tables(probe.seen(m), plan.groups) for m in (maps, first))
+    if clearly_best({"stacked": own, "net": before}, "stacked", mean_iou, least_gain) == "net":
         why = f"net: better than trees on top of it; before, {why}"
         return replace(choice, mode="net", why=why), net, first
-    mean = pilot.tables(pilot.mean_with(pilot.seen(first)), plan.groups)
+    mean = probe.tables(probe.mean_with(probe.seen(first)), plan.groups)
     trees, both = _beside(plan, seconds), {"stacked": own, "both": mean}
     ahead = (
-        clearly_best(both, "stacked", figure, lambda deviation: BOTH_MARGIN + deviation) == "both"
+        clearly_best(both, "stacked", mean_iou, lambda deviation: BOTH_MARGIN + deviation) == "both"
     )
     if trees is None or not ahead:
-        parts.tell("chose stacked", True)
+        parts.report("chose stacked", True)
         return choice, stacked, maps
-    parts.tell("chose both", False)
+    parts.report("chose both", False)
     why = f"both: far better than trees on top of the net; before, {why}"
     answering = replace(parts.next(), recipe=trees)
     return replace(choice, mode="both", why=why), *BothLogits.over(answering, net, first)
@@ -354,18 +347,18 @@ SIMPLE: dict[str, type[Source]] = {
 }  # fmt: skip
 
 
-def judge(task: Task, net: Said, pilot: TreeProbe) -> tuple[str, str]:
-    """Compare out-of-fold logits of nets and of small trees; give a mode, and why in a sentence.
+def judge(task: Task, net: DrawnLogits, probe: TreeProbe) -> tuple[str, str]:
+    """Compare out-of-fold logits of nets and of small trees; return a mode, and why in a sentence.
 
     The kind of images has a favourite: nets for micrographs, both for photographs. Another one is
     taken if its pooled IoU is better by more than `least_gain`.
     """
-    said = {"net": net, "trees": pilot.trees, "stacked": pilot.mean_with(net)}
-    tables = {mode: pilot.tables(logits, task.groups) for mode, logits in said.items()}
-    whole = {mode: float(figure(part.sum(axis=0))) for mode, part in tables.items()}
+    said = {"net": net, "trees": probe.trees, "stacked": probe.mean_with(net)}
+    tables = {mode: probe.tables(logits, task.groups) for mode, logits in said.items()}
+    whole = {mode: float(mean_iou(part.sum(axis=0))) for mode, part in tables.items()}
     prior = "stacked" if task.bank.kind == "photograph" else "net"
     best = max(whole, key=lambda mode: whole[mode])
-    chosen = clearly_best(tables, prior, figure, least_gain)
+    chosen = clearly_best(tables, prior, mean_iou, least_gain)
     figures = ", ".join(
         f"{name} {100 * whole[mode]:.1f}"
         for mode, name in (("net", "net"), ("trees", "small trees"), ("stacked", "their mean"))
@@ -375,11 +368,8 @@ def judge(task: Task, net: Said, pilot: TreeProbe) -> tuple[str, str]:
     return chosen, f"{chosen}: {reason}; pooled IoU of held-out images in %: {figures}"
 
 
-# -- what it costs ---------------------------------------------------------------------------
-
-
 def auto_seconds(task: Task, budget: str | float) -> float:
-    """What "auto" may cost, if it takes what is usual for the kind of images."""
+    """Return what "auto" may cost, if it chooses what is usual for the kind of images."""
     seconds = seconds_of(budget, task)
     plan = None if _together(task, budget) else _compared(task, seconds)
     if plan is not None:
@@ -389,48 +379,45 @@ def auto_seconds(task: Task, budget: str | float) -> float:
 
 
 def _costs(task: Task, seconds: float) -> list[float]:
-    """What nets, small trees, and what is usually taken of the kind after them, may cost.
-
-    Last what "both" rarely needs beyond that.
-    """
+    """Return what nets, small trees, the usual next source and, rarely, "both" may cost."""
     last, more = tree_seconds(task, StackedLogits.recipe(task)), _beside(task, seconds)
     if task.bank.kind == "microscopy":
         last *= RARELY
     rarely = 0.0 if more is None else RARELY * tree_seconds(task, more)
-    return [net_seconds(task, task.net.steps), pilot_seconds(task), last, rarely]
+    return [net_seconds(task, task.net.steps), probe_seconds(task), last, rarely]
 
 
 def _compared(task: Task, seconds: float) -> Task | None:
-    """The task with nets of as many steps as a comparison leaves time for; None: too few."""
-    rest = seconds - pilot_seconds(task) - tree_seconds(task, StackedLogits.recipe(task))
+    """Return the task with as many steps of nets as a comparison allows; None: too few."""
+    rest = seconds - probe_seconds(task) - tree_seconds(task, StackedLogits.recipe(task))
     return _with_steps(task, rest, FEWEST)
 
 
 def _with_stages(task: Task, seconds: float) -> Task:
-    """The task with trees of as many stages and folds as the comparison left time for."""
-    spent = net_seconds(task, task.net.steps) + pilot_seconds(task)
+    """Return the task with trees of as many stages as the comparison left time for."""
+    spent = net_seconds(task, task.net.steps) + probe_seconds(task)
     return replace(task, recipe=_most(task, seconds - spent) or StackedLogits.recipe(task))
 
 
 def _beside(task: Task, seconds: float) -> Recipe | None:
-    """Trees beside the nets, if those on top of them have left time for any."""
-    spent = net_seconds(task, task.net.steps) + pilot_seconds(task)
+    """Return the recipe of trees next to nets, if those on top of them have left time for any."""
+    spent = net_seconds(task, task.net.steps) + probe_seconds(task)
     return _most(task, seconds - spent - tree_seconds(task, StackedLogits.recipe(task)))
 
 
 def _most(task: Task, seconds: float) -> Recipe | None:
-    """The recipe of trees with as many stages as the seconds allow; None: not even one."""
+    """Return the recipe of trees with as many stages as the seconds allow; None: not even one."""
     recipes = (task.recipe, _one_stage(task.recipe))
     return next((r for r in recipes if tree_seconds(task, r) <= seconds), None)
 
 
 def _together(task: Task, budget: str | float) -> bool:
-    """Whether there are several questions, and no time for nets that answer them."""
+    """Return whether there are several questions, and no time for nets that answer them."""
     return task.labels[0].shape[2] > 1 and budget in TOGETHER_ONLY
 
 
 def _unseen(task: Task, seconds: float, budget: str | float) -> Choice:
-    """What is usual for the kind, without a comparison, as far as the budget allows."""
+    """Choose what is usual for the kind, without a comparison, as far as the budget allows."""
     if _together(task, budget):
         return Choice("trees", WHY_TOGETHER, task)
     no_time = f"the budget of {seconds:.0f} s leaves no time for a comparison"
@@ -455,7 +442,7 @@ def _unseen(task: Task, seconds: float, budget: str | float) -> Choice:
 
 
 def _with_steps(task: Task, seconds: float, fewest: int) -> Task | None:
-    """The task with as many steps of nets, in tens, as the seconds allow.
+    """Return the task with as many steps of nets, in tens, as the seconds allow.
 
     No more pictures are restored than a net has steps, and none where that leaves too few steps.
     """
@@ -469,9 +456,9 @@ def _with_steps(task: Task, seconds: float, fewest: int) -> Task | None:
     return None
 
 
-def pilot_seconds(task: Task) -> float:
-    """What the small trees of the comparison may cost: every image is described once."""
-    recipe, pixels = small_recipe(task.recipe), pixels_of(task)
+def probe_seconds(task: Task) -> float:
+    """Return what the small trees of the comparison may cost: every image is described once."""
+    recipe, pixels = small_recipe(task.recipe), task.pixels
     fits = min(recipe.folds, len(set(task.groups))) * task.labels[0].shape[2]
     return float(fits * forest_seconds(recipe, pixels) + PROBE_SECONDS[task.bank.kind] * pixels)
 

@@ -1,9 +1,14 @@
-"""Logits of boosted trees: how trees are grown (`Recipe`), what they say of images (`Boosted`).
+"""Logits of boosted trees (`Boosted`), and the trees out of fold (`fit_trees`).
 
-In: a `Picture`. Out: logits by question and stage. A second stage sees the first one's logits
-around each pixel (auto-context). Several labels are several questions ("label 2 or higher?",
-"label 2 or another?"), which the same trees answer; files of older versions have trees for each.
-`grow` fits them.
+In: images, masks (0, 1, 255 = void) of several questions, a `Bank`. Out: `Boosted`, refitted on all
+images, for new ones; and for each training image the logits of trees that never saw it, by question
+and stage. A second stage sees the first one's logits around each pixel (auto-context). Several
+labels are several questions ("label 2 or higher?", "label 2 or another?"), which the same trees
+answer; files of older versions have trees for each.
+
+Rows are drawn class-balanced in each image; the prior comes back as one shift of the logit. An
+image is described before the first trees and after those of each stage. Only the drawn rows need be
+in memory: images may be loaded one by one, and logits stay on a cache then.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,19 +22,25 @@ import numpy.typing as npt
 from scipy import ndimage
 
 from cutlearn.arrays import AnyArray, Bits, Float32, Image, Indices, Mask
-from cutlearn.checks import instance, whole_number
 from cutlearn.features.columns import Stack, sampled
 from cutlearn.features.describe import Bank, Picture, shrink
 from cutlearn.features.filters import Planes, bands, blur, blurred, enlarge, middle, rings, whole
 from cutlearn.features.folds import Answers, make_folds
 from cutlearn.features.trees import MultiTargetTrees, Recipe, Trees, grow_on, logits_of
 from cutlearn.loaded import mapped, taken
-from cutlearn.run.cache import Cache, Entry, Form, map_cached
+from cutlearn.run.cache import Cache, Form, map_cached
 from cutlearn.run.executor import ONE_THREAD, Executor
 from cutlearn.run.progress import Counter
 
-# Questions that are worked on together, on planes that are made once for all of them.
-AT_ONCE = 4
+# Log-odds are clipped to these in the context of the next stage.
+CLIP = 8.0
+# Seconds of 100 trees on 60,000 rows: this times 5 + T for T questions; and of the columns of a
+# pixel. Measured, rounded up.
+GROW = 0.09
+DESCRIBE = {"photograph": 2e-6, "microscopy": 1.2e-6}
+Progress = Callable[[int, int, str], None]
+# The logits of an item, (T, h, w), and its rows of their context for the next stage.
+Guess = tuple[Float32, Float32 | None]
 
 
 @dataclass(frozen=True)
@@ -41,12 +52,12 @@ class Boosted:
     stages: tuple[Trees, ...]
 
     def logits(self, image: Image, extra: Float32 | None = None) -> list[Float32]:
-        """Logits of the first question at a new image, one (h, w) float32 a stage."""
+        """Return the logits of the first question at a new image, (h, w) for each stage."""
         return answer([self], Picture(image), extra)[0]
 
     @property
     def questions(self) -> int:
-        """How many questions the trees answer."""
+        """Number of questions that the trees answer."""
         return self.stages[0].questions
 
 
@@ -56,38 +67,31 @@ def answer(
     extra: Float32 | None = None,
     guess: Float32 | None = None,
 ) -> Answers:
-    """Give the logits of a new image for several questions, whose models share a bank.
+    """Return the logits of a new image for several questions, whose models share a bank.
 
     With a first guess, (h, w, T) logits from elsewhere, the trees see its context from their first
     stage on, and it comes before their own logits.
     """
-    if not models:
-        return []
-    bank, step, shape = models[0].bank, models[0].step, picture.shape
+    bank, shape = models[0].bank, picture.shape
     small = picture.shrunk(bank.scale)
     base = bank.stack(small, shrink(extra, bank.scale))
-    first = None if guess is None else np.moveaxis(shrink(guess, bank.scale), -1, 0)
     ends = np.cumsum([0, *(model.questions for model in models)]).tolist()
+    places = [slice(*ends[k : k + 2]) for k in range(len(models))]
+    first = None if guess is None else np.moveaxis(shrink(guess, bank.scale), -1, 0)
+    # Of each model its logits by stage, (T, h, w).
+    maps: list[list[Float32]] = [[] if first is None else [first[at]] for at in places]
+    own = [Stack(small.shape) for _ in models]
+    for stage in range(len(models[0].stages)):
+        for stack, logits in zip(own, maps):
+            for logit in logits[-1] if logits else ():
+                add_context(stack, logit, small, bank.kind)
+        found = logits_of([model.stages[stage] for model in models], base, own, models[0].step)
+        for logits, new in zip(maps, found):
+            logits.append(new)
     answers: Answers = []
-    for begin in range(0, len(models), AT_ONCE):
-        part = models[begin : begin + AT_ONCE]
-        places = [slice(*ends[k : k + 2]) for k in range(begin, begin + len(part))]
-        # Of each model its logits by stage, (T, h, w).
-        maps = [[] if first is None else [first[at]] for at in places]
-        own = [Stack(small.shape) for _ in part]
-        for stage in range(len(part[0].stages)):
-            for stack, logits in zip(own, maps):
-                for logit in logits[-1] if logits else ():
-                    add_context(stack, logit, small, bank.kind)
-            found = logits_of([model.stages[stage] for model in part], base, own, step)
-            for logits, new in zip(maps, found):
-                logits.append(new)
-        del own
-        for at, logits in zip(places, maps):
-            made = [enlarge(planes, bank.scale, shape) for planes in logits]
-            if guess is not None:  # as it came, not made small and large again
-                made[0] = np.moveaxis(guess, -1, 0)[at]
-            answers += [list(stages) for stages in zip(*made)]
+    for at, logits in zip(places, maps):
+        given = None if guess is None else guess[..., at]
+        answers += _at_full_size(bank.scale, shape, given, *logits[guess is not None :])
     return answers
 
 
@@ -99,7 +103,7 @@ def read_questions(
     "questions" counts the ensembles, since once each question had its own.
     """
     count = int(described["stages"])
-    # Files from before there were several questions do not tell.
+    # Files from before there were several questions do not have it.
     ensembles = int(described.get("questions", min(count, 1)))
     parts: dict[str, dict[str, AnyArray]] = {}
     for name, array in arrays.items():
@@ -117,11 +121,8 @@ def read_questions(
     return tuple(Boosted(bank, step, part) for part in grown)
 
 
-CLIP = 8.0
-
-
 def probability(logit: Float32) -> Float32:
-    """1 / (1 + exp(-logit)), the logit clipped to [-30, 30]."""
+    """Return 1 / (1 + exp(-logit)), the logit clipped to [-30, 30]."""
     return (1 / (1 + np.exp(-np.clip(logit, -30, 30), dtype=np.float64))).astype(np.float32)
 
 
@@ -160,7 +161,7 @@ def add_context(stack: Stack, logit: Float32, picture: Picture, kind: str) -> No
 
 
 def pieces(labels: Bits) -> Float32:
-    """Of every pixel: root of its piece's area, and its depth in it, both signed; (2, h, w).
+    """Return the root of the area of each pixel's piece, and its depth in it, signed; (2, h, w).
 
     A piece is a 4-connected set of one label. Object pixels count positive, others negative;
     depth is the distance in pixels to the other label, the image's diagonal where there is none.
@@ -194,32 +195,21 @@ def pieces(labels: Bits) -> Float32:
     return made
 
 
-Progress = Callable[[int, int, str], None]
-Labels = Mask
-# Seconds of 100 trees on 60,000 rows: this times 5 + T for T questions; and of the columns of a
-# pixel. Measured, rounded up.
-GROW = 0.09
-DESCRIBE = {"photograph": 2e-6, "microscopy": 1.2e-6}
-# The logits of an item, (T, h, w), and its rows of their context for the next stage.
-Guess = tuple[Float32, Float32 | None]
-
-
 @dataclass(frozen=True)
 class Item:
     """One image to learn from: an original, or a copy in the fold of its original."""
 
     image: Image
-    labels: Labels  # (h, w, questions)
+    labels: Mask  # (h, w, questions)
     extra: Float32 | None
     guess: Float32 | None  # (h, w, questions) logits from elsewhere
     fold: int
-    original: bool
-    seed: tuple[int, ...]
+    seed: tuple[int, ...]  # the last number is that of the copy, 0 for the original
 
 
 def fit_trees(
     images: Sequence[Image],
-    masks: Sequence[Labels],
+    masks: Sequence[Mask],
     extras: Sequence[Float32 | None],
     bank: Bank,
     recipe: Recipe,
@@ -250,9 +240,7 @@ def fit_trees(
     Boosted of all questions, and for each image its out-of-fold logits by question and stage,
     (h, w) float32; guesses come before those of the first stage
     """
-    instance("recipe", recipe, Recipe)
-    whole_number("random_state", seed, 0, 2**32 - 1)  # scikit-learn's own bound
-    small = partial(shrink, scale=bank.scale)
+    cache, small = cache or Cache(), partial(shrink, scale=bank.scale)
     items = make_items(
         mapped(small, images),
         mapped(partial(shrink_labels, scale=bank.scale), masks),
@@ -262,156 +250,116 @@ def fit_trees(
         recipe.copies,
         seed,
     )
-    run = _Growing(items, bank, recipe, seed)
-    model = run.fit(place, Counter(progress, run.steps), cache or Cache())
-    # Masks have the shape of their images, and are smaller.
-    shapes = [(mask.shape[0], mask.shape[1]) for mask in masks]
+    quota = max(2, recipe.rows // len(items))
+    drawn = [DrawnRows.of(item, quota) for item in items]
+    every, folds = range(len(items)), range(-1, 1 + max(one.fold for one in drawn))  # -1: none
+    originals = every[:: 1 + recipe.copies]
+    # Steps of progress: one for each image, and for trees as many as images take the same time.
+    pixels = sum(one.pixels for one in drawn)
+    each = DESCRIBE[bank.kind] * pixels / len(drawn)
+    weight = max(1, round(forest_seconds(recipe, pixels, masks[0].shape[2]) / each))
+    steps = recipe.stages * (len(items) + weight * len(folds)) + len(originals)
+    counter = Counter(progress, steps)
+
+    held = place.hold(items)
+    # Of each stage: the place of an item, and logits by place, as they travel.
+    known: list[tuple[dict[int, int], Sequence[Any]]] = []
+
+    def seen(i: int) -> tuple[Any, ...]:
+        return held[i], [logits[places[i]] for places, logits in known], drawn[i].index
+
+    rows = map_cached(
+        partial(_first_rows, bank), seen, every, place, cache, ROWS, counter, "describe images"
+    )
+    grower = MultiTargetTrees([one.answers for one in drawn], [one.counts for one in drawn], recipe)
+    grower.add(list(rows), place.threads)
+    stages: list[Trees] = []
+    maps: list[Sequence[Float32]] = []  # logits of the originals, by stage
+    for stage in range(recipe.stages):
+        (sent,) = place.hold([grower])
+
+        def without(fold: int, sent: Any = sent, seed: int = seed + stage) -> Any:
+            return sent, [i for i in every if drawn[i].fold != fold], seed
+
+        here, what = cache.within(f"stage{stage + 1}"), f"grow trees, stage {stage + 1}"
+        trees = map_cached(grow_on, without, folds, place, here, FOREST, counter, what, weight)
+        grown = dict(zip(folds, place.hold(trees)))
+
+        def with_trees(i: int, grown: dict[int, Any] = grown) -> Any:
+            return *seen(i), grown[drawn[i].fold]
+
+        last = stage + 1 == recipe.stages
+        wanted = originals if last else every
+        guess = partial(_guess, bank, recipe.step, last)
+        what = "predict out of fold"
+        found = map_cached(guess, with_trees, wanted, place, here, GUESS, counter, what)
+        places, logits = {i: at for at, i in enumerate(wanted)}, mapped(itemgetter(0), found)
+        known.append((places, place.by_reference(logits)))
+        maps.append(taken(logits, [places[i] for i in originals]))
+        stages.append(trees[0])
+        if not last:
+            grower.add([new for _, new in found if new is not None], place.threads)
+    shapes = [mask.shape[:2] for mask in masks]  # masks are smaller than their images
     first = [None] * len(images) if guesses is None else guesses
-    originals = range(0, len(items), run.each)
-    stages = [run.logits(stage, originals) for stage in range(recipe.stages)]
-    return model, mapped(partial(_answers, bank.scale), shapes, first, *stages)
+    answers = mapped(partial(_at_full_size, bank.scale), shapes, first, *maps)
+    return Boosted(bank, recipe.step, tuple(stages)), answers
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnRows:
     """What stays in memory of an item: where its rows are, their answers, and a few facts."""
 
     index: Indices
-    answers: Labels  # (rows, questions)
-    counts: Indices  # of all pixels, (questions, 2)
+    answers: Mask  # (rows, questions)
+    counts: Indices  # pixels with the answers 0 and 1, (questions, 2)
     fold: int
-    original: bool
     pixels: int
 
     @staticmethod
-    def of(item: Item, quota: int) -> "Drawn":
+    def of(item: Item, quota: int) -> "DrawnRows":
         """Draw up to `quota` rows of an item."""
-        index = draw_rows(item.labels, quota, item.seed)
-        answers = item.labels.reshape(-1, item.labels.shape[2])[index]
-        pixels = item.labels.shape[0] * item.labels.shape[1]
-        return Drawn(index, answers, _count(item.labels), item.fold, item.original, pixels)
+        labels = item.labels
+        index = draw_rows(labels, quota, item.seed)
+        answers = labels.reshape(-1, labels.shape[2])[index]
+        counts = np.stack([(labels == k).sum(axis=(0, 1)) for k in (0, 1)], axis=1)
+        return DrawnRows(index, answers, counts, item.fold, labels.shape[0] * labels.shape[1])
 
 
-class _Growing:
-    """Trees of all questions, stage by stage. Lists are by item."""
-
-    def __init__(self, items: Sequence[Item], bank: Bank, recipe: Recipe, seed: int) -> None:
-        self.items, self.bank, self.recipe, self.seed = items, bank, recipe, seed
-        quota = max(2, recipe.rows // len(items))
-        self.drawn = [Drawn.of(item, quota) for item in items]
-        self.n_folds = 1 + max(one.fold for one in self.drawn)
-        self.each = 1 + recipe.copies  # items of an image, the original first
-        # What each stage has found: the place of an item, and logits by place.
-        self.found: list[tuple[dict[int, int], Sequence[Float32]]] = []
-
-    @property
-    def weight(self) -> int:
-        """How many images could be described while the trees of a fold grow, about."""
-        pixels = sum(one.pixels for one in self.drawn)
-        image = DESCRIBE[self.bank.kind] * pixels / len(self.drawn)
-        questions = self.drawn[0].answers.shape[1]
-        return max(1, round(forest_seconds(self.recipe, pixels, questions) / image))
-
-    @property
-    def steps(self) -> int:
-        """Finished images, and trees by their weight, that `fit` will tell of."""
-        originals = sum(one.original for one in self.drawn)
-        trees = self.recipe.stages * (self.n_folds + 1)
-        return self.recipe.stages * len(self.items) + originals + self.weight * trees
-
-    def fit(self, place: Executor, counter: Counter, cache: Cache) -> Boosted:
-        """Grow all stages; `logits` then gives those out of fold."""
-        drawn = self.drawn
-        grower = MultiTargetTrees(
-            [one.answers for one in drawn], [one.counts for one in drawn], self.recipe
-        )
-        every = list(range(len(drawn)))
-        what = "describe images"
-        # Images are looked at once before the first trees, and once in every stage.
-        held = place.hold(self.items)
-
-        def seen(i: int) -> Seen:
-            return held[i], [said[places[i]] for places, said in known], drawn[i].index
-
-        known: list[tuple[dict[int, int], Sequence[Any]]] = []  # as it travels
-        rows_of = partial(_first_rows, self.bank)
-        threads = place.threads
-        rows_seen = map_cached(rows_of, seen, every, place, cache, ROWS, counter, what)
-        grower.add(list(rows_seen), threads)
-        stages: list[Trees] = []
-        for stage in range(self.recipe.stages):
-            (rows,) = place.hold([grower])
-
-            def without(fold: int, rows: Any = rows, seed: int = self.seed + stage) -> Any:
-                return rows, [i for i in every if drawn[i].fold != fold], seed
-
-            folds = list(range(-1, self.n_folds))  # -1 leaves none out
-            here, what = cache.within(f"stage{stage + 1}"), f"grow trees, stage {stage + 1}"
-            trees = map_cached(
-                grow_on, without, folds, place, here, FOREST, counter, what, self.weight
-            )
-            grown = dict(zip(folds, place.hold(trees)))
-            last = stage + 1 == self.recipe.stages
-
-            def with_trees(i: int, grown: dict[int, Any] = grown) -> Any:
-                return *seen(i), grown[drawn[i].fold]
-
-            wanted = [i for i in every if drawn[i].original or not last]
-            what = "predict out of fold"
-            guess = partial(_guess, self.bank, self.recipe.step, last)
-            found = map_cached(guess, with_trees, wanted, place, here, GUESS, counter, what)
-            logits, places = mapped(itemgetter(0), found), {i: at for at, i in enumerate(wanted)}
-            self.found.append((places, logits))
-            known.append((places, place.by_reference(logits)))
-            stages.append(trees[0])
-            if not last:
-                grower.add([new for _, new in found if new is not None], threads)
-        return Boosted(self.bank, self.recipe.step, tuple(stages))
-
-    def logits(self, stage: int, items: Sequence[int]) -> Sequence[Float32]:
-        """Out-of-fold logits of some items in a stage, (T, h, w) each."""
-        places, found = self.found[stage]
-        return taken(found, [places[item] for item in items])
-
-
-# What is done with an item, its logits beside the guess and the places of its rows, anywhere.
-Seen = tuple[Item, list[Float32], Indices]
-
-
-def _answers(
+def _at_full_size(
     scale: int, shape: tuple[int, int], guess: Float32 | None, *stages: Float32
 ) -> Answers:
-    """The logits of an image at its size, by question and stage; a guess, as it came, is first."""
+    """Return the logits of an image at its size; a guess comes first, as it was given."""
     made = [enlarge(logits, scale, shape) for logits in stages]
     if guess is not None:
         made.insert(0, np.moveaxis(guess, -1, 0))
     return [list(each) for each in zip(*made)]
 
 
-def _first_rows(bank: Bank, given: Seen) -> Float32:
+def _first_rows(bank: Bank, given: Any) -> Float32:
     item, maps, index = given
-    picture, base = _described(bank, item)
-    return sampled(base, [_context(bank, _first(item) + maps, picture)], [index])[0]
+    _, base, context = _described(bank, item, maps)
+    return sampled(base, [context], [index])[0]
 
 
 def _guess(bank: Bank, step: int, last: bool, given: Any) -> Guess:
-    """The item's logits, and its rows of their context for the next stage."""
+    """Return the item's logits, and its rows of their context for the next stage."""
     item, maps, index, trees = given
-    picture, base = _described(bank, item)
-    context = _context(bank, _first(item) + maps, picture)
+    picture, base, context = _described(bank, item, maps)
     (logits,) = logits_of([trees], base, [context], step)
     if last:
         return logits, None
     return logits, _context(bank, [logits], picture).rows(index)
 
 
-def _described(bank: Bank, item: Item) -> tuple[Picture, Stack]:
+def _described(bank: Bank, item: Item, maps: Sequence[Float32]) -> tuple[Picture, Stack, Stack]:
+    """Return the picture of an item, its columns, and those of the context of its logits so far."""
     picture = Picture(item.image)
-    return picture, bank.stack(picture, item.extra)
+    if item.guess is not None:
+        maps = [np.ascontiguousarray(np.moveaxis(item.guess, -1, 0)), *maps]
+    return picture, bank.stack(picture, item.extra), _context(bank, maps, picture)
 
 
 def _context(bank: Bank, maps: Sequence[Float32], picture: Picture) -> Stack:
-    """A stack of the context of what is known of an item so far."""
     stack = Stack(picture.shape)
     for logits in maps:
         for logit in logits:
@@ -419,13 +367,8 @@ def _context(bank: Bank, maps: Sequence[Float32], picture: Picture) -> Stack:
     return stack
 
 
-def _first(item: Item) -> list[Float32]:
-    """The logits of an item before the first stage: the guess, if there is one."""
-    return [] if item.guess is None else [np.ascontiguousarray(np.moveaxis(item.guess, -1, 0))]
-
-
-def shrink_labels(labels: Labels, scale: int) -> Labels:
-    """The label in the middle of each scale x scale block; rows and columns as `shrink`."""
+def shrink_labels(labels: Mask, scale: int) -> Mask:
+    """Return the label in the middle of each scale x scale block; rows and columns as `shrink`."""
     index = [
         np.minimum(np.arange(0, size, scale) + scale // 2, size - 1) for size in labels.shape[:2]
     ]
@@ -434,14 +377,14 @@ def shrink_labels(labels: Labels, scale: int) -> Labels:
 
 def make_items(
     images: Sequence[Image],
-    masks: Sequence[Labels],
+    masks: Sequence[Mask],
     extras: Sequence[Float32 | None],
     guesses: Sequence[Float32 | None],
     fold: npt.NDArray[np.intp],
     copies: int,
     seed: int,
 ) -> Sequence[Item]:
-    """Originals, each followed by its turned and contrast-jittered copies."""
+    """Return the originals, each followed by its turned and contrast-jittered copies."""
     numbers = [divmod(number, 1 + copies) for number in range(len(images) * (1 + copies))]
     whose = [i for i, _ in numbers]
     given = (taken(part, whose) for part in (images, masks, extras, guesses))
@@ -453,21 +396,21 @@ def _item(
     number: tuple[int, int],
     fold: int,
     image: Image,
-    labels: Labels,
+    labels: Mask,
     extra: Float32 | None,
     guess: Float32 | None,
 ) -> Item:
-    """Copy k of image i; the original is copy 0."""
+    """Return copy k of image i; the original is copy 0."""
     i, k = number
     if k == 0:
-        return Item(image, labels, extra, guess, fold, True, (seed, 2, i, 0))
+        return Item(image, labels, extra, guess, fold, (seed, 2, i, 0))
     rng = np.random.default_rng([seed, 3, i])
     for _ in range(k):  # the draws of the copies before it come first
         turns, mirror = int(rng.integers(1, 4)), bool(rng.integers(2))
         gain, power = np.exp(rng.uniform(-0.2, 0.2, 2)).astype(np.float32)
     jittered = np.clip(gain * image**power, 0, 1).astype(np.float32)
     a, b, c, d = (_turn(part, turns, mirror) for part in (jittered, labels, extra, guess))
-    return Item(a, b, c, d, fold, False, (seed, 2, i, k))
+    return Item(a, b, c, d, fold, (seed, 2, i, k))
 
 
 def _turn(array: Any, turns: int, mirror: bool) -> Any:
@@ -477,8 +420,8 @@ def _turn(array: Any, turns: int, mirror: bool) -> Any:
     return np.ascontiguousarray(turned[::-1] if mirror else turned)
 
 
-def draw_rows(labels: Labels, quota: int, seed: Sequence[int]) -> Indices:
-    """Row-major indices of up to `quota` pixels of labels (h, w, T), sorted; none is void.
+def draw_rows(labels: Mask, quota: int, seed: Sequence[int]) -> Indices:
+    """Return row-major indices of up to `quota` pixels of labels (h, w, T), sorted; none is void.
 
     As many are drawn of each set of answers as there are; what one has too few of, others give.
     """
@@ -500,40 +443,21 @@ def draw_rows(labels: Labels, quota: int, seed: Sequence[int]) -> Indices:
 
 
 def forest_seconds(recipe: Recipe, pixels: float, questions: int = 1) -> float:
-    """What the trees of one fold may cost, on rows of so many pixels."""
+    """Return what the trees of one fold may cost, on rows of so many pixels."""
     return GROW * (5 + questions) * min(recipe.rows, pixels) / 60_000 * recipe.trees / 100
-
-
-def _count(labels: Labels) -> Indices:
-    """Pixels with the answers 0 and 1 to each question, (T, 2)."""
-    return np.stack([(labels == k).sum(axis=(0, 1)) for k in (0, 1)], axis=1)
-
-
-def _guess_kept(guess: Guess) -> Entry:
-    logits, new = guess
-    return {}, {"logits": logits} | ({} if new is None else {"rows": new})
-
-
-def _rows_again(_: dict[str, Any], arrays: dict[str, Any]) -> Float32:
-    rows: Float32 = arrays["rows"]
-    return rows
-
-
-def _trees_again(_: dict[str, Any], arrays: dict[str, Any]) -> Trees:
-    return Trees.of_arrays(arrays)
-
-
-def _guess_again(_: dict[str, Any], arrays: dict[str, Any]) -> Guess:
-    return arrays["logits"], arrays.get("rows")
 
 
 # How the work is kept: rows of an image, trees without a fold, logits of an image.
 ROWS: Form[int, Float32] = Form(
-    lambda i: f"rows{i}", lambda rows: ({}, {"rows": rows}), _rows_again
+    lambda i: f"rows{i}", lambda rows: ({}, {"rows": rows}), lambda _, arrays: arrays["rows"]
 )
 FOREST: Form[int, Trees] = Form(
     lambda fold: f"trees-{'all' if fold < 0 else fold}",
     lambda trees: ({}, trees.arrays()),
-    _trees_again,
+    lambda _, arrays: Trees.of_arrays(arrays),
 )
-GUESS: Form[int, Guess] = Form(lambda i: f"logits{i}", _guess_kept, _guess_again)
+GUESS: Form[int, Guess] = Form(
+    lambda i: f"logits{i}",
+    lambda made: ({}, {"logits": made[0]} | ({} if made[1] is None else {"rows": made[1]})),
+    lambda _, arrays: (arrays["logits"], arrays.get("rows")),
+)

@@ -23,7 +23,7 @@ ROWS = 1 << 20
 
 
 def edge_names(ndim: int, connectivity: int, per_direction: bool = False) -> list[str]:
-    """Names of the columns of `edge_features`."""
+    """Return the names of the columns of `edge_features`."""
     base = ["bias", "contrast", "difference", "sameness"]
     if not per_direction:
         return base
@@ -32,7 +32,7 @@ def edge_names(ndim: int, connectivity: int, per_direction: bool = False) -> lis
 
 
 def volume_edge_names(own: bool) -> list[str]:
-    """Names of the columns of `volume_edge_features`."""
+    """Return the names of the columns of `volume_edge_features`."""
     base = edge_names(3, 6)
     return base + [f"{name} between slices" for name in base] if own else base
 
@@ -43,7 +43,7 @@ def edge_features(
     per_direction: bool = False,
     ndim: int = 2,
 ) -> Float32:
-    """Features of all edges of a grid.
+    """Return the features of all edges of a grid.
 
     Parameters
     ----------
@@ -61,13 +61,11 @@ def edge_features(
     (m, G) float32 in [0, 1]
     """
     moves = grid_offsets(ndim, connectivity)
-    grid = values.shape[:ndim]
-    stack = np.asarray(values, np.float32).reshape(*grid, -1)
-    squares = [_squares(stack, *ends) for ends in grid_slices(grid, connectivity)]
+    squares, channels = _differences(values, connectivity, ndim)
     scale, one = _scale(squares), np.empty((sum(map(len, squares)), 4), np.float32)
     begin = 0
     for square, move in zip(squares, moves):
-        _fill(one[begin : begin + len(square)], square, scale, move, stack.shape[-1])
+        _fill(one[begin : begin + len(square)], square, scale, move, channels)
         begin += len(square)
     if not per_direction:
         return one
@@ -84,7 +82,7 @@ def slice_nearness(spacing: tuple[float, float, float]) -> float:
 
 
 def volume_edge_features(values: AnyArray, connectivity: int, own: bool, near: float) -> Float32:
-    """Features of all edges of a volume.
+    """Return the features of all edges of a volume.
 
     Parameters
     ----------
@@ -101,9 +99,7 @@ def volume_edge_features(values: AnyArray, connectivity: int, own: bool, near: f
     (m, 8) or (m, 4) float32 in [0, 1]
     """
     moves = grid_offsets(3, connectivity)
-    grid = values.shape[:3]
-    stack = np.asarray(values, np.float32).reshape(*grid, -1)
-    squares = [_squares(stack, *ends) for ends in grid_slices(grid, connectivity)]
+    squares, channels = _differences(values, connectivity, 3)
     scales = [_scale([s for s, move in zip(squares, moves) if bool(move[0]) == across])
               for across in (False, True)]  # fmt: skip
     made = np.zeros((sum(map(len, squares)), 8 if own else 4), np.float32)
@@ -112,7 +108,7 @@ def volume_edge_features(values: AnyArray, connectivity: int, own: bool, near: f
         across = bool(move[0])
         part = made[begin : begin + len(square)]
         here = part[:, 4:] if own and across else part[:, :4]
-        _fill(here, square, scales[across], move, stack.shape[-1])
+        _fill(here, square, scales[across], move, channels)
         if across and not own:
             here *= np.float32(near)
         begin += len(square)
@@ -125,9 +121,9 @@ def edge_scales(
     ndim: int,
     scaled: Callable[[Float32], Float32] = np.asarray,
 ) -> tuple[np.float32, np.float32]:
-    """-1 / (2 beta) of the edges of an image; in a volume, of those within slices and between.
+    """Return -1 / (2 beta) of the edges of an image; of a volume, within slices and between.
 
-    Some rows at a time, `scaled` before: an image of any size takes no memory to speak of.
+    Some rows at a time, after `scaled`, so that images of any size need little memory.
     """
     moves, n = grid_offsets(ndim, connectivity), values.shape[0]
     totals, counts = np.zeros(2), np.zeros(2)
@@ -158,7 +154,7 @@ def edge_weights(
     v: Floats,
     near: float = 1.0,
 ) -> list[Floats]:
-    """Weights w_edge . g_e of the edges of a grid, an array for each direction; no g is kept.
+    """Return the weights w_edge . g_e of the edges of a grid, an array for each direction.
 
     Parameters
     ----------
@@ -192,7 +188,7 @@ def edge_weights(
 def _fill(
     made: Float32, squares: Float32, scale: np.float32, move: tuple[int, ...], channels: int
 ) -> None:
-    """The four columns of the edges of one direction, some at a time."""
+    """Fill the four columns of the edges of one direction, some at a time."""
     for first in range(0, len(squares), BLOCK):
         part = squares[first : first + BLOCK]
         rows = made[first : first + BLOCK]
@@ -203,17 +199,23 @@ def _fill(
 
 
 def edge_contrast(values: AnyArray, connectivity: int, ndim: int = 2) -> Float32:
-    """The column "contrast" of `edge_features` by itself, (m,) float32."""
-    grid = values.shape[:ndim]
-    stack = np.asarray(values, np.float32).reshape(*grid, -1)
-    squares = [_squares(stack, *ends) for ends in grid_slices(grid, connectivity)]
+    """Return the column "contrast" of `edge_features` by itself, (m,) float32."""
+    squares, _ = _differences(values, connectivity, ndim)
     scale, moves = _scale(squares), grid_offsets(ndim, connectivity)
     parts = [_contrast(s, scale, move).astype(np.float32) for s, move in zip(squares, moves)]
     return np.concatenate(parts)
 
 
+def _differences(values: AnyArray, connectivity: int, ndim: int) -> tuple[list[Float32], int]:
+    """Return the squared differences of all edges by direction, and the number of channels."""
+    grid = values.shape[:ndim]
+    stack = np.asarray(values, np.float32).reshape(*grid, -1)
+    ends = grid_slices(grid, connectivity)
+    return [_squares(stack, *pair) for pair in ends], stack.shape[-1]
+
+
 def _squares(stack: Float32, first: tuple[slice, ...], second: tuple[slice, ...]) -> Float32:
-    """Squared differences between the ends of edges, some rows at a time."""
+    """Return squared differences between the ends of edges, some rows at a time."""
     a, b = stack[first], stack[second]
     made = np.empty(a.shape[:-1], np.float32)
     rows = max(1, BLOCK // max(1, int(np.prod(a.shape[1:]))))
@@ -224,7 +226,7 @@ def _squares(stack: Float32, first: tuple[slice, ...], second: tuple[slice, ...]
 
 
 def _scale(squares: list[Float32]) -> np.float32:
-    """-1 / (2 beta); of a flat image, which has no scale of differences, 0: all are equals."""
+    """Return -1 / (2 beta); 0 for a flat image, which has no scale of differences."""
     count = sum(map(len, squares))
     total = sum(float(s.sum(dtype=np.float64)) for s in squares)
     beta = total / max(count, 1)

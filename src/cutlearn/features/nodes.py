@@ -1,25 +1,26 @@
-"""What is learned to give an image its node features; a model file stores it.
+"""Node features: what is learned to make them, and the columns themselves.
 
-Node features are a constant 1, the logits (in training: out of fold) beside a few raw channels, or
-a linear filter bank, and arrays that the user brings; all but the constant are standardised with
-the training images' mean and deviation. In photographs the logits also tell which colours the
-object has in this very image (docs/decisions/0047-colours-of-the-image-itself.md):
+Node features are a constant 1, the logits (in training: out of fold) and a few raw channels, or a
+linear filter bank, and arrays that the user brings; all but the constant are standardised with the
+training images' mean and deviation. In photographs the logits also tell which colours the object
+has in this very image (docs/decisions/0047-colours-of-the-image-itself.md):
 
     log p_1(x) / p_0(x),    x the colour of a pixel,
 
 with mixtures p_1 and p_0 of the colours of the pixels whose logit lies above and below a border.
+`windows` are nearly square parts by which images are compared and ranked.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.arrays import VOID, AnyArray, Float32, Floats, Image, Indices, Mask
+from cutlearn.arrays import VOID, AnyArray, Bits, Float32, Floats, Image, Indices, Mask
 from cutlearn.checks import listed, one_of, whole_number
 from cutlearn.errors import InputError
 from cutlearn.features.auto import best_threshold
@@ -31,41 +32,6 @@ from cutlearn.features.sources import SOURCES, NoLogits, Source, Task
 from cutlearn.loaded import mapped
 from cutlearn.run.cache import Form, map_cached
 from cutlearn.run.progress import Counter
-
-# Windows along the shorter side of an image, and at most along the longer one.
-SHORTER, LONGER = 4, 16
-
-
-def windows(shape: tuple[int, int]) -> tuple[Indices, Indices]:
-    """Give the rows and the columns at which windows begin, and as last the image's end.
-
-    Examples
-    --------
-    >>> from cutlearn.features.nodes import windows
-    >>> [ends.tolist() for ends in windows((40, 60))]
-    [[0, 10, 20, 30, 40], [0, 10, 20, 30, 40, 50, 60]]
-    """
-    side = max(min(shape) / SHORTER, max(shape) / LONGER, 1.0)
-    counts = [max(round(n / side), 1) for n in shape]
-    rows, columns = (np.arange(k + 1) * n // k for n, k in zip(shape, counts))
-    return rows, columns
-
-
-def window_means(features: NDArray[np.floating], shape: tuple[int, int]) -> Floats:
-    """Give the mean features of every window, row by row, (windows, F).
-
-    Parameters
-    ----------
-    features : (h * w, F), row-major
-    shape : h, w
-    """
-    rows, columns = windows(shape)
-    grid = features.reshape(*shape, -1)
-    down = np.add.reduceat(grid, rows[:-1], axis=0, dtype=np.float64)
-    sums = np.add.reduceat(down, columns[:-1], axis=1)
-    means = sums / np.outer(np.diff(rows), np.diff(columns))[..., None]
-    return np.asarray(means.reshape(-1, grid.shape[2]))
-
 
 # Channels of a picture: planes (c, h, w) float32 and c names. Any function with a name will do.
 Channel = Callable[[Bank, Picture], tuple[Float32, list[str]]]
@@ -81,23 +47,19 @@ PROBED = 32
 # Pixels of all training images together that the border of the colours is found on.
 MOST_PIXELS = 200_000
 COLORS = "colors"
-
-
-def _columns(values: dict[str, Any], arrays: dict[str, Any]) -> tuple[Float32, list[str]]:
-    return arrays["columns"], list(values["names"])
-
-
+# Windows along the shorter side of an image, and at most along the longer one.
+SHORTER, LONGER = 4, 16
 # How the columns of an image, not yet standardised, and their names are kept.
 COLUMNS: Form[int, tuple[Float32, list[str]]] = Form(
     lambda i: f"columns{i}",
     lambda made: ({"names": made[1]}, {"columns": made[0]}),
-    _columns,
+    lambda values, arrays: (arrays["columns"], list(values["names"])),
 )
 
 
 @dataclass(frozen=True)
 class FittedColumns:
-    """All that fit learns, put in place at once so an interrupt leaves the old or the new."""
+    """All that a fit learns; assigned at once, so that an interrupt leaves the old or the new."""
 
     bank: Bank
     mode: str  # the features that were asked for, or that "auto" chose
@@ -118,7 +80,7 @@ class FittedColumns:
         extra: Float32 | None,
         statistics: ImageStatistics | None = None,
     ) -> Float32:
-        """Standardised node features of a new image, (h * w, F) float32; of a part in its light."""
+        """Return the standardised node features of a new image or of a tile, (h * w, F)."""
         found = 0 if extra is None else extra.shape[2]
         if found != self.n_extra:
             raise InputError(
@@ -126,20 +88,20 @@ class FittedColumns:
                 "Give the same arrays as in fit."
             )
         picture = Picture(image, statistics)
-        maps = self.source.answers(picture, extra)
-        stages = self.source.stages
-        asked = [*self.beside, *channels]
-        rows, _ = columns(asked, self.bank, maps, stages, picture, extra, self.border)
+        rows, _ = columns(
+            [*self.beside, *channels], self.bank, self.source.answers(picture, extra),
+            self.source.stages, picture, extra, self.border,
+        )  # fmt: skip
         return standardise(rows, self.mean, self.scale)
 
     @property
     def questions(self) -> int:
-        """How many questions the logits answer; 1 without logits."""
+        """Number of questions that the logits answer; 1 without logits."""
         last = self.source.stages[-1:]
         return max(1, sum(name.partition(" of ")[0] in last for name in self.names))
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], dict[str, Any]]:
-        """Arrays and a JSON-able description that `of_arrays` turns back into this object."""
+        """Return arrays and a JSON-able description, of which `of_arrays` makes this object."""
         arrays: dict[str, AnyArray] = {
             "mean": self.mean, "scale": self.scale, "centers": self.centers,
         }  # fmt: skip
@@ -163,35 +125,40 @@ class FittedColumns:
         bank: Bank,
         step: int,
     ) -> "FittedColumns":
-        """The inverse of `to_arrays`; damage is an `InputError` or what Python raises."""
+        """Invert `to_arrays`; damage is an `InputError` or what Python raises."""
         mean, scale = arrays["mean"], arrays["scale"]
-        # Older files have no centres.
-        centers = arrays.get("centers", np.empty((0, mean.size)))
-        _check_moments(mean, scale, centers)
-        why = described.get("why", "")
+        centers = arrays.get("centers", np.empty((0, mean.size)))  # older files have none
+        good = mean.ndim == 1 and scale.shape == mean.shape and centers.shape[1:] == mean.shape
+        for array in (mean, scale, centers):
+            good &= array.dtype == np.float64 and bool(np.isfinite(array).all())
+        if not good or not (scale > 0).all():
+            _refuse("scale of the node features")
+        why, border, names = described.get("why", ""), described.get("border"), described["names"]
         if not isinstance(why, str) or len(why) > MOST_WHY:
-            raise InputError("features: the reason of their choice is damaged. Refit the model.")
-        return FittedColumns(
-            bank,
-            mode,
-            why,
-            SOURCES.get(mode, NoLogits).read(arrays, described, bank, step),
-            # No more than the features themselves, so that no file asks for more than it holds.
-            whole_number("features: n_extra", described["n_extra"], 0, mean.size - 1),
-            _checked_names(described["names"], mean.size),
-            mean,
-            scale,
-            centers,
-            tuple(checked_channels(described.get("beside", OWN.get(mode, OLDER_BESIDE)))),
-            _checked_border(described.get("border")),  # older files have none
-        )
+            _refuse("reason of their choice")
+        if border is not None and (type(border) is not float or not np.isfinite(border)):
+            _refuse("border of the colours")
+        if not (isinstance(names, list) and len(names) == mean.size) or not all(
+            isinstance(name, str) and len(name) <= MOST_NAME for name in names
+        ):
+            _refuse("list of their names")
+        # No more extra channels than features, so that no file asks for more than it holds.
+        n_extra = whole_number("features: n_extra", described["n_extra"], 0, mean.size - 1)
+        source = SOURCES.get(mode, NoLogits).read(arrays, described, bank, step)
+        beside = checked_channels(described.get("beside", OWN.get(mode, OLDER_BESIDE)))
+        learned = (n_extra, list(names), mean, scale, centers, tuple(beside), border)
+        return FittedColumns(bank, mode, why, source, *learned)
 
     def probe(self, channels: Sequence[str]) -> None:
         """Run on a small picture: every array's shape and every index is used, so damage shows."""
         picture = np.zeros((PROBED, PROBED, 3), np.float32)
         extra = np.zeros((PROBED, PROBED, self.n_extra), np.float32) if self.n_extra else None
         if self.node_features(channels, picture, extra).shape[1] != len(self.names):
-            raise InputError("features: the list of their names is damaged. Refit the model.")
+            _refuse("list of their names")
+
+
+def _refuse(what: str) -> NoReturn:
+    raise InputError(f"features: the {what} is damaged. Refit the model.")
 
 
 def bank_from_plain(plain: dict[str, Any]) -> Bank:
@@ -207,18 +174,6 @@ def checked_channels(names: Any) -> list[str]:
     return list(names)
 
 
-def described_by(
-    asked: Sequence[str],
-    bank: Bank,
-    stages: Sequence[str],
-    border: float | None,
-    given: tuple[Image, Float32 | None, Answers],
-) -> tuple[Float32, list[str]]:
-    """The columns of an image, of its extra channels and of its logits; this may travel."""
-    image, extra, maps = given
-    return columns(asked, bank, maps, stages, Picture(image), extra, border)
-
-
 def columns(
     asked: Sequence[str],
     bank: Bank,
@@ -228,7 +183,7 @@ def columns(
     extra: Float32 | None,
     border: float | None = None,
 ) -> tuple[Float32, list[str]]:
-    """Node features of one image before standardising, (n, F) float32, and names.
+    """Return node features of one image before standardising, (n, F) float32, and names.
 
     The logits come first, question by question and newest first, after the constant;
     `Featurizer.logit` relies on it.
@@ -270,7 +225,7 @@ def learn_columns(
     maps: Sequence[Answers],
     channels: Sequence[str],
 ) -> tuple[FittedColumns, Sequence[Float32]]:
-    """Give all that was learned, and the training images' node features.
+    """Return all that was learned, and the training images' node features.
 
     Parameters
     ----------
@@ -280,35 +235,47 @@ def learn_columns(
     """
     border = _border(task, source, maps)
     beside = OWN.get(mode, source.extra_channels(task.bank))
-    asked = [*beside, *channels]
-    described = partial(described_by, asked, task.bank, source.stages, border)
-
-    images, extras, said = (
+    images, extras, answers = (
         task.place.by_reference(one) for one in (task.images, task.extras, maps)
     )
-
-    def given(i: int) -> tuple[Image, Float32 | None, Answers]:
-        return images[i], extras[i], said[i]
-
-    # Sources of logits have told of their own steps before.
-    every, what = range(len(task.images)), "describe images"
+    # Sources of logits have reported their own steps before.
+    every = range(len(task.images))
     counter = Counter(None if source.stages else task.progress, len(every))
-    made = map_cached(described, given, every, task.place, task.cache, COLUMNS, counter, what)
+    made = map_cached(
+        partial(_columns_of, [*beside, *channels], task.bank, source.stages, border),
+        lambda i: (images[i], extras[i], answers[i]),
+        every, task.place, task.cache, COLUMNS, counter, "describe images",
+    )  # fmt: skip
     rows, names, first = mapped(itemgetter(0), made), made[0][1], task.extras[0]
-    count, questions = len(source.stages), task.labels[0].shape[2]
-    mean, scale = moments(rows, mapped(_first_answers, task.labels), questions, count)
+    known = mapped(_known, task.labels)
+    mean, scale = moments(rows, known, task.labels[0].shape[2], len(source.stages))
     rows = mapped(partial(standardise, mean=mean, scale=scale), rows)
-    centers = np.concatenate([window_means(r, y.shape[:2]) for r, y in zip(rows, task.labels)])
+    centers = np.concatenate([window_means(r, shape) for r, shape in zip(rows, task.shapes)])
     n_extra = 0 if first is None else first.shape[2]
     learned = (n_extra, names, mean, scale, centers, beside, border)
     return FittedColumns(task.bank, mode, why, source, *learned), rows
 
 
-def _border(task: Task, source: Source, maps: Sequence[Answers]) -> float | None:
-    """The out-of-fold logit of the best pooled IoU; None where colours are not asked.
+def _columns_of(
+    asked: Sequence[str],
+    bank: Bank,
+    stages: Sequence[str],
+    border: float | None,
+    given: tuple[Image, Float32 | None, Answers],
+) -> tuple[Float32, list[str]]:
+    image, extra, maps = given
+    return columns(asked, bank, maps, stages, Picture(image), extra, border)
 
-    They are where photographs have logits of one question: of micrographs they tell nothing that
-    the logits do not know.
+
+def _known(labels: Mask) -> Bits:
+    """Return the pixels that have a label, (n,)."""
+    return np.asarray(labels[..., 0].reshape(-1) != VOID)
+
+
+def _border(task: Task, source: Source, maps: Sequence[Answers]) -> float | None:
+    """Return the out-of-fold logit of the best pooled IoU; None without colours.
+
+    Photographs have them if there are logits of one question; in micrographs they add nothing.
     """
     questions = task.labels[0].shape[2]
     if not source.stages or questions > 1 or task.bank.kind != "photograph":
@@ -322,25 +289,13 @@ def _border(task: Task, source: Source, maps: Sequence[Answers]) -> float | None
     return best_threshold(logits, truth, [np.ones(len(part)) for part in truth])
 
 
-def _checked_border(value: Any) -> float | None:
-    if value is None:
-        return None
-    if type(value) is not float or not np.isfinite(value):
-        raise InputError("features: the border of the colours is damaged. Refit the model.")
-    return value
-
-
 def moments(
-    rows: Sequence[Float32],
-    labels: Sequence[Mask],
-    questions: int = 1,
-    stages: int = 0,
+    rows: Sequence[Float32], known: Sequence[Bits], questions: int = 1, stages: int = 0
 ) -> tuple[Floats, Floats]:
-    """Mean and deviation of every column over labelled pixels; the constant keeps 0 and 1.
+    """Return mean and deviation of every column over labelled pixels; 0 and 1 of the constant.
 
     Logits of several questions stay comparable: those of one stage have a mean and a deviation.
     """
-    known = mapped(lambda label: label.reshape(-1) != VOID, labels)
     count = sum(int(k.sum()) for k in known)
     mean = sum(r[k].sum(axis=0, dtype=np.float64) for r, k in zip(rows, known)) / count
     square = sum(((r[k] - mean) ** 2).sum(axis=0) for r, k in zip(rows, known)) / count
@@ -354,21 +309,32 @@ def moments(
     return mean, scale
 
 
-def _first_answers(labels: Mask) -> Mask:
-    return labels[..., 0]
+def windows(shape: tuple[int, int]) -> tuple[Indices, Indices]:
+    """Return the rows and the columns at which windows begin, and as last the image's end.
+
+    Examples
+    --------
+    >>> from cutlearn.features.nodes import windows
+    >>> [ends.tolist() for ends in windows((40, 60))]
+    [[0, 10, 20, 30, 40], [0, 10, 20, 30, 40, 50, 60]]
+    """
+    side = max(min(shape) / SHORTER, max(shape) / LONGER, 1.0)
+    counts = [max(round(n / side), 1) for n in shape]
+    rows, columns = (np.arange(k + 1) * n // k for n, k in zip(shape, counts))
+    return rows, columns
 
 
-def _checked_names(names: Any, count: int) -> list[str]:
-    good = isinstance(names, list) and len(names) == count
-    if not good or not all(isinstance(name, str) and len(name) <= MOST_NAME for name in names):
-        raise InputError("features: the list of their names is damaged. Refit the model.")
-    return list(names)
+def window_means(features: NDArray[np.floating], shape: tuple[int, int]) -> Floats:
+    """Return the mean features of every window, row by row, (windows, F).
 
-
-def _check_moments(*arrays: AnyArray) -> None:
-    """Refuse means, scales and centres that cannot be those of node features."""
-    mean, scale, centers = arrays
-    good = mean.ndim == 1 and scale.shape == mean.shape and centers.shape[1:] == mean.shape
-    good &= all(a.dtype == np.float64 and bool(np.isfinite(a).all()) for a in arrays)
-    if not good or not (scale > 0).all():
-        raise InputError("features: the scale of the node features is damaged. Refit the model.")
+    Parameters
+    ----------
+    features : (h * w, F), row-major
+    shape : h, w
+    """
+    rows, columns = windows(shape)
+    grid = features.reshape(*shape, -1)
+    down = np.add.reduceat(grid, rows[:-1], axis=0, dtype=np.float64)
+    sums = np.add.reduceat(down, columns[:-1], axis=1)
+    means = sums / np.outer(np.diff(rows), np.diff(columns))[..., None]
+    return np.asarray(means.reshape(-1, grid.shape[2]))

@@ -1,10 +1,12 @@
 """Sources of logits: what plugs in between images and node features.
 
-A source is fitted on images and masks, gives every training image the logits of models that never
-saw it, answers for new images, and is stored as plain arrays. Trees, nets, a net as the first stage
-of trees, and both side by side are sources; `SOURCES` names them, and a name from there is what
-`Featurizer(features=...)` takes. Adding one means one class and one entry (and a line of help in
-`modes`).
+A source is fitted on images and masks (`Task`), returns for every training image the logits of
+models that never saw it, answers for new images, and is stored as plain arrays. Trees, nets, a net
+as the first stage of trees, and both side by side are sources. `SOURCES` names them, and a name
+from there is what `Featurizer(features=...)` takes: adding one means one class and one entry.
+
+Costs are estimated before any work, in seconds of one core, from numbers of pixels, rows and steps,
+never from a clock: the same images get the same work on a busy machine, too.
 """
 
 from abc import ABC, abstractmethod
@@ -40,10 +42,13 @@ from cutlearn.run.cache import Cache
 from cutlearn.run.executor import ONE_THREAD, Executor
 
 Progress = Callable[[int, int, str], None]
-# Steps that sources which are fitted one after the other tell of, together.
+Arrays = dict[str, AnyArray]
+# Steps of progress of sources that are fitted one after the other, together.
 STEPS = 1000
-# Seconds of a step for each pixel of its crops; of a look at a pixel; of reading it. Measured where
-# other work ran beside, rounded up.
+# Columns that a tree over nets draws: with fewer, most trees see none of the nets' context.
+SHARE = 0.15
+# Seconds of a step for each pixel of its crops; of a look at a pixel; of reading it. Measured on a
+# busy machine, rounded up.
 STEP = {"photograph": 0.62e-6, "microscopy": 0.52e-6}
 LOOK, READ = 0.25e-6, 1e-6
 
@@ -71,42 +76,43 @@ class Task:
             shapes = tuple((image.shape[0], image.shape[1]) for image in self.images)
             object.__setattr__(self, "shapes", shapes)
 
-    def parts(self, costs: Sequence[float]) -> "Parts":
-        """Tasks like this one, for sources that are fitted one after the other."""
-        return Parts(self, costs)
+    @property
+    def pixels(self) -> float:
+        """Pixels of all images, as the bank sees them."""
+        return float(sum(rows * columns for rows, columns in self.shapes) / self.bank.scale**2)
 
 
 class Parts:
-    """Gives the same task again and again; their progress is that of all, by what each may cost.
+    """A task for several sources that are fitted one after the other.
 
-    What is finished of each is kept under its number.
+    They share its progress by what each may cost. What is finished of each is kept under its
+    number.
     """
 
     def __init__(self, task: Task, costs: Sequence[float]) -> None:
-        self.task, self.costs, self.given = task, costs, 0
+        self.task, self.costs, self.begun = task, costs, 0
 
     def next(self) -> Task:
-        """Give the task of the next part."""
-        begin, whole = sum(self.costs[: self.given]), max(sum(self.costs), 1e-9)
-        own, told = self.costs[self.given], self.task.progress
-        self.given += 1
+        """Return the task of the next part."""
+        begin, own = sum(self.costs[: self.begun]), self.costs[self.begun]
+        self.begun += 1
+        return replace(
+            self.task,
+            progress=lambda done, total, what: self._report(begin + own * done / total, what),
+            cache=self.task.cache.within(f"source{self.begun}"),
+        )
 
-        def progress(done: int, total: int, what: str) -> None:
-            if told is not None:
-                told(round(STEPS * (begin + own * done / total) / whole), STEPS, what)
+    def report(self, what: str, last: bool) -> None:
+        """Report something between two parts, or after the last one."""
+        self._report(sum(self.costs if last else self.costs[: self.begun]), what)
 
-        cache = self.task.cache.within(f"source{self.given}")
-        return replace(self.task, progress=progress, cache=cache)
-
-    def tell(self, what: str, last: bool) -> None:
-        """Tell something between two parts, or after the last one."""
+    def _report(self, spent: float, what: str) -> None:
         if self.task.progress is not None:
-            share = 1.0 if last else sum(self.costs[: self.given]) / max(sum(self.costs), 1e-9)
-            self.task.progress(round(STEPS * share), STEPS, what)
+            self.task.progress(round(STEPS * spent / max(sum(self.costs), 1e-9)), STEPS, what)
 
 
 def net_seconds(task: Task, steps: int) -> float:
-    """What nets of so many steps may cost."""
+    """Return what nets of so many steps may cost."""
     photograph = task.bank.kind == "photograph"
     nets = min(task.net.folds, len(set(task.groups)))
     rows, columns = CANVAS if photograph else SQUARE
@@ -118,12 +124,12 @@ def net_seconds(task: Task, steps: int) -> float:
     seen = [min(1.0, (SIDE / min(shape)) ** 2) if photograph else 1.0 for shape in task.shapes]
     looks = sum(s * rows * columns for s, (rows, columns) in zip(seen, task.shapes))
     views = 2 if photograph else 4
-    return float(learn + views * looks / task.bank.scale**2 * LOOK + READ * pixels_of(task))
+    return float(learn + views * looks / task.bank.scale**2 * LOOK + READ * task.pixels)
 
 
 def tree_seconds(task: Task, recipe: Recipe) -> float:
-    """What trees of a recipe may cost."""
-    items = pixels_of(task) * (1 + recipe.copies)
+    """Return what trees of a recipe may cost."""
+    items = task.pixels * (1 + recipe.copies)
     fits = 1 + min(recipe.folds, len(set(task.groups)))
     questions, describe = task.labels[0].shape[2], DESCRIBE[task.bank.kind] * items
     # Several questions share their trees, and each has a context of its own in a later stage.
@@ -132,31 +138,40 @@ def tree_seconds(task: Task, recipe: Recipe) -> float:
     return float(recipe.stages * (grown + describe) + contexts)
 
 
-def pixels_of(task: Task) -> float:
-    """Pixels of all images, as the bank sees them."""
-    return float(sum(rows * columns for rows, columns in task.shapes) / task.bank.scale**2)
-
-
-Arrays = dict[str, AnyArray]
-# Columns that a tree over nets draws: with fewer, most trees see nothing of what the net says.
-SHARE = 0.15
-
-
 class Source(ABC):
-    """A fitted source of logits. A value: nothing changes it."""
+    """A fitted source of logits. A value: nothing changes it.
 
-    uses_unlabelled: ClassVar[bool] = False  # whether images without masks teach it something
+    A plugin implements the abstract methods and may override the others. Logits are "answers":
+    lists by question, then by stage, of (h, w) float32 arrays.
+
+    Attributes
+    ----------
+    uses_unlabelled : bool, default False
+        Whether it learns from images without masks.
+    """
+
+    uses_unlabelled: ClassVar[bool] = False
 
     @classmethod
     def extra_channels(cls, bank: Bank) -> tuple[str, ...]:
-        """Give the channels that are node features beside the logits."""
+        """Return the channels that are node features in addition to the logits.
+
+        Parameters
+        ----------
+        bank : Bank
+            The kind of the images.
+
+        Returns
+        -------
+        tuple of str, names in `cutlearn.features.nodes.CHANNELS`; by default "raw"
+        """
         return ("raw",)
 
     @property
     def edges(self) -> float:
-        """What edges count for new images, of what they weigh on the logits out of fold.
+        """The weight of edges for new images, as a part of that for logits out of fold.
 
-        Less than 1 where the mean of several models answers for new images: it needs less smoothing
+        Less than 1 if the mean of several models answers for new images: it needs less smoothing
         than the one model that answers out of fold (docs/decisions/0051-a-cut-over-good-nets.md).
         """
         return 1.0
@@ -164,11 +179,31 @@ class Source(ABC):
     @classmethod
     @abstractmethod
     def fit(cls, task: Task) -> tuple[Self, Sequence[Answers]]:
-        """Learn; give the source, and each image's out-of-fold logits by question and stage."""
+        """Learn from images and masks.
+
+        Parameters
+        ----------
+        task : Task
+            Images, masks and groups; how to run, report progress and keep finished work.
+
+        Returns
+        -------
+        source : Source
+        answers : one for each image, of models that saw neither the image nor its group
+        """
 
     @classmethod
     def seconds(cls, task: Task) -> float:
-        """What `fit` may cost, in seconds of one core; nothing that counts unless it says so."""
+        """Return what `fit` may cost, in seconds of one core; by default nothing.
+
+        Parameters
+        ----------
+        task : Task
+
+        Returns
+        -------
+        float
+        """
         return 0.0
 
     @property
@@ -178,30 +213,70 @@ class Source(ABC):
 
     @abstractmethod
     def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
-        """Give the logits of a new image by question and stage, (h, w) float32 each."""
+        """Return the logits of a new image.
+
+        Parameters
+        ----------
+        picture : Picture
+        extra : (h, w, e) float32 array, or None
+            The arrays that the user brings.
+
+        Returns
+        -------
+        list by question of lists by stage of (h, w) float32 arrays
+        """
 
     @property
     def context_passes(self) -> int:
-        """How many looks at what lies around a pixel follow each other."""
+        """The number of receptive fields on top of each other; tiles are padded by so many."""
         return 1
 
     def image_statistics(self, picture: Picture) -> ImageStatistics | None:
-        """Give what a part of a picture must know of all of it, if anything."""
+        """Return what a tile of a picture needs of the whole, if anything.
+
+        Parameters
+        ----------
+        picture : Picture
+            The whole image.
+
+        Returns
+        -------
+        ImageStatistics or None
+        """
         return None
 
     @abstractmethod
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
-        """Arrays and a JSON-able description, from which `read` makes the source again."""
+        """Return arrays and a JSON-able description, of which `read` makes the source again.
+
+        Returns
+        -------
+        arrays : dict of arrays
+        described : dict
+        """
 
     @classmethod
     @abstractmethod
     def read(cls, arrays: Arrays, described: dict[str, Any], bank: Bank, step: int) -> Self:
-        """The inverse of `to_arrays`; damage is an `InputError` or what Python raises."""
+        """Invert `to_arrays`; damage is an `InputError` or what Python raises.
+
+        Parameters
+        ----------
+        arrays, described : dict
+            All arrays and values that the model file has of the features.
+        bank : Bank
+        step : int
+            Of the recipe of trees.
+
+        Returns
+        -------
+        Source
+        """
 
 
 @dataclass(frozen=True)
 class NoLogits(Source):
-    """No logits at all: raw channels, or arrays that the user brings, speak for themselves."""
+    """No logits: the features are channels, or arrays that the user brings."""
 
     stages: ClassVar[tuple[str, ...]] = ()
 
@@ -291,7 +366,7 @@ class NetLogits(Source):
             make_folds(task.groups, task.net.folds, task.seed), task.seed, task.place,
             task.progress, task.cache, task.unannotated,
         )  # fmt: skip
-        return cls(nets), mapped(_alone, maps)
+        return cls(nets), mapped(_one_stage, maps)
 
     @classmethod
     def seconds(cls, task: Task) -> float:
@@ -318,7 +393,8 @@ class BothLogits(Source):
 
     @classmethod
     def fit(cls, task: Task) -> tuple[Self, Sequence[Answers]]:
-        parts = task.parts([NetLogits.seconds(task), TreeLogits.seconds(task)])
+        net_cost = NetLogits.seconds(task)
+        parts = Parts(task, [net_cost, cls.seconds(task) - net_cost])
         net, first = NetLogits.fit(parts.next())
         return cls.over(parts.next(), net, first)
 
@@ -328,8 +404,7 @@ class BothLogits(Source):
     ) -> tuple[Self, Sequence[Answers]]:
         """Grow the trees beside nets that are fitted already, `first` their logits out of fold."""
         trees, second = TreeLogits.fit(task)
-        joined = mapped(_side_by_side, first, second)
-        return cls(trees, net), joined
+        return cls(trees, net), mapped(_side_by_side, first, second)
 
     @classmethod
     def seconds(cls, task: Task) -> float:
@@ -364,13 +439,6 @@ class BothLogits(Source):
 class StackedLogits(BothLogits):
     """Nets as the first stage: one stage of trees sees the context of their logits."""
 
-    @classmethod
-    def fit(cls, task: Task) -> tuple[Self, Sequence[Answers]]:
-        grown = replace(task, recipe=cls.recipe(task))
-        parts = task.parts([NetLogits.seconds(task), TreeLogits.seconds(grown)])
-        net, first = NetLogits.fit(parts.next())
-        return cls.over(parts.next(), net, first)
-
     @staticmethod
     def recipe(task: Task) -> Recipe:
         """How its trees are grown: one stage, and no more folds than the nets had."""
@@ -386,7 +454,8 @@ class StackedLogits(BothLogits):
         cls, task: Task, net: NetLogits, first: Sequence[Answers]
     ) -> tuple[Self, Sequence[Answers]]:
         """Grow the trees over nets that are fitted already, `first` their logits out of fold."""
-        model, maps = _grown(replace(task, recipe=cls.recipe(task)), _guesses(first))
+        grown = replace(task, recipe=cls.recipe(task))
+        model, maps = _grown(grown, mapped(_last_logits, first))
         return cls(TreeLogits((model,)), net), maps
 
     @property
@@ -399,7 +468,7 @@ class StackedLogits(BothLogits):
 
     def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
         first = self.net.answers(picture, extra)
-        return answer(self.trees.models, picture, extra, _guesses([first])[0])
+        return answer(self.trees.models, picture, extra, _last_logits(first))
 
 
 # What `features=` may name, beside the banks without a source.
@@ -411,21 +480,6 @@ SOURCES: dict[str, type[Source]] = {
 }
 
 
-def _alone(found: Float32) -> Answers:
-    """The answers of one stage."""
-    return [[logit] for logit in found]
-
-
-def _side_by_side(first: Answers, second: Answers) -> Answers:
-    """The stages of the second source, then those of the first."""
-    return [b + a for a, b in zip(first, second)]
-
-
-def _last(answers: Answers) -> Float32:
-    """The last logits of every question, (h, w, T)."""
-    return np.stack([z[-1] for z in answers], axis=-1)
-
-
 def _grown(
     task: Task, guesses: Sequence[Float32] | None = None
 ) -> tuple[Boosted, Sequence[Answers]]:
@@ -435,6 +489,14 @@ def _grown(
     )  # fmt: skip
 
 
-def _guesses(maps: Sequence[Answers]) -> Sequence[Float32]:
-    """The last logits of every question, an (h, w, T) array an image."""
-    return mapped(_last, maps)
+def _one_stage(found: Float32) -> Answers:
+    return [[logit] for logit in found]
+
+
+def _side_by_side(first: Answers, second: Answers) -> Answers:
+    return [b + a for a, b in zip(first, second)]
+
+
+def _last_logits(answers: Answers) -> Float32:
+    """Return the last logits of every question, (h, w, T)."""
+    return np.stack([z[-1] for z in answers], axis=-1)
