@@ -6,8 +6,8 @@ from scipy.optimize import minimize
 
 from cutlearn.errors import InputError
 from cutlearn.learn import center
+from cutlearn.learn.bundle import Program, solve_linear, solve_quadratic
 from cutlearn.learn.center import KEPT, LEVEL, Center, find_centre
-from cutlearn.learn.programs import Program, solve_linear, solve_quadratic
 from tiny_problems import full_optimum
 
 D, K = 3, 2

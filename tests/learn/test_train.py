@@ -12,10 +12,9 @@ from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.images import cells
 from cutlearn.learn import margin as run
-from cutlearn.learn.bundle import Bundle
+from cutlearn.learn.bundle import INEXACT, Bundle
 from cutlearn.learn.learners import LEARNERS, MarginLearner
 from cutlearn.learn.pool import Pool
-from cutlearn.learn.programs import INEXACT
 from cutlearn.learn.train import train
 from cutlearn.run.process import Interrupted
 from cutlearn.run.progress import Progress

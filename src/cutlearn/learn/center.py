@@ -24,8 +24,7 @@ from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import ThreadpoolController
 
 from cutlearn.arrays import Matrix, Vector
-from cutlearn.learn.bundle import Master
-from cutlearn.learn.programs import EPS, Program, sizes_of, units_of
+from cutlearn.learn.bundle import EPS, Master, Program, sizes_of, units_of
 
 # nu for each variable: how much the level counts against the planes.
 LEVEL = 3.0
