@@ -124,13 +124,13 @@ def test_strict_tells_that_the_gap_was_not_reached(tmp_path, folders, monkeypatc
 def test_other_warnings_are_passed_on(tmp_path, folders, monkeypatch):
     from cutlearn.features.featurizer import Featurizer
 
-    plain = Featurizer.fit_transform
+    plain = Featurizer.fit_samples
 
     def warned(*args, **options):
         warnings.warn("the lamp flickers", UserWarning, stacklevel=1)
         return plain(*args, **options)
 
-    monkeypatch.setattr(Featurizer, "fit_transform", warned)
+    monkeypatch.setattr(Featurizer, "fit_samples", warned)
     done = run("fit", *folders, "-o", tmp_path / "m", *FAST)
     assert done.exit_code == 0
     assert "note: the lamp flickers" in done.stderr

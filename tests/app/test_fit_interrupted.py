@@ -52,7 +52,7 @@ import os, signal
 import cutlearn.features.featurizer as room
 def fit(*_, **__):
     os.kill(os.getpid(), signal.SIGINT)
-room.Featurizer.fit_transform = fit
+room.Featurizer.fit_samples = fit
 """
 
 

@@ -16,7 +16,7 @@ from cutlearn.app.cli import main
 from cutlearn.errors import InputWarning
 from cutlearn.images import cells, read_folder
 from cutlearn.images.coding import Stated, are_numbered, as_numbered, doubts, shares_of, tally
-from cutlearn.model.prepare import read_training
+from cutlearn.images.training_set import TrainingSet
 
 SHAPE = (96, 120)
 WORLDS = [cells(seed, SHAPE) for seed in range(4)]
@@ -131,16 +131,16 @@ def test_files_and_arrays_read_numbered_objects_alike(tmp_path):
     (note,) = (note for note in folder.notes if "number their objects" in note)
     assert "up to 35" in note
     with pytest.warns(InputWarning, match="number their objects"):
-        _, read, coding = read_training([folder.image(i) for i in range(3)], masks)
+        found = TrainingSet.of_lists([folder.image(i) for i in range(3)], masks)
     for i, mask in enumerate(masks):
         assert (folder.labels(i) == (mask > 0)).all()
-        assert (read[i] == (mask > 0)).all()
-    assert coding.kind == "nonzero"
+        assert (found.masks[i] == (mask > 0)).all()
+    assert found.coding.kind == "nonzero"
     assert read_folder(pictures, truths, instances=False).coding.n_labels == 36
     assert read_folder(pictures, truths, n_labels=36).coding.n_labels == 36
     with pytest.warns(InputWarning, match="value 21 is read as a label.*; so do 22"):
-        _, several, _ = read_training([folder.image(i) for i in range(3)], masks, 64)
-    assert (several[0] == masks[0]).all()
+        several = TrainingSet.of_lists([folder.image(i) for i in range(3)], masks, most_labels=64)
+    assert (several.masks[0] == masks[0]).all()
 
 
 def test_fit_evaluate_and_python_agree_on_numbered_objects(tmp_path):
@@ -262,9 +262,9 @@ def test_names_of_all_labels_settle_the_doubt(tmp_path):
 def test_python_warns_of_doubtful_labels():
     pictures = [WORLDS[i % 4].image for i in range(6)]
     with pytest.warns(InputWarning, match=r"16 of 69120 .*set them to 255"):
-        read_training(pictures, slipped(), 3)
+        TrainingSet.of_lists(pictures, slipped(), most_labels=3)
     with pytest.warns(InputWarning, match="thin strokes"):
-        read_training(pictures[:3], [painted(s) for s in range(3)], 3)
+        TrainingSet.of_lists(pictures[:3], [painted(s) for s in range(3)], most_labels=3)
 
 
 def test_fit_prints_shares_where_nothing_is_doubtful(tmp_path):

@@ -10,11 +10,11 @@ from PIL import Image
 
 import cutlearn as cl
 from cutlearn.app.cli import main
+from cutlearn.images.training_set import read_samples
 from cutlearn.metrics import pooled_iou
 from cutlearn.model.calibration import calibrate, drawn, uncalibrated
 from cutlearn.model.decisions import expected_iou
 from cutlearn.model.files import KEY
-from cutlearn.model.prepare import read_samples
 from cutlearn.run.process import Interrupted
 from cutlearn.shape import journal
 from cutlearn.store import load_sealed, save_sealed

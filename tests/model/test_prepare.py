@@ -21,9 +21,9 @@ from sklearn.model_selection import (
 import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.images.coding import Coding, tally
+from cutlearn.images.training_set import TrainingSet, coding_of
 from cutlearn.model.base import Masks
-from cutlearn.model.prepare import coding_of, known_coding, read_training
-from cutlearn.model.training_images import TrainingImages
+from cutlearn.model.training_images import TrainingImages, known_coding
 
 RNG = np.random.default_rng(0)
 # Images of different sizes; the last is object throughout, the one before background.
@@ -42,6 +42,10 @@ def written(values, truth=TRUTH):
     return [np.array(values)[mask] for mask in truth]
 
 
+def read_training(images, masks, most_labels=2, known=None):
+    return TrainingSet.of_lists(images, masks, most_labels=most_labels, known=known).masks
+
+
 def quiet(call, *given):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -56,7 +60,7 @@ def labels_of(sets, known, n=2):
     """The label of every value in masks of these sets of values, 255 for void."""
     masks = [np.array([sorted(part)], np.int32) for part in sets]
     images = [np.zeros(mask.shape) for mask in masks]
-    truth = quiet(read_training, images, masks, n, known)[1]
+    truth = quiet(read_training, images, masks, n, known)
     return {
         int(v): int(k)
         for mask, found in zip(masks, truth)
@@ -141,7 +145,7 @@ def test_background_and_void_alone_are_read_as_in_training_with_a_warning():
 def test_void_is_never_an_object():
     with pytest.raises(cl.InputError, match="no pixel is annotated"):
         quiet(read_training, [np.zeros((2, 2))], [np.full((2, 2), -1)])
-    both = quiet(read_training, [np.zeros((1, 3))], [np.array([[0, 255, -1]])])[1]
+    both = quiet(read_training, [np.zeros((1, 3))], [np.array([[0, 255, -1]])])
     assert np.asarray(both[0]).tolist() == [[0, 1, 255]]
 
 
@@ -151,7 +155,7 @@ def test_large_values_do_not_wrap(dtype):
     with pytest.raises(cl.InputError, match="hold the value"):
         labels_of([{0, 1}], trained({3, 2**16 + 1, 2**16}, n=3), 3)
     mask = np.array([[0, 2**16 + 1]], dtype)
-    truth = quiet(read_training, [np.zeros((1, 2))], [mask])[1]
+    truth = quiet(read_training, [np.zeros((1, 2))], [mask])
     assert np.asarray(truth[0]).tolist() == [[0, 1]]
     with pytest.raises(cl.InputError, match="hold the value 65537"):
         read_training([np.zeros((1, 2))], [mask], 2, trained({0, 1}))

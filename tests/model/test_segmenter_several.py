@@ -306,6 +306,6 @@ def test_the_kind_of_labels_follows_from_the_masks_by_default(learner, n, kind, 
 
 def test_what_does_not_go_with_the_labels_of_the_masks_is_refused(monkeypatch):
     made, words = cl.Segmenter(loss="count"), "needs no order when labels are unordered"
-    monkeypatch.setattr(Featurizer, "fit_transform", None)  # before any work
+    monkeypatch.setattr(Featurizer, "fit_samples", None)  # before any work
     with pytest.raises(cl.InputError, match=words):
         made.fit(IMAGES[TRAIN], MASKS[TRAIN])

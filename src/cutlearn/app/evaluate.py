@@ -86,7 +86,7 @@ def evaluate(
     Use images that the model was not fitted on: figures of training images are too good.
     """
     from cutlearn.metrics import beliefs, confusion, total
-    from cutlearn.model.prepare import known_coding
+    from cutlearn.model.training_images import known_coding
     from cutlearn.report.evaluate import evaluation_of, figures_of_labels
     from cutlearn.report.page import page
     from cutlearn.report.page.gallery import Gallery, shown_of

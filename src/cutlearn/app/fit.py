@@ -47,7 +47,7 @@ from cutlearn.app.options import (
 )
 from cutlearn.app.registry import register
 from cutlearn.app.unfinished import farewell, found_unfinished, remove_unfinished, target_of
-from cutlearn.errors import ConvergenceWarning, InputError, InputWarning
+from cutlearn.errors import ConvergenceWarning, InputError
 from cutlearn.features import SUMMARIES
 from cutlearn.learn.learners import LEARNERS
 from cutlearn.run.progress import Progress
@@ -202,9 +202,9 @@ def fit(
     during features as well as training; the same command continues from there, to the same model.
     """
     from cutlearn.energy.label_space import kind_of
+    from cutlearn.images.training_set import TrainingSet
     from cutlearn.learn.learners import is_margin
     from cutlearn.model.fitting.parameters import check_parameters
-    from cutlearn.model.training_images import TrainingImages
     from cutlearn.run.process import only_one
 
     begin = time.monotonic()
@@ -243,10 +243,9 @@ def fit(
     with only_one(part):
         resumed = found_unfinished(part, target, restart)
         with shown_progress(phases, estimator.trainings(len(folder)), seconds=seconds) as shown:
-            given = _given(folder, estimator.min_side, lazily, shown)
-            stopped = _train(estimator, given, together, folder.unannotated, part, shown)
-        # The facts are those of the files; what was fitted may have been resized before.
-        estimator.training_ = TrainingImages.of(folder.facts, coding, words)
+            read = partial(shown.at, "reading", unit="images")
+            data = TrainingSet.of_folder(folder, together, words, read)
+            stopped = _train(estimator, data, folder.unannotated, part, shown)
         estimator.n_jobs = jobs  # as asked for; the memory of this machine is not the model's
         estimator.save(target)
         remove_unfinished(part)
@@ -258,26 +257,6 @@ def fit(
     }  # fmt: skip
     say(json.dumps(said) if as_json else line_of(said, estimator))
     return UNFINISHED if strict and not estimator.summary().converged else 0
-
-
-def _given(folder: Any, side: Any, lazily: bool, shown: Progress) -> tuple[Any, Any]:
-    """Samples and masks at the size at which the model works.
-
-    As fit would make them, but one by one: all at full size may need too much memory. What is
-    larger than memory at any size is read when fit asks for it.
-    """
-    from cutlearn.images.sample import as_sample
-    from cutlearn.loaded import mapped
-    from cutlearn.model.size import at_side, mask_at_side
-
-    images, masks = folder.lazy()
-    images = mapped(partial(at_side, min_side=side), mapped(as_sample, images))
-    masks = mapped(partial(mask_at_side, min_side=side), masks)
-    if lazily:
-        return images, masks
-    reading = shown.count(range(len(folder)), len(folder), "reading")
-    pairs = [(images[i], masks[i]) for i in reading]
-    return [image for image, _ in pairs], [mask for _, mask in pairs]
 
 
 def _estimator(command: str, settings: dict[str, Any]) -> Any:
@@ -325,8 +304,7 @@ def _together(folder: Any) -> list[Any] | None:
 
 def _train(
     estimator: Any,
-    given: tuple[Any, Any],
-    groups: list[Any] | None,
+    data: Any,
     unannotated: Any,
     part: Path,
     shown: Progress,
@@ -334,15 +312,11 @@ def _train(
     """Fit with checkpoints; gives the warning of a run that stopped before its gap, or nothing."""
     from cutlearn.run.process import interrupted
 
-    images, labels = given
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        # Doubtful labels are refused before, or the user has named them.
-        warnings.filterwarnings("ignore", "masks: value .* is read as a label", InputWarning)
-        warnings.filterwarnings("ignore", "masks: value .* thin strokes", InputWarning)
         try:
             step = shown.step if "callback" in estimator.learns_from else None
-            estimator.fit(images, labels, groups, unannotated=unannotated, checkpoint=part,
+            estimator.fit(data, unannotated=unannotated, checkpoint=part,
                           progress=estimator.shown_by(shown), callback=step)  # fmt: skip
         except KeyboardInterrupt as stop:
             shown.close()

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from cutlearn.arrays import VOID, AnyArray, Float32, Floats, Mask
+from cutlearn.arrays import VOID, AnyArray, Float32, Floats, Image, Mask
 from cutlearn.checks import instance, listed, one_of, path_of, whole_number
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError, quoted
@@ -51,7 +51,6 @@ from cutlearn.features.edges import (
     volume_edge_names,
 )
 from cutlearn.features.folds import SHORTEST, find_groups, in_quarters, join_quarters
-from cutlearn.features.inputs import Pair, read_image, read_training, read_unannotated
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.nodes import (
     COLUMNS,
@@ -64,8 +63,10 @@ from cutlearn.features.nodes import (
 from cutlearn.features.sources import SOURCES, NoLogits, Progress, Task
 from cutlearn.features.superpixels import SIZE, checked_families, superpixels
 from cutlearn.features.trees import Recipe, default_recipe
+from cutlearn.images.folder import MOST_UNANNOTATED
 from cutlearn.images.sample import Sample, Volume, are_volumes, as_sample
-from cutlearn.loaded import Loaded, mapped
+from cutlearn.images.training_set import read_questions
+from cutlearn.loaded import Loaded, mapped, spread
 from cutlearn.run.cache import Cache
 from cutlearn.run.checkpoint import (
     fingerprint,
@@ -76,6 +77,8 @@ from cutlearn.run.checkpoint import (
 )
 from cutlearn.run.executor import Jobs, executor_of
 
+# An image and its further channels.
+Pair = tuple[Image, Float32 | None]
 FORMAT = 1
 # The kind of the file of features, and how a refusal calls the features of other images.
 CACHE, OTHER = "features", "the features of other images"
@@ -279,26 +282,33 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             these are, too. The logits come from trees that never saw the image or its group: what a
             model may be trained on. `transform` gives other ones, of trees that saw all images.
         """
-        if are_volumes(listed("images", images)):
-            return self._fit_volumes(images, masks, groups, checkpoint, progress, unannotated)
+        samples, answers = read_questions(images, masks)
+        return self.fit_samples(samples, answers, groups, unannotated, checkpoint, progress)
+
+    def fit_samples(
+        self,
+        samples: Sequence[Sample],
+        masks: Sequence[Mask],
+        groups: Sequence[Any] | None = None,
+        unannotated: Sequence[Any] = (),
+        checkpoint: Path | None = None,
+        progress: Progress | None = None,
+    ) -> Sequence[Float32]:
+        """Learn from samples and masks that were checked, as `fit_transform` does."""
+        if are_volumes(samples):
+            return self._fit_volumes(samples, masks, groups, checkpoint, progress, unannotated)
         self.depth_ = None
-        return self._fit_images(images, masks, groups, checkpoint, progress, unannotated)
+        return self._fit_images(samples, masks, groups, checkpoint, progress, unannotated)
 
     def _fit_volumes(
         self,
-        volumes: Sequence[Volume],
-        masks: Sequence[AnyArray],
+        volumes: Sequence[Sample],
+        masks: Sequence[Mask],
         groups: Sequence[Any] | None,
         *more: Any,
     ) -> list[Float32]:
         """Fit on all slices, each volume held out by itself unless groups are given."""
-        for volume, mask in zip(volumes, masks):
-            if np.shape(mask)[:3] != volume.shape:
-                raise InputError(
-                    f"masks: one has shape {np.shape(mask)}, but its volume is {volume.shape}. "
-                    "Give each volume a mask of its own size."
-                )
-        slices = [one for volume in volumes for one in volume.slices()]
+        slices = [one for v in volumes if isinstance(v, Volume) for one in v.slices()]
         truth = [part for mask in masks for part in mask]
         names = range(len(volumes)) if groups is None else groups
         together = [name for name, volume in zip(names, volumes) for _ in range(volume.shape[0])]
@@ -313,8 +323,8 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
 
     def _fit_images(
         self,
-        images: Sequence[Any],
-        masks: Sequence[AnyArray],
+        samples: Sequence[Sample],
+        masks: Sequence[Mask],
         groups: Sequence[Any] | None,
         checkpoint: Path | None,
         progress: Progress | None,
@@ -322,20 +332,20 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     ) -> Sequence[Float32]:
         """Fit on images, or take from a file what is there."""
         settings = self.settings()
-        pairs, labels = read_training(images, masks)
+        labels = mapped(_with_axis, masks)
+        _need_both_labels(labels)
         cached = checkpoint is not None or self.memory is not None
         if not cached:  # there is no disk to have them on
-            pairs, labels = list(pairs), list(labels)
-        pictures = mapped(itemgetter(0), pairs)
-        numbers = find_groups(pictures, groups)
-        extra = pairs[0][1]
-        others = read_unannotated(unannotated, 0 if extra is None else extra.shape[2])
-        intensities = Intensities.of(pictures)
+            samples, labels = list(samples), list(labels)
+        images = mapped(attrgetter("image"), samples)
+        numbers = find_groups(images, groups)
+        chosen = _some_unannotated(unannotated, _width_of_extras(samples))
+        intensities = Intensities.of(images)
+        pairs, others = (mapped(partial(_scaled, intensities), v) for v in (samples, chosen))
 
         def learn(cache: Cache) -> Sequence[Float32]:
             return self._learn(pairs, labels, numbers, intensities, progress, cache, others)
 
-        pairs, others = (mapped(partial(_scaled, intensities), part) for part in (pairs, others))
         if not cached:
             return learn(Cache())
         mark = _mark(settings, numbers, pairs, labels, others)
@@ -687,12 +697,11 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         return made
 
     def _read(self, image: Any, extra: AnyArray | None = None) -> Pair:
-        """Return the scaled image and its extra array; samples were checked when they were made."""
-        if extra is None and isinstance(image, Sample):
-            picture, extra = image.image, image.extra
-        else:
-            picture, extra = read_image(image, extra, "image")
-        return self.intensities_.scaled(picture), extra
+        """Return the scaled image and its extra array."""
+        sample = as_sample(image)
+        if extra is not None:
+            sample = Sample(sample.image, extra=extra)
+        return _scaled(self.intensities_, sample)
 
     def _seed(self) -> int:
         seed = self.random_state
@@ -713,8 +722,72 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         return self.depth_
 
 
-def _scaled(intensities: Intensities, pair: Pair) -> Pair:
-    return intensities.scaled(pair[0]), pair[1]
+def _scaled(intensities: Intensities, sample: Sample) -> Pair:
+    return intensities.scaled(sample.image), sample.extra
+
+
+def _with_axis(mask: Mask) -> Mask:
+    """Return a mask as (h, w, T); one question may go without its axis."""
+    return mask[..., None] if mask.ndim == 2 else mask
+
+
+def _need_both_labels(masks: Sequence[Mask]) -> None:
+    seen: set[int] = set()
+    for mask in masks:
+        seen.update(np.unique(mask).tolist())
+        if {0, 1} <= seen:
+            return
+    raise InputError(
+        "masks have one label only in all of them, but pixels of 0 and of 1 are needed. "
+        "Annotate an image with both."
+    )
+
+
+def _width_of_extras(samples: Sequence[Sample]) -> int:
+    """Return the channels of the extra arrays, 0 if there are none; refuse several numbers."""
+    widths: dict[int, int] = {}
+    for i, sample in enumerate(samples):
+        widths.setdefault(0 if sample.extra is None else sample.extra.shape[2], i)
+    if len(widths) > 1 and 0 in widths:
+        raise InputError(
+            f"image {widths[0]} has no extra array, but others have one. "
+            "Give extra for all samples, or for none."
+        )
+    if len(widths) > 1:
+        raise InputError(
+            f"extra has {sorted(widths)} channels in different images. Give all the same number."
+        )
+    return next(iter(widths))
+
+
+def _some_unannotated(images: Sequence[Any], width: int) -> Sequence[Sample]:
+    """Return images without masks, some of them if they are many, each loaded when it is needed.
+
+    `width`: channels of the extra arrays of the training images; 0 if they have none.
+    """
+    given = listed("unannotated", images)
+
+    def load(index: int) -> Sample:
+        where = f"unannotated[{index}]"
+        try:
+            sample = as_sample(given[index])
+        except InputError as error:
+            raise InputError(f"{where}: {str(error).removeprefix('image: ')}") from None
+        if isinstance(sample, Volume):
+            raise InputError(
+                f"{where} is a volume, but only images can be looked at without masks. Leave "
+                "unannotated out; slices of a volume that have no mask are void."
+            )
+        found = 0 if sample.extra is None else sample.extra.shape[2]
+        if found != width:
+            raise InputError(
+                f"{where} has an extra array of {found} channels, but those of the training images "
+                f"have {width}. Give all the same number, or leave unannotated out."
+            )
+        return sample
+
+    few = spread(len(given), MOST_UNANNOTATED)
+    return Loaded(len(few), lambda k: load(few[k]))
 
 
 def _mark(

@@ -6,6 +6,7 @@ from cutlearn.images.coding import Coding
 from cutlearn.images.folder import Folder, read_folder
 from cutlearn.images.read import as_image, read_image, read_values
 from cutlearn.images.sample import Sample, Volume, as_sample
+from cutlearn.images.training_set import TrainingSet
 from cutlearn.images.write import write_mask, write_probability
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ __all__ = [
     "Folder",
     "Pasture",
     "Sample",
+    "TrainingSet",
     "Volume",
     "as_image",
     "as_sample",

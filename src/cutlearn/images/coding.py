@@ -569,7 +569,7 @@ class Share:
 
 def shares_of(tallies: Sequence[Tally], coding: Coding) -> list[Share]:
     """Return the share of every label that the masks hold."""
-    counts = np.array([_label_counts(one, coding) for one in tallies]).reshape(len(tallies), -1)
+    counts = np.array([label_counts(one, coding) for one in tallies]).reshape(len(tallies), -1)
     known = counts.sum(axis=1, keepdims=True)
     total = int(known.sum())
     small = counts <= np.maximum(SLIP_PIXELS, SLIP * known)
@@ -583,7 +583,7 @@ def shares_of(tallies: Sequence[Tally], coding: Coding) -> list[Share]:
     return shares
 
 
-def _label_counts(one: Tally, coding: Coding) -> list[int]:
+def label_counts(one: Tally, coding: Coding) -> list[int]:
     """Return the pixels of every label of one mask."""
     values = np.array(one.values, np.int64)
     labels: Array

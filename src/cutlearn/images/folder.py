@@ -137,7 +137,7 @@ class Folder:
 
     def take(self, places: Sequence[int]) -> Folder:
         """Return a folder of some of the images."""
-        listed = ("names", "images", "masks", "pages", "facts")
+        listed = ("names", "images", "masks", "pages", "facts", "tallies")
         parts: dict[str, Any] = {name: tuple(getattr(self, name)[i] for i in places)
                                  for name in listed if getattr(self, name)}  # fmt: skip
         return replace(self, **parts)

@@ -13,8 +13,10 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -23,12 +25,12 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cutlearn.arrays import Mask
-from cutlearn.checks import listed
+from cutlearn.checks import listed, path_of
 from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.features.folds import find_groups
-from cutlearn.images.coding import Coding
 from cutlearn.images.resize import Shape
-from cutlearn.images.sample import Sample, are_volumes, as_sample
+from cutlearn.images.sample import Sample, as_sample
+from cutlearn.images.training_set import TrainingSet, read_samples
 from cutlearn.loaded import Loaded, mapped
 from cutlearn.metrics import mean_iou
 from cutlearn.model.budget import check_disk, disk_message, fits, images_at_once
@@ -38,14 +40,6 @@ from cutlearn.model.decisions import Decision, decision_of
 from cutlearn.model.fitting.on_disk import Scratch
 from cutlearn.model.fitting.parameters import SHARED, Rule, check_parameters, check_side
 from cutlearn.model.fitting.pieces import in_pieces
-from cutlearn.model.fitting.training_set import Told, TrainingSet
-from cutlearn.model.prepare import (
-    checkpoint_folder,
-    farewell,
-    known_coding,
-    read_samples,
-    read_training,
-)
 from cutlearn.model.probabilities import Probabilities
 from cutlearn.model.size import (
     at_side,
@@ -53,8 +47,8 @@ from cutlearn.model.size import (
     to_full_size,
 )
 from cutlearn.model.training_images import (
-    flat_shapes,
-    remembered,
+    TrainingImages,
+    known_coding,
     warn_of_differences,
     warn_of_size,
 )
@@ -64,6 +58,33 @@ from cutlearn.run.process import Interrupted, interrupted
 from cutlearn.run.progress import Progress
 
 T = TypeVar("T")
+Told = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class FitRun:
+    """Where a fit keeps its parts and reports its progress.
+
+    Parameters
+    ----------
+    folder : path, optional
+        For checkpoints; it exists.
+    scratch : path, optional
+        Where samples and features lie that are larger than memory; it exists.
+    progress : callable (done, total, what), optional
+    callback : callable (Step), optional
+    unannotated : samples that have no masks, at the size at which the model works
+    """
+
+    folder: Path | None = None
+    scratch: Path | None = None
+    progress: Told | None = None
+    callback: Callable[[Any], None] | None = None
+    unannotated: Sequence[Sample] = ()
+
+    def within(self, name: str) -> FitRun:
+        """Return the same run with a folder of its own for checkpoints."""
+        return replace(self, folder=_checkpoint_folder(self.folder and self.folder / name))
 
 
 class Masks(list[Mask]):
@@ -121,7 +142,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
     card_: dict[str, Any]
 
     @abstractmethod
-    def _learn(self, data: TrainingSet) -> None:
+    def _learn(self, data: TrainingSet, run: FitRun) -> None:
         """Learn from images and masks: set `w_`, `classes_`, `calibration_`, `judged_`, and more.
 
         It is called on a copy of the estimator, which takes all of it only at the end.
@@ -202,8 +223,8 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
 
     def fit(
         self,
-        images: Sequence[Any],
-        masks: Sequence[Any],
+        images: Sequence[Any] | TrainingSet,
+        masks: Sequence[Any] | None = None,
         groups: Sequence[Any] | None = None,
         *,
         unannotated: Sequence[Any] = (),
@@ -217,7 +238,8 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         ----------
         images : n images or samples, as for `as_image` and `Sample`, or volumes (`Volume`)
             A list; or a sequence that loads an image when it is asked for, such as `Folder.lazy`
-            gives. If all of it is larger than memory, features are kept on disk.
+            gives. If all of it is larger than memory, features are kept on disk. Or a
+            `TrainingSet`, which has its own masks and groups.
         masks : n arrays (h, w) of whole numbers; (d, h, w) of volumes
             The values of all masks together decide. 0 and 255 alone are background and object.
             Else values are labels in their order, and 255 is void, as -1 always is. The model
@@ -241,27 +263,26 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         check_parameters(self)
         self._refuse_unused(unannotated=len(listed("unannotated", unannotated)) > 0,
                             callback=callback is not None)  # fmt: skip
-        folder = checkpoint_folder(checkpoint)
+        folder = _checkpoint_folder(checkpoint)
         made = copy.copy(self)
         try:
             with Progress() as shown, Scratch(folder) as scratch:
                 told = self.shown_by(shown) if self.verbose and progress is None else progress
                 stepped = shown.step if self.verbose and callback is None else callback
-                samples, truth, together, coding = self._read_training(
-                    images, masks, groups, self.most_labels, None, self.reads_instances, scratch
-                )
-                room = scratch.folder if isinstance(samples, Loaded) else None
+                given = self._given(images, masks, groups)
+                data = self._sized(given, scratch)
+                spilled = scratch.folder if data.lazy else None
+                run = FitRun(folder, spilled, told, stepped, self._unannotated(unannotated))
                 # A copy learns, so that an interrupt leaves this one as it was.
-                made._learn(TrainingSet(samples, truth, together, folder, room, told, stepped,
-                                        self._unannotated(unannotated)))  # fmt: skip
-                made.card_ = card_of(made, truth)
-            made.training_ = remembered(images, coding, self._executor().local)
+                made._learn(data, run)
+                made.card_ = card_of(made, data.masks)
+            made.training_ = TrainingImages.of(given.facts, given.coding, given.names)
         except ClusterLost as lost:
-            raise interrupted(lost, farewell(folder)) from None
+            raise interrupted(lost, _farewell(folder)) from None
         except Interrupted:
             raise  # training has said what it leaves
         except KeyboardInterrupt as stop:
-            raise interrupted(stop, farewell(folder)) from None
+            raise interrupted(stop, _farewell(folder)) from None
         self.__dict__.update(vars(made))
         return self
 
@@ -307,43 +328,51 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         warn_of_differences(self, samples)
         return samples
 
-    def _read_training(
-        self,
-        images: Any,
-        masks: Any,
-        groups: Any,
-        most_labels: int = 2,
-        known: Any = None,
-        instances: bool | None = None,
-        scratch: Scratch | None = None,
-    ) -> tuple[Sequence[Sample], Sequence[NDArray[np.uint8]], list[int], Coding]:
-        """Check what fit or calibrate was given; give it at the size at which the model works.
+    def _given(self, images: Any, masks: Any, groups: Any) -> TrainingSet:
+        """Return what fit was given, checked, at full size."""
+        if not isinstance(images, TrainingSet):
+            return TrainingSet.of_lists(
+                images, masks, groups,
+                most_labels=self.most_labels, instances=self.reads_instances,
+            )  # fmt: skip
+        if masks is not None or groups is not None:
+            raise InputError("fit: a TrainingSet has its own masks and groups. Leave them out.")
+        if images.coding.n_labels > self.most_labels:
+            raise InputError(
+                f"masks have {images.coding.n_labels} labels, but at most {self.most_labels} are "
+                "possible. Use labels='unordered', or masks of one object."
+            )
+        return images
 
-        Images of one group number are never on both sides of a comparison. With a scratch, samples
-        and masks that are larger than memory with their features lie there.
+    def _sized(self, data: TrainingSet, scratch: Scratch | None = None) -> TrainingSet:
+        """Return a training set at the size at which the model works, with group numbers.
+
+        With a scratch, samples and masks that are larger than memory with their features lie there.
         """
-        given, truth, coding = read_training(images, masks, most_labels, known, instances)
-        self._check_samples(given)
-        shapes, side = flat_shapes(given), self.min_side
-        warn_of_size(self, shapes)
-        samples = mapped(partial(at_side, min_side=side), given)
-        resized = mapped(partial(mask_at_side, min_side=side), truth)
-        if are_volumes(samples):
-            pieces = in_pieces(samples, resized, groups)
-            deep, *_ = zip(*(piece.shape for piece in pieces[0]))
-            images_at_once([piece.shape[1:] for piece in pieces[0]], "full", 1, True, depths=deep)
-            return *pieces, coding
+        shapes, side = [(one.height, one.width) for one in data.facts], self.min_side
+        if not data.lazy:
+            warn_of_size(self, shapes)
+        samples = mapped(partial(at_side, min_side=side), data.samples)
+        masks = mapped(partial(mask_at_side, min_side=side), data.masks)
+        if data.volumes:
+            samples, masks = list(samples), list(masks)
+            self._check_samples(samples)
+            pieces, masks, groups = in_pieces(samples, masks, data.groups)
+            deep, *_ = zip(*(piece.shape for piece in pieces))
+            images_at_once([piece.shape[1:] for piece in pieces], "full", 1, True, depths=deep)
+            return replace(data, samples=pieces, masks=masks, groups=groups)
         if scratch is not None and not self.streams:
             images_at_once(shapes, side, 1, True)
         if scratch is not None and self._spills(shapes, samples):
             check_disk(shapes, side, scratch.folder)
-            if not isinstance(given, Loaded):
+            if not data.lazy:
                 warnings.warn(disk_message(shapes, side), InputWarning, stacklevel=3)
-            samples, resized = scratch.put(samples, resized)
+            samples, masks = scratch.put(samples, masks)
         else:
-            samples, resized = list(samples), list(resized)
-        pictures = mapped(attrgetter("image"), samples)
-        return samples, resized, find_groups(pictures, groups), coding
+            samples, masks = list(samples), list(masks)
+            self._check_samples(samples)
+        groups = find_groups(mapped(attrgetter("image"), samples), data.groups)
+        return replace(data, samples=samples, masks=masks, groups=groups)
 
     def _refuse_unused(self, **given: bool) -> None:
         """Refuse an argument of fit that was given, but would change nothing."""
@@ -421,8 +450,9 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted()
         n_labels = len(self.classes_)
-        samples, truth, _ = read_training(images, masks, n_labels, known_coding(self))
-        return mean_iou(truth, self.predict(samples), n_labels)
+        known = known_coding(self)
+        data = TrainingSet.of_lists(images, masks, most_labels=n_labels, known=known)
+        return mean_iou(data.masks, self.predict(data.samples), n_labels)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, whole or not at all; `cutlearn.load` reads it back."""
@@ -455,3 +485,24 @@ def mask_of(model: Any, small: Sample, full: Sample) -> Mask:
 def decided_of(decision: Decision, model: Any, small: Sample, full: Sample) -> Mask:
     """Give the labels of a decision."""
     return to_full_size(model._decided(decision, model._evidence(small)), full)
+
+
+def _checkpoint_folder(path: str | os.PathLike[str] | None) -> Path | None:
+    """Return the folder for checkpoints, made when missing."""
+    if path is None:
+        return None
+    folder = path_of("checkpoint", path)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: this is a file, but checkpoints need a folder. Name another.")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _farewell(folder: Path | None) -> str:
+    """Return what a fit leaves that was interrupted outside of a training."""
+    if folder is None:
+        return "fit: interrupted; nothing is saved. With checkpoint= what is finished is."
+    return (
+        f"fit: interrupted; what was finished is saved in {folder}. "
+        "Run the same call again to go on."
+    )

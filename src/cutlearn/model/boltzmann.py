@@ -20,13 +20,13 @@ from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError
 from cutlearn.features.folds import held_out_parts
 from cutlearn.images.sample import Sample, are_volumes
+from cutlearn.images.training_set import TrainingSet
 from cutlearn.metrics import Confusion, bootstrap, confusion, iou_of, stack_tables
 from cutlearn.model import boltzmann_file
-from cutlearn.model.base import Estimator
+from cutlearn.model.base import Estimator, FitRun
 from cutlearn.model.calibration import Rows, calibrate, drawn, uncalibrated
 from cutlearn.model.card import Summary
 from cutlearn.model.fitting.parameters import BOLTZMANN, seed_of
-from cutlearn.model.fitting.training_set import TrainingSet
 from cutlearn.run.checkpoint import fingerprint
 from cutlearn.run.executor import Jobs
 from cutlearn.shape.conditional import Conditional, Learning, choose_strength, refinement
@@ -165,20 +165,20 @@ class BoltzmannSegmenter(Estimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _learn(self, data: TrainingSet) -> None:
+    def _learn(self, data: TrainingSet, run: FitRun) -> None:
         labels = [self._frame(s).labels(m) for s, m in zip(data.samples, data.masks)]
         need_both_labels(labels)
         seed = self.seed_ = seed_of(self.random_state)
-        file = None if data.folder is None else data.folder / "shape.safetensors"
+        file = None if run.folder is None else run.folder / "shape.safetensors"
         mark = "" if file is None else self._fingerprint(data.samples, data.masks, seed)
-        journal = Journal(seed, file, mark, data.progress)
+        journal = Journal(seed, file, mark, run.progress)
         self.describer_, views = self._views(data.samples, seed)
         model, self.violated_ = fit_conditional(views, labels, self._plan(), journal)
         self.w_ = model.w
         self.classes_ = np.array([0, 1], np.uint8)
         self.calibration_ = uncalibrated(2)
         self.strength_, self.judged_ = 0.0, {}
-        parts, machines = self._halves(data, labels)
+        parts, machines = self._halves(data, run, labels)
         if self.refine:
             self._choose_strength(data.samples, data.masks, views)
         if self.calibration is None:
@@ -240,7 +240,7 @@ class BoltzmannSegmenter(Estimator):
         return describer, executor.map(describer.view, pictures)
 
     def _halves(
-        self, data: TrainingSet, labels: Sequence[Mask]
+        self, data: TrainingSet, run: FitRun, labels: Sequence[Mask]
     ) -> tuple[list[list[int]], list[BoltzmannSegmenter]]:
         """Parts of the images, with machines that have not seen them.
 
@@ -248,7 +248,7 @@ class BoltzmannSegmenter(Estimator):
         and this machine, which has seen them, is theirs.
         """
         everything = [list(range(len(labels)))], [self]
-        parts = held_out_parts(data.groups) if self.calibration is not None else []
+        parts = held_out_parts(data.groups or ()) if self.calibration is not None else []
         kept = [[i for i in everything[0][0] if i not in set(out)] for out in parts]
         both = (any((labels[i] == k).any() for i in some) for some in kept for k in (0, 1))
         if not kept or not all(both):
@@ -256,7 +256,7 @@ class BoltzmannSegmenter(Estimator):
         machines = []
         for k, some in enumerate(kept):
             machine = clone(self).set_params(calibration=None, refine=False)
-            machine._learn(data.take(some, f"part{k}"))
+            machine._learn(data.take(some), run.within(f"part{k}"))
             machines.append(machine)
         return [list(out) for out in parts], machines
 

@@ -20,11 +20,12 @@ from cutlearn.arrays import Floats, Mask
 from cutlearn.checks import is_number, is_one_of
 from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.images.sample import Sample
+from cutlearn.images.training_set import TrainingSet
 from cutlearn.model.calibration import Calibration, Evidence, calibrate, drawn, margin_of
 from cutlearn.model.decisions import Decision, decision_of
 from cutlearn.model.fitting.parameters import check_parameters
-from cutlearn.model.prepare import known_coding
 from cutlearn.model.size import probabilities_at_full_size, to_full_size
+from cutlearn.model.training_images import known_coding
 
 T = TypeVar("T")
 # Rows whose probabilities are computed at a time.
@@ -51,10 +52,8 @@ class Probabilities:
         """Check that the model is fitted, and the images."""
 
     @abstractmethod
-    def _read_training(
-        self, images: Any, masks: Any, groups: Any, most_labels: int = 2, known: Any = None
-    ) -> tuple[Sequence[Sample], Sequence[Mask], list[int], Any]:
-        """Check images and masks, at the size at which the model works."""
+    def _sized(self, data: TrainingSet) -> TrainingSet:
+        """Return a training set at the size at which the model works, with group numbers."""
 
     @abstractmethod
     def _each(
@@ -216,19 +215,21 @@ class Probabilities:
         """
         self._check_fitted()
         check_parameters(self)
-        samples, truth, together, _ = self._read_training(
-            images, masks, groups, len(self.classes_), known_coding(self)
+        given = TrainingSet.of_lists(
+            images, masks, groups, most_labels=len(self.classes_), known=known_coding(self)
         )
-        found = self._each(samples, evidence_of)
+        data = self._sized(given)
+        found = self._each(data.samples, evidence_of)
         rows = [
-            drawn(part.min_marginals, mask, alone=part.alone) for part, mask in zip(found, truth)
+            drawn(part.min_marginals, mask, alone=part.alone)
+            for part, mask in zip(found, data.masks)
         ]
         if not any(len(part.labels) for part in rows):
             raise InputError(
                 "masks: every pixel is void, or fixed by a box or seeds, so nothing can be learned "
                 "from them. Give masks with labelled pixels."
             )
-        self.calibration_ = calibrate(rows, self.calibration, True, together)
+        self.calibration_ = calibrate(rows, self.calibration, True, data.groups)
         return self
 
     @property

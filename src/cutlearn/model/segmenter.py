@@ -26,11 +26,12 @@ from cutlearn.features.featurizer import Featurizer, uses_unlabelled
 from cutlearn.features.folds import held_out_parts
 from cutlearn.images.resize import Shape
 from cutlearn.images.sample import Sample, are_volumes
+from cutlearn.images.training_set import TrainingSet
 from cutlearn.learn.learners import is_margin
 from cutlearn.learn.losses import Loss, UnknownLoss
 from cutlearn.loaded import mapped, together
 from cutlearn.model import segmenter_file
-from cutlearn.model.base import Estimator
+from cutlearn.model.base import Estimator, FitRun
 from cutlearn.model.budget import phases_of
 from cutlearn.model.calibration import Evidence, costs_alone
 from cutlearn.model.card import Summary
@@ -45,9 +46,7 @@ from cutlearn.model.fitting.parameters import (
     plain_C,
 )
 from cutlearn.model.fitting.selection import Chosen, Plan, choose
-from cutlearn.model.fitting.training_set import TrainingSet
 from cutlearn.model.large import LargeImage, is_large
-from cutlearn.model.prepare import training_features
 from cutlearn.model.ranking import Described, Ranked, describe, rank
 from cutlearn.run.executor import Jobs
 from cutlearn.run.progress import Progress
@@ -190,7 +189,7 @@ class Segmenter(Estimator):
         self.calibration = calibration
         self.min_side = min_side
 
-    def _learn(self, data: TrainingSet) -> None:
+    def _learn(self, data: TrainingSet, run: FitRun) -> None:
         if isinstance(self.loss, UnknownLoss):
             self.loss.refuse()
         place = self._executor()
@@ -199,14 +198,16 @@ class Segmenter(Estimator):
         check_parameters_for(self, n_labels)
         labels, featurizer = labels_for(self, n_labels), fresh_featurizer(self, place)
         seen = mapped(labels.questions, data.masks)
-        nodes = training_features(
-            data.samples, seen, featurizer, data.groups, data.folder or data.scratch,
-            data.progress, data.unannotated,
+        place_of_features = run.folder or run.scratch
+        nodes = featurizer.fit_samples(
+            data.samples, seen, data.groups, run.unannotated,
+            None if place_of_features is None else place_of_features / "features.safetensors",
+            run.progress,
         )  # fmt: skip
         edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
         pose, given = partial(_posed, featurizer.unfitted(), edges, regions), (data.samples, nodes)
         problems: Sequence[Problem]
-        if data.scratch is not None:  # joined whenever somebody asks for them
+        if run.scratch is not None:  # joined whenever somebody asks for them
             problems = mapped(pose, together(*given))
         else:
             problems = place.map(pose, zip(*given))
@@ -214,10 +215,11 @@ class Segmenter(Estimator):
         source, named = featurizer.fitted_.source, enumerate(featurizer.edge_names_)
         contrast = tuple(k for k, name in named if name.startswith("contrast"))
         plan = Plan(
-            self.loss, self.learner, self.C, float(self.tol), place, data.folder,
-            data.callback, model, self.calibration, self._rivals,
+            self.loss, self.learner, self.C, float(self.tol), place, run.folder,
+            run.callback, model, self.calibration, self._rivals,
             source.edges, contrast, bool(source.stages),
         )  # fmt: skip
+        assert data.groups is not None
         chosen = choose(problems, data.masks, plan, data.groups)
         self._keep(featurizer, chosen, model, problems[0])
 

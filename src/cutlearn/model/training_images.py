@@ -10,17 +10,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any
 
 from cutlearn.errors import InputWarning
 from cutlearn.images.coding import Coding
 from cutlearn.images.listing import some
 from cutlearn.images.resize import Shape
-from cutlearn.images.sample import Facts, Sample, Volume, facts_of
-from cutlearn.model.prepare import read_samples
+from cutlearn.images.sample import Facts, Sample
 from cutlearn.model.size import worked_shape
-from cutlearn.run.executor import Executor
 
 # How many times larger or smaller, brighter or darker than any training image is another world.
 FAR_SIZE, FAR_LIGHT = 2.0, 4.0
@@ -167,18 +164,13 @@ def warn_of_size(model: Any, shapes: Sequence[Shape]) -> None:
         )
 
 
-def flat_shapes(samples: Sequence[Sample]) -> list[Shape]:
-    """Give the rows and columns of samples, of volumes those of a slice."""
-    return [(s.shape[-2], s.shape[-1]) for s in samples]
-
-
 def warn_of_differences(model: Any, samples: Sequence[Sample]) -> None:
     """Warn of images that differ from those of a model's fit."""
-    warn_of_size(model, flat_shapes(samples))
+    warn_of_size(model, [(s.shape[-2], s.shape[-1]) for s in samples])
     training = getattr(model, "training_", None)
     if training is None:
         return
-    facts = model._executor().local.map(partial(_facts, digest=False), samples)
+    facts = [sample.facts(digest=False) for sample in samples]
     names = [f"images[{i}]" for i in range(len(samples))]
     # A model of a fixed shape brings every image to it.
     sized = model.min_side is None and not hasattr(model, "shape")
@@ -186,13 +178,20 @@ def warn_of_differences(model: Any, samples: Sequence[Sample]) -> None:
         warnings.warn(told, InputWarning, stacklevel=4)
 
 
-def remembered(images: Any, coding: Coding, executor: Executor) -> TrainingImages:
-    """Return what to remember of the images that a fit was given, and of its masks."""
-    return TrainingImages.of(executor.map(_facts, read_samples(images)), coding)
+def known_coding(model: Any) -> Coding | None:
+    """Return how a fitted model read the masks of its training, as it reads all later ones.
 
-
-def _facts(sample: Sample, digest: bool = True) -> Facts:
-    return sample.facts(digest) if isinstance(sample, Volume) else facts_of(sample.image, digest)
+    Files of earlier versions keep the values of the labels, but not which value was void. Where
+    they keep 0 and 1 for two labels, masks may have had other values: None, so that the values of
+    the masks decide. So it is for files that keep nothing.
+    """
+    n_labels, training = len(model.classes_), getattr(model, "training_", None)
+    if training is None:
+        return None if n_labels == 2 else Coding.of_values(range(n_labels))
+    coding: Coding | None = training.coding
+    if coding is None and training.values != (0, 1):
+        coding = Coding.of_values(training.values)
+    return coding
 
 
 def _which(places: Sequence[int], names: Sequence[str]) -> str:
