@@ -8,11 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from cutlearn.app.web.limits import LIMITS
-from cutlearn.app.web.models import Models
+from cutlearn.app.web.models import Models, Training
 from cutlearn.app.web.routes import make_app
-from cutlearn.app.web.security import Keys
-from cutlearn.app.web.training import Training
+from cutlearn.app.web.security import LIMITS, Keys
 from cutlearn.app.web.workspace import Workspace
 
 TAB, OTHER = "a" * 32, "b" * 32

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from cutlearn.app.cli import main
-from cutlearn.app.tables import text_cell
+from cutlearn.app.products import text_cell
 from cutlearn.images import cells, write_mask, write_probability
 from hostile_models import changed
 

@@ -37,7 +37,6 @@ from cutlearn.app.options import (
 from cutlearn.app.products import Areas, Masks, Objects, Overlays, Probabilities, Product
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent
-from cutlearn.app.volumes import VolumeMasks, VolumeProbabilities, refuse_for_volumes
 from cutlearn.errors import InputError, counted
 from cutlearn.model.decisions import DECISIONS
 from cutlearn.run.progress import clock
@@ -150,14 +149,20 @@ def predict(
     _check_output(out, images)
     _check_areas(areas, estimator, model)
     if estimator.of_volumes:
-        asked = {"--objects": objects, "--outlines": outlines is not None, "--overlay": overlay}
-        refuse_for_volumes(asked)
+        wanted = {"--objects": objects, "--outlines": outlines is not None, "--overlay": overlay}
+        for name in (name for name, given in wanted.items() if given):
+            raise InputError(
+                f"{name}: this is made of images, but the model takes volumes. Leave it out, and "
+                "open the masks in a program for volumes."
+            )
     folder = open_folder(images, logits=logits, leave=out, volume=estimator.of_volumes, **reading)
     values = written_values(estimator)
     numbers = objects or outlines is not None
     refuse_idle(["no_split", "min_area"], numbers, "without --objects or --outlines")
     refuse_idle(["object_value"], len(values) == 2, "with a model of several labels")
-    products = _pictures(estimator, folder, out, object_value, probability)
+    sources = dict(zip(folder.names, folder.images)) if estimator.of_volumes else None
+    products: list[Product] = [Masks(out, object_value, values, sources)]
+    products += [Probabilities(out, sources)] if probability else []
     products += [Areas(areas)] if areas is not None else []
     numbered = None
     if numbers:
@@ -190,18 +195,6 @@ def predict(
     else:
         say(_summary(said, shares, values, made))
     return 0
-
-
-def _pictures(
-    estimator: Any, folder: Any, out: Path, object_value: int, probability: bool
-) -> list[Product]:
-    """Masks and, if asked for, probabilities: of images as PNG, of volumes in their own format."""
-    values = written_values(estimator)
-    if not estimator.of_volumes:
-        return [Masks(out, object_value, values), *([Probabilities(out)] if probability else [])]
-    sources = dict(zip(folder.names, folder.images))
-    masks = VolumeMasks(out, object_value, values, sources)
-    return [masks, *([VolumeProbabilities(out, sources)] if probability else [])]
 
 
 def _files(folder: Any) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""What `cutlearn predict` writes, one class a kind: masks, probabilities, areas, objects, overlays.
+"""The files of `cutlearn predict`, one class per kind: masks, probabilities, areas, objects.
 
-Each takes the answers as they come, and at the end says in a few words what it wrote.
+Each takes the answers one by one, and returns a few words about its files at the end.
 """
 
 import csv
@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cutlearn.app.answers import Answer
-from cutlearn.app.tables import text_cell
-from cutlearn.errors import InputError, counted
+from cutlearn.errors import InputError, clean, counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from cutlearn.report.objects import Object
 
 AREAS = ("name", "label", "mask_pixels", "expected_pixels", "low", "high")
+# How a cell begins that a spreadsheet takes for a formula; the apostrophe is the mark itself.
+RUN = ("=", "+", "-", "@", "'")
 OBJECTS = (
     "name", "object", "label", "area", "x", "y", "left", "top", "right", "bottom",
     "mean_probability", "at_border",
@@ -29,52 +30,76 @@ OBJECTS = (
 
 
 class Product:
-    """What is made of the answers."""
+    """Files that are made of the answers."""
 
     def add(self, name: str, one: Answer) -> None:
-        """Take the answer of an image."""
+        """Add the answer of an image."""
         raise NotImplementedError
 
     def finish(self) -> str:
-        """Write what waits for all images; say what was made."""
+        """Write what needs all images; return a few words about the files."""
         return ""
 
 
 class Masks(Product):
-    """A mask for each image: DIR/name.png."""
+    """A mask for each image: DIR/name.png; for each volume DIR/name.tif or NIfTI.
 
-    def __init__(self, out: Path, object_value: int, values: tuple[int, ...]) -> None:
-        self.out, self.object_value, self.values = out, object_value, values
+    `sources` has the files of volumes by their names; None for images.
+    """
+
+    def __init__(
+        self, out: Path, object_value: int, values: tuple[int, ...],
+        sources: Mapping[str, Path] | None = None,
+    ) -> None:  # fmt: skip
+        self.out, self.object_value, self.values, self.sources = out, object_value, values, sources
 
     def add(self, name: str, one: Answer) -> None:
-        """Write a mask; of several labels in colours that any viewer shows."""
+        """Write a mask; several labels of an image have colours that any viewer shows."""
+        import numpy as np
+
         from cutlearn.images.write import write_labels, write_mask
 
-        path = _made(self.out / f"{name}.png")
-        if len(self.values) > 2:
-            write_labels(path, one.mask, self.values)
+        path = self.out / f"{name}.png"
+        if self.sources is not None:
+            values = (0, self.object_value) if len(self.values) == 2 else self.values
+            _write_volume(self.out, name, np.array(values, np.uint8)[one.mask], self.sources[name])
+        elif len(self.values) > 2:
+            write_labels(_made(path), one.mask, self.values)
         else:
-            write_mask(path, one.mask, self.object_value)
+            write_mask(_made(path), one.mask, self.object_value)
 
 
 class Probabilities(Product):
-    """Maps of probability: DIR/probability/name.png, of several labels one each."""
+    """Maps of probability, one for the object or one for each of several labels.
 
-    def __init__(self, out: Path) -> None:
-        self.out = out / "probability"
+    Of images DIR/probability/name.png (16 bit); of volumes, whose files are `sources`, TIFF
+    (16 bit) or NIfTI (floats).
+    """
+
+    def __init__(self, out: Path, sources: Mapping[str, Path] | None = None) -> None:
+        self.out, self.sources = out / "probability", sources
 
     def add(self, name: str, one: Answer) -> None:
         """Write the probability of the object, or of several labels that of each."""
+        import numpy as np
+
+        from cutlearn.images.reader import is_nifti
         from cutlearn.images.write import write_probability
 
         assert one.belief is not None
         labels = one.belief.shape[-1]
-        parts = {"": 1} if labels == 2 else {f".{k}": k for k in range(labels)}
+        parts = {name: 1} if labels == 2 else {f"{name}.{k}": k for k in range(labels)}
         for part, label in parts.items():
-            write_probability(_made(self.out / f"{name}{part}.png"), one.belief[..., label])
+            q = one.belief[..., label]
+            if self.sources is None:
+                write_probability(_made(self.out / f"{part}.png"), q)
+                continue
+            source = self.sources[name]
+            voxels = q if is_nifti(source) else np.rint(q * 65535).astype(np.uint16)
+            _write_volume(self.out, part, voxels, source)
 
     def finish(self) -> str:
-        """Say where they are."""
+        """Return where they are."""
         return ", probabilities in probability/"
 
 
@@ -86,12 +111,9 @@ class Areas(Product):
         self.rows: list[tuple[Any, ...]] = []
 
     def add(self, name: str, one: Answer) -> None:
-        """Take a row for each label above 0."""
+        """Add a row for each label above 0."""
         assert one.areas is not None
-        self.rows += [
-            (name, label, int((one.mask == label).sum()), *map(area_cell, one.areas[label]))
-            for label in range(1, len(one.areas))
-        ]
+        self.rows += area_rows(name, one.mask, one.areas[1:])
 
     def finish(self) -> str:
         """Write the table."""
@@ -159,7 +181,7 @@ class Objects(Product):
         return {"objects": self.counts[name], "left_out": self.left_out[name]}
 
     def finish(self) -> str:
-        """Write the table; say how many objects there are."""
+        """Write the table; return how many objects there are."""
         from cutlearn.store import atomic_write
 
         write_table(self.out / "objects.csv", OBJECTS, self.rows)
@@ -200,27 +222,57 @@ class Overlays(Product):
         atomic_write(_made(self.out / f"{name}.png"), file.getvalue())
 
     def finish(self) -> str:
-        """Say where they are."""
+        """Return where they are."""
         return ", overlays in overlay/"
 
 
-def area_cell(pixels: float) -> str:
-    """Return an area as a table has it; empty where there is no interval."""
-    return "" if math.isnan(pixels) else f"{pixels:.1f}"
+def area_rows(
+    name: str, mask: "NDArray[Any]", areas: Iterable[Iterable[float]]
+) -> list[tuple[Any, ...]]:
+    """Return the rows of an image in the table `AREAS`: a label's area and interval per row.
+
+    `areas` begins with label 1; an interval that is nan becomes empty cells.
+    """
+    return [
+        (name, label, int((mask == label).sum()),
+         *("" if math.isnan(pixels) else f"{pixels:.1f}" for pixels in area))
+        for label, area in enumerate(areas, 1)
+    ]  # fmt: skip
 
 
 def write_table(path: Path, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a CSV table whose first column is a name."""
     from cutlearn.store import atomic_write
 
+    atomic_write(path, table_text(titles, rows).encode())
+
+
+def table_text(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a CSV table whose first column is a name."""
     table = io.StringIO()
     named = ((text_cell(name), *rest) for name, *rest in rows)
     csv.writer(table, lineterminator="\n").writerows([titles, *named])
-    atomic_write(path, table.getvalue().encode())
+    return table.getvalue()
+
+
+def text_cell(text: str) -> str:
+    r"""Return a text, such as a file name, as a cell of a CSV table that no program evaluates.
+
+    A spreadsheet would run a cell that begins with =, +, - or @: such a cell gets an apostrophe in
+    front. Bytes that are no text, and control characters, become \x1b and the like; a backslash is
+    doubled, so that nothing is lost.
+
+    Examples
+    --------
+    >>> text_cell("=1+1"), text_cell("cell 7")
+    ("'=1+1", 'cell 7')
+    """
+    cell = clean(text.replace("\\", "\\\\"), joined=False)
+    return f"'{cell}" if cell.startswith(RUN) else cell
 
 
 def _made(path: Path) -> Path:
-    """The path, its folder made."""
+    """Return the path after its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -234,3 +286,9 @@ def _roifile() -> Any:
             "Install it with `pip install cutlearn[imagej]`, or use --outlines geojson."
         ) from None
     return roifile
+
+
+def _write_volume(out: Path, name: str, voxels: Any, source: Path) -> None:
+    from cutlearn.images.write import volume_name, write_voxels
+
+    write_voxels(_made(out / volume_name(name, source)), voxels, source)

@@ -72,10 +72,9 @@ def serve(
     written when they are accepted. Ctrl-C ends the server; nothing that was drawn is lost.
     """
     _check_installed()
-    from cutlearn.app.web.models import Models
+    from cutlearn.app.web.models import Models, Training
     from cutlearn.app.web.routes import make_app
     from cutlearn.app.web.security import Keys
-    from cutlearn.app.web.training import Training
     from cutlearn.app.web.workspace import Workspace
 
     given = Path(images) if images is not None else DROPPED
@@ -107,7 +106,7 @@ def _check_installed() -> None:
 
 def _first_model(model: str | None, folder: "Workspace") -> Path | None:
     """The model to begin with: the one that is named, else what the page has learned before."""
-    from cutlearn.app.web.training import LEARNED
+    from cutlearn.app.web.models import LEARNED
 
     if model is not None:
         return Path(model)
@@ -147,8 +146,7 @@ def _run(app: object, listener: socket.socket, address: str, browser: bool) -> N
 
     import uvicorn
 
-    from cutlearn.app.web.limits import LIMITS
-    from cutlearn.app.web.protocol import TimedProtocol
+    from cutlearn.app.web.security import LIMITS, TimedProtocol
 
     config = uvicorn.Config(
         app, http=TimedProtocol, ws="none", log_level="warning", access_log=False,  # type: ignore[arg-type]

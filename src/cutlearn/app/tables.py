@@ -1,16 +1,13 @@
-"""Rows of figures as plain text, aligned, the same on a terminal and in a pipe."""
+"""Rows of numbers as plain text, aligned, the same on a terminal and in a pipe."""
 
 from collections.abc import Sequence
 
 from cutlearn.errors import clean
 from cutlearn.metrics import Spread
 
-# How a cell begins that a spreadsheet takes for a formula; the apostrophe is the mark itself.
-RUN = ("=", "+", "-", "@", "'")
-
 
 def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Write a table with aligned columns.
+    """Return a table with aligned columns.
 
     Parameters
     ----------
@@ -42,7 +39,7 @@ def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]], left: int =
 
 
 def percent(value: float) -> str:
-    """Write a part as percent; a dash where there is none.
+    """Return a part as percent; a dash where there is none.
 
     Examples
     --------
@@ -53,7 +50,7 @@ def percent(value: float) -> str:
 
 
 def percent_spread(spread: Spread) -> str:
-    """Write a figure in percent with its interval.
+    """Return a score in percent with its interval.
 
     Examples
     --------
@@ -62,19 +59,3 @@ def percent_spread(spread: Spread) -> str:
     """
     low, high = (percent(end).removesuffix(" %") for end in (spread.low, spread.high))
     return f"{percent(spread.value)} [{low} .. {high}]"
-
-
-def text_cell(text: str) -> str:
-    r"""Write a text, such as a file name, as a cell of a CSV table that is text to everybody.
-
-    A spreadsheet would run a cell that begins with =, +, - or @: such a cell gets an apostrophe in
-    front. Bytes that are no text, and control characters, become \x1b and the like; a backslash is
-    doubled, so that nothing is lost.
-
-    Examples
-    --------
-    >>> text_cell("=1+1"), text_cell("cell 7")
-    ("'=1+1", 'cell 7')
-    """
-    told = clean(text.replace("\\", "\\\\"), joined=False)
-    return f"'{told}" if told.startswith(RUN) else told

@@ -77,7 +77,7 @@ def test_undo_computes_nothing_and_gives_what_was(client, monkeypatch):
         elif position + step > 0:
             meta, plane = client.mark(position, step=step)
             assert len(asked) <= before + 1
-        assert len(tab_of(client)._open.trail._answers) <= 6
+        assert len(tab_of(client)._open.history._answers) <= 6
     assert len(asked) < 50
 
 
@@ -188,7 +188,7 @@ def test_many_strokes_have_the_answer_that_a_reload_gives(tmp_path, monkeypatch,
             if position % together == 0:
                 np.testing.assert_array_equal(found, planes.pop())
             _, found = client.mark(position + 1, step=-1)
-            assert len(live.trail._answers) <= 6
+            assert len(live.history._answers) <= 6
 
 
 def test_what_was_cleared_is_not_heard(client, tmp_path):
@@ -366,7 +366,7 @@ def test_full_disk_is_told(client, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("cutlearn.app.web.drafts.atomic_write", full)
+    monkeypatch.setattr("cutlearn.app.web.marks.atomic_write", full)
     reply = client.post(f"/api/tabs/{TAB}/0/marks", {"position": 0, "marks": [box()]})
     assert reply.status == 507
     assert "No space left" in reply.text

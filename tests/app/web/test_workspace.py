@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cutlearn.app.web.limits import Limits
+from cutlearn.app.web.security import Limits
 from cutlearn.app.web.workspace import Workspace
 from cutlearn.errors import InputError
 from cutlearn.images import read_values

@@ -1,6 +1,5 @@
-"""Everything that was made, as one zip: masks, probabilities, areas, the report and the model."""
+"""All results as one zip: masks, probabilities, areas, the report and the model."""
 
-import csv
 import io
 import subprocess
 import sys
@@ -9,10 +8,9 @@ import zipfile
 from pathlib import Path
 from typing import IO, Any
 
-from cutlearn.app.products import AREAS, area_cell
-from cutlearn.app.tables import text_cell
+from cutlearn.app.products import AREAS, area_rows, table_text
 from cutlearn.app.web.models import Models
-from cutlearn.app.web.tabs import Trail
+from cutlearn.app.web.tabs import AnswerHistory
 from cutlearn.app.web.workspace import Workspace
 from cutlearn.errors import InputError
 
@@ -32,17 +30,16 @@ class Exporter:
         self._process: subprocess.Popen[str] | None = None
 
     def close(self) -> None:
-        """Give up what is being made."""
+        """Stop the export that is under way."""
         self.closed = True
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
     def make(self) -> IO[bytes]:
-        """Write the zip into a temporary file that nobody else sees; give it at its beginning.
+        """Return the zip as an open temporary file without a name, at its beginning.
 
         masks/NAME.png as they are on the disk; probability/NAME.tif, (labels, h, w) float32, and
-        areas.csv for images whose marks, or a model, tell more than the mask; report.html and the
-        model where there is one.
+        areas.csv for images with marks or a model; report.html and the model where there is one.
         """
         workspace, models = self.workspace, self.models
         if not workspace.done:
@@ -57,8 +54,8 @@ class Exporter:
                         raise InputError("The server ends.")
                     name, path = workspace.names[number], workspace.mask_path(number)
                     archive.write(path, f"masks/{name}{path.suffix}")
-                    rows += _believed(archive, workspace, models, number)
-                archive.writestr("areas.csv", _table(rows))
+                    rows += _add_probabilities(archive, workspace, models, number)
+                archive.writestr("areas.csv", table_text(AREAS, rows))
                 if models.path is not None and models.estimator is not None:
                     archive.write(models.path, "model/learned.model")
                     self._report(archive, models.path)
@@ -69,7 +66,7 @@ class Exporter:
             raise
 
     def _report(self, archive: zipfile.ZipFile, model: Path) -> None:
-        """Add the page of `cutlearn evaluate`, made by a process of its own; or why not."""
+        """Add the page of `cutlearn evaluate`, made by a process of its own, or its error."""
         with tempfile.TemporaryDirectory(dir=self.workspace.hidden) as folder:
             page = Path(folder) / "report.html"
             command = [
@@ -81,43 +78,34 @@ class Exporter:
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE, text=True, errors="replace",
             ) as self._process:  # fmt: skip
-                _, told = self._process.communicate()
+                _, error = self._process.communicate()
             if page.is_file():
                 archive.write(page, "report.html")
             else:
-                archive.writestr("no-report.txt", told)
+                archive.writestr("no-report.txt", error)
 
 
-def _believed(
+def _add_probabilities(
     archive: zipfile.ZipFile, workspace: Workspace, models: Models, number: int
 ) -> list[tuple[Any, ...]]:
-    """Add the probabilities of an image, as the page showed them; give its rows of areas."""
+    """Add the probabilities of an image, as the page showed them; return its rows of areas."""
     import tifffile
 
     name, image, mask = workspace.names[number], workspace.image(number), workspace.mask(number)
+    assert mask is not None
     shape = image.shape[0], image.shape[1]
     marks = workspace.drafts.read(name, "", shape, workspace.n_labels)
     session = models.session()
     session.set_image(image)
     try:
-        answer = Trail(session, workspace.n_labels).answer(marks)
-    except InputError:  # no marks, no model: the mask is all there is
+        answer = AnswerHistory(session, workspace.n_labels).answer(marks)
+    except InputError:  # neither marks nor a model
         return []
     planes = answer.probability.transpose(2, 0, 1)
     buffer = io.BytesIO()
     tifffile.imwrite(buffer, planes, compression="zlib", photometric="minisblack")
     archive.writestr(f"probability/{name}.tif", buffer.getvalue())
-    rows = []
-    for label in range(1, workspace.n_labels):
-        value, (low, high) = answer.area(label)
-        count = 0 if mask is None else int((mask == label).sum())
-        rows.append((name, label, count, *map(area_cell, (value, low, high))))
-    return rows
-
-
-def _table(rows: list[tuple[Any, ...]]) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(AREAS)
-    writer.writerows((text_cell(row[0]), *row[1:]) for row in rows)
-    return text.getvalue()
+    areas = (
+        (value, *interval) for value, interval in map(answer.area, range(1, workspace.n_labels))
+    )
+    return area_rows(name, mask, areas)

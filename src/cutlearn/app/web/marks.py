@@ -1,26 +1,37 @@
-"""What a person has drawn on an image: strokes and a box, with the way back and forth.
+"""Marks of the user on an image: strokes and a box, with undo and redo, kept as drafts on the disk.
 
-Marks come from a browser or from a file that anybody may have changed, so everything about them is
-checked. Coordinates are those of the image: x to the right, y down, the pixel (row i, column j)
-covers j <= x < j + 1 and i <= y < i + 1.
+Marks come from a browser or from a file that anybody may have changed, so all of them are checked.
+Coordinates are those of the image: x to the right, y down, the pixel (row i, column j) covers j <=
+x < j + 1 and i <= y < i + 1.
+
+A draft is a small JSON file per image and tab, so that a crash or a reload loses no mark. A tab
+reads its own marks again. A new tab that opens the image starts with a copy of the newest ones; its
+marks then go to a file of its own, so two tabs never mix.
 """
 
+import hashlib
 import json
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.app.web.limits import LIMITS, Limits
+from cutlearn.app.web.security import LIMITS, Limits
+from cutlearn.arrays import Floats
 from cutlearn.errors import InputError
+from cutlearn.store import atomic_write
 
 Seeds = NDArray[np.int16]
 Corners = tuple[int, int, int, int]
 # The label of a stroke that takes marks away, and of pixels without a mark.
 NONE = -1
+# The key of a tab, and the files of one image that are kept; the oldest are removed.
+TAB, KEPT_FILES = re.compile("[0-9a-f]{32}"), 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +49,10 @@ class Stroke:
 
     label: int
     radius: float
-    points: NDArray[np.float64]
+    points: Floats
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain values."""
+        """Return plain values."""
         flat = self.points.ravel().tolist()
         return {"kind": "stroke", "label": self.label, "radius": self.radius, "points": flat}
 
@@ -62,17 +73,15 @@ class Stroke:
             seeds[rows, columns][near] = self.label
 
     @staticmethod
-    def window(
-        a: NDArray[np.float64], b: NDArray[np.float64], reach: float, shape: tuple[int, ...]
-    ) -> tuple[slice, slice]:
-        """Rows and columns that a part of the line can mark."""
+    def window(a: Floats, b: Floats, reach: float, shape: tuple[int, ...]) -> tuple[slice, slice]:
+        """Return the rows and columns that a part of the line can mark."""
         low, high = np.minimum(a, b) - reach, np.maximum(a, b) + reach
         ends = [(max(0, math.floor(low[k])), min(shape[1 - k], math.ceil(high[k]))) for k in (1, 0)]
         rows, columns = (slice(start, max(start, stop)) for start, stop in ends)
         return rows, columns
 
     def ink(self, shape: tuple[int, int]) -> int:
-        """How many pixels `paint` looks at."""
+        """Return how many pixels `paint` compares."""
         ends = zip(self.points[:-1], self.points[1:]) if len(self.points) > 1 else ()
         spans = (self.window(a, b, max(self.radius, 1.0), shape) for a, b in ends)
         return sum((r.stop - r.start) * (c.stop - c.start) for r, c in spans)
@@ -85,7 +94,7 @@ class Box:
     corners: Corners | None
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain values."""
+        """Return plain values."""
         return {"kind": "box", "box": None if self.corners is None else list(self.corners)}
 
 
@@ -131,8 +140,8 @@ class Marks:
                 max(bottom, int(rows[-1]) + 1), max(right, int(columns[-1]) + 1))  # fmt: skip
 
     def seeds(self) -> Seeds:
-        """Give the label of every marked pixel, -1 elsewhere: later strokes cover earlier ones."""
-        # What was painted before stays; only after an undo all is painted anew.
+        """Return the label of every pixel, -1 without a mark; later strokes cover earlier ones."""
+        # Earlier marks stay painted; only after an undo all are painted again.
         begin, seeds = self._painted or (0, np.full(self.shape, NONE, np.int16))
         for mark in self.marks[begin : self.position]:
             if isinstance(mark, Stroke):
@@ -151,7 +160,7 @@ class Marks:
         self._go(len(self.marks))
 
     def with_more(self, new: list[Mark]) -> "Marks":
-        """Give other marks: these, and some more."""
+        """Return other marks: these, and some more."""
         more = Marks(self.shape, [*self.current, *new], self.position + len(new))
         more._painted = self.position, self.seeds()
         return more
@@ -184,12 +193,12 @@ class Marks:
         self.position = position
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain values."""
+        """Return plain values."""
         return {"marks": [mark.to_json() for mark in self.marks], "position": self.position}
 
 
 def parse(data: bytes) -> dict[str, Any]:
-    """Read a JSON object; whatever is wrong with it becomes one sentence."""
+    """Return a JSON object; raise one sentence where it is none."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
@@ -202,7 +211,7 @@ def parse(data: bytes) -> dict[str, Any]:
 def marks_of(
     found: Any, shape: tuple[int, int], n_labels: int, limits: Limits = LIMITS
 ) -> list[Mark]:
-    """Check marks as JSON has them."""
+    """Return marks from JSON; refuse what is out of bounds."""
     if not isinstance(found, list) or len(found) > limits.marks:
         raise InputError(f"marks: a list of at most {limits.marks} marks was wanted.")
     return [_mark(one, shape, n_labels, limits) for one in found]
@@ -247,3 +256,69 @@ def _stroke(one: dict[str, Any], shape: tuple[int, int], n_labels: int, limits: 
     if stroke.ink(shape) > limits.ink * max(shape[0] * shape[1], 10_000):
         raise InputError("stroke: it is too long for its width. Draw it in parts.")
     return stroke
+
+
+class Drafts:
+    """The marks of all images in a folder.
+
+    Parameters
+    ----------
+    folder : path
+        Made when the first marks come.
+    limits : Limits
+    """
+
+    def __init__(self, folder: Path, limits: Limits = LIMITS) -> None:
+        self.folder, self.limits = folder, limits
+
+    def write(self, name: str, tab: str, marks: Marks) -> None:
+        """Keep the marks that a tab has made on the image of a name."""
+        if not TAB.fullmatch(tab):
+            raise InputError("tab: 32 hexadecimal digits were wanted. Reload the page.")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"image": name, "shape": marks.shape, **marks.to_json()})
+        atomic_write(self.folder / f"{_key(name)}-{tab}.json", text.encode())
+        for old in self._of(name)[KEPT_FILES:]:
+            old.unlink(missing_ok=True)
+
+    def read(self, name: str, tab: str, shape: tuple[int, int], n_labels: int) -> Marks:
+        """Return the marks of a tab, else the newest of the image, else none."""
+        own = self.folder / f"{_key(name)}-{tab}.json"
+        for path in [own, *self._of(name)]:
+            found = self._opened(path, shape, n_labels)
+            if found is not None:
+                return found
+        return Marks(shape)
+
+    def since(self, name: str, tab: str, path: Path) -> bool:
+        """Return whether the marks that a tab would read are younger than a file."""
+        own = self.folder / f"{_key(name)}-{tab}.json"
+        found = [own] if own.is_file() else self._of(name)[:1]
+        return any(one.stat().st_mtime_ns > path.stat().st_mtime_ns for one in found)
+
+    def begun(self, names: Iterable[str]) -> set[str]:
+        """Return those of the names on whose images something was drawn."""
+        keys = {path.name.split("-")[0] for path in self.folder.glob("*.json")}
+        return {name for name in names if _key(name) in keys} if keys else set()
+
+    def _of(self, name: str) -> list[Path]:
+        """Return the files of an image, the newest first."""
+        found = self.folder.glob(f"{_key(name)}-*.json")
+        return sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+
+    def _opened(self, path: Path, shape: tuple[int, int], n_labels: int) -> Marks | None:
+        """Return the marks of a file; None where it is missing, damaged, or of another image."""
+        try:
+            found = parse(path.read_bytes())
+            marks = marks_of(found.get("marks"), shape, n_labels, self.limits)
+        except (OSError, InputError):
+            return None
+        position = found.get("position")
+        if type(position) is not int or not 0 <= position <= len(marks):
+            return None
+        return Marks(shape, marks, position) if found.get("shape") == [*shape] else None
+
+
+def _key(name: str) -> str:
+    """Return the file name for an image name of any length and letters."""
+    return hashlib.blake2b(name.encode(errors="surrogateescape"), digest_size=12).hexdigest()

@@ -1,4 +1,4 @@
-"""The addresses of the page: what each asks for, and what does the work.
+"""The addresses of the page, and their handlers.
 
     GET    /                              the page; /static/NAME its files
     GET    /api/state                     images with their states, labels, model, training
@@ -30,12 +30,10 @@ from starlette.routing import Route, Router
 
 from cutlearn.app.web.export import Exporter
 from cutlearn.app.web.marks import parse
-from cutlearn.app.web.models import Models
-from cutlearn.app.web.pictures import png_of
+from cutlearn.app.web.models import Models, Training
 from cutlearn.app.web.security import App, Guard, Keys, Refused
 from cutlearn.app.web.tabs import Tab, Tabs
-from cutlearn.app.web.training import Training
-from cutlearn.app.web.workspace import Workspace
+from cutlearn.app.web.workspace import Workspace, png_of
 from cutlearn.errors import InputError
 from cutlearn.images.write import PALETTE
 
@@ -47,7 +45,7 @@ THREADS, PIECE = 4, 1 << 18
 
 
 class Pages:
-    """What every address does.
+    """The handlers of all addresses.
 
     Parameters
     ----------
@@ -66,17 +64,17 @@ class Pages:
         self._exporting = False
 
     async def _run(self, work: Callable[..., Result], *args: Any) -> Result:
-        """Do something in one of the few threads."""
+        """Run a function in one of the few threads."""
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(THREADS)
         return await anyio.to_thread.run_sync(work, *args, limiter=self._threads)
 
     async def index(self, request: Request) -> Response:
-        """Give the page."""
+        """Return the page."""
         return self._file("index.html")
 
     async def file(self, request: Request) -> Response:
-        """Give one of the page's files."""
+        """Return one of the page's files."""
         return self._file(request.path_params["name"])
 
     def _file(self, name: str) -> Response:
@@ -87,7 +85,7 @@ class Pages:
         return Response(self.static[name], headers=headers)
 
     async def state(self, request: Request) -> Response:
-        """Say what there is."""
+        """Return images, labels, model and training."""
         return JSONResponse(await self._run(self._state))
 
     def _state(self) -> dict[str, Any]:
@@ -102,30 +100,30 @@ class Pages:
             ],
             "model": self.models.described(),
             "boxes": self.models.estimator is not None or self.workspace.n_labels == 2,
-            "training": self.training.told(),
+            "training": self.training.state(),
             "limits": {"labels": limits.labels, "bytes": limits.upload_bytes,
                        "radius": limits.radius, "points": limits.points},
         }  # fmt: skip
 
     async def image(self, request: Request) -> Response:
-        """Give an image."""
+        """Return an image."""
         number = self.workspace.check(request.path_params["id"])
         made = await self._run(lambda: png_of(self.workspace.image(number)))
         return Response(made, media_type="image/png")
 
     async def thumb(self, request: Request) -> Response:
-        """Give a small image."""
+        """Return a small image."""
         made = await self._run(self.workspace.thumb, request.path_params["id"])
         return Response(made, media_type="image/jpeg")
 
     async def add(self, request: Request) -> Response:
-        """Take an image that was dropped."""
+        """Add an image that was dropped."""
         data, name = await request.body(), request.query_params.get("name", "")
         number = await self._run(self.workspace.add, name[:300], data)
         return JSONResponse({"image": number})
 
     async def labels(self, request: Request) -> Response:
-        """Have another number of labels."""
+        """Change the number of labels."""
         found = parse(await request.body())
         await self._run(self.workspace.set_labels, found.get("n"))
         return JSONResponse(await self._run(self._state))
@@ -146,7 +144,7 @@ class Pages:
         return _packed(await self._run(tab.mark, number, found))
 
     async def beliefs(self, request: Request) -> Response:
-        """Tell what is probable."""
+        """Return probability and entropy."""
         tab, number = self._tab(request)
         label = request.query_params.get("label", "1")
         if not label.isdecimal() or len(label) > 3:
@@ -160,16 +158,16 @@ class Pages:
         return JSONResponse(await self._run(tab.accept, number, parse(body) if body else {}))
 
     async def learn(self, request: Request) -> Response:
-        """Begin to train, or end it."""
+        """Start a training, or cancel it."""
         await self._run(self.training.start if request.method == "POST" else self.training.cancel)
-        return JSONResponse(self.training.told())
+        return JSONResponse(self.training.state())
 
     async def progress(self, request: Request) -> Response:
-        """Say how far the training is."""
-        return JSONResponse(self.training.told())
+        """Return the progress of the training."""
+        return JSONResponse(self.training.state())
 
     async def export(self, request: Request) -> Response:
-        """Give all that was made."""
+        """Return all results as a zip."""
         if self._exporting:
             raise Refused(503, "An export is being made already. Wait for it.")
         self._exporting = True
@@ -181,7 +179,7 @@ class Pages:
         return StreamingResponse(_pieces(file), media_type="application/zip", headers=headers)
 
     def routes(self) -> list[Route]:
-        """Give every address."""
+        """Return every address."""
         tab = "/api/tabs/{tab}/{id:int}"
         return [
             Route("/", self.index),
@@ -214,7 +212,7 @@ async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
 
 
 def make_app(workspace: Workspace, models: Models, training: Training, keys: Keys) -> App:
-    """Give the whole application, guarded."""
+    """Return the whole application, guarded."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""Who may ask: every request is checked here before any other code sees it.
+"""Access to the server: every request is checked here before other code handles it.
 
 The server listens on this machine only, but other pages in the same browser, other users and other
 programs of the machine can reach it too. So a request needs, in this order:
@@ -9,7 +9,11 @@ programs of the machine can reach it too. So a request needs, in this order:
 4. for everything that changes something, an Origin header that names this server;
 5. a body within bounds, sent in time.
 
-There is no CORS: no other page can read an answer. What is sent back may run only our own files.
+There is no CORS: no other page can read an answer. Pages may run only the files of this server.
+
+Everything a client can send or hold is bounded (`Limits`). uvicorn has no bound on how long the
+head of a request may take, nor on how long a client may leave an answer unread; a few such
+connections would use up all that are allowed, so `TimedProtocol` cuts them.
 """
 
 import asyncio
@@ -17,11 +21,13 @@ import hmac
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
-from cutlearn.app.web.limits import LIMITS, Limits
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
 from cutlearn.errors import InputError, clean
 
 Scope = MutableMapping[str, Any]
@@ -49,6 +55,52 @@ NO_COOKIE = (
 )
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of everything that a client can send or hold.
+
+    Attributes
+    ----------
+    body_bytes, upload_bytes : int
+        Of a request, and of an image that is dropped on the page.
+    pixels : int
+        Of an image.
+    images, tabs : int
+        Images that are known, and tabs whose image is kept in memory; an older tab is read from
+        the disk again when it comes back.
+    marks, points : int
+        Marks of an image, and points of one stroke.
+    radius : float
+        Of a brush, in pixels.
+    ink : float
+        Pixels around a stroke that are looked at, in units of the image.
+    labels : int
+        Labels of a mask.
+    requests : int
+        Requests and connections at once; more are told to come back later.
+    head_seconds, body_seconds, send_seconds : float
+        How long a client may take to send a request's head, its body, and to take an answer.
+    """
+
+    body_bytes: int = 1 << 20
+    upload_bytes: int = 64 << 20
+    pixels: int = 16_000_000
+    images: int = 20_000
+    tabs: int = 6
+    marks: int = 2_000
+    points: int = 4_000
+    radius: float = 500.0
+    ink: float = 64.0
+    labels: int = 10
+    requests: int = 100
+    head_seconds: float = 10.0
+    body_seconds: float = 60.0
+    send_seconds: float = 60.0
+
+
+LIMITS = Limits()
+
+
 class Refused(Exception):
     """A request that is answered with a status and a sentence."""
 
@@ -58,7 +110,7 @@ class Refused(Exception):
 
 
 class Keys:
-    """The secrets of one server: the token of its address, and the cookie that it is changed for.
+    """The secrets of one server: the token of its address, and the cookie given for it.
 
     Parameters
     ----------
@@ -75,7 +127,7 @@ class Keys:
 
     @property
     def cookie(self) -> str:
-        """The header that gives the cookie: no script reads it, no other site sends it."""
+        """The header that sets the cookie: no script reads it, no other site sends it."""
         return f"{self.name}={self.secret}; HttpOnly; SameSite=Strict; Path=/"
 
     def has_cookie(self, header: str) -> bool:
@@ -88,7 +140,7 @@ class Keys:
 
 
 def same(given: str, wanted: str) -> bool:
-    """Compare secrets in a time that tells nothing about them."""
+    """Compare secrets in constant time."""
     return hmac.compare_digest(given.encode(), wanted.encode())
 
 
@@ -140,7 +192,7 @@ class Guard:
             self._running -= 1
 
     async def _entered(self, scope: Scope, headers: dict[str, str], send: Send) -> bool:
-        """Change the token of the address for the cookie; whether that was asked for."""
+        """Exchange the token of the address for the cookie; return whether that was the request."""
         self._check_host(headers)
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
         if scope["path"] != "/" or given is None:
@@ -155,7 +207,7 @@ class Guard:
             raise Refused(421, "The Host header does not name this server.")
 
     def _check(self, scope: Scope, headers: dict[str, str]) -> None:
-        """Refuse a request that is not of our own page."""
+        """Refuse a request that does not come from the page of this server."""
         method = scope["method"]
         if method not in READS + WRITES:
             raise Refused(405, "Only GET, HEAD, POST and DELETE are answered.")
@@ -170,7 +222,7 @@ class Guard:
                 raise Refused(403, "The Origin header does not name this server.")
 
     def _bounded(self, scope: Scope, headers: dict[str, str], receive: Receive) -> Receive:
-        """Give the body as it comes, within bounds of length and time."""
+        """Return a receiver of the body within bounds of length and time."""
         upload = scope["path"] == UPLOADS
         most = self.limits.upload_bytes if upload else self.limits.body_bytes
         said = headers.get("content-length", "0")
@@ -213,7 +265,7 @@ def _with_headers(send: Send) -> Send:
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    """The headers by name; one that decides something may be there only once."""
+    """Return the headers by name; refuse repeated ones that decide something."""
     found: dict[str, str] = {}
     for raw_name, raw in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw.decode("latin-1")
@@ -231,3 +283,50 @@ async def _say(send: Send, status: int, text: str, headers: dict[str, str]) -> N
     coded.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": coded})
     await send({"type": "http.response.body", "body": body})
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 with deadlines for sending a request and for reading the answer."""
+
+    limits: Limits = LIMITS
+    _head: asyncio.TimerHandle | None = None
+    _taking: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for the head of a first request."""
+        super().connection_made(transport)
+        self._head = self.loop.call_later(self.limits.head_seconds, self._cut)
+
+    def data_received(self, data: bytes) -> None:
+        """Keep the deadline while a head is incomplete."""
+        super().data_received(data)
+        cycle: Any = self.cycle  # None before the first request
+        if cycle is not None and not cycle.response_complete:
+            self._head = _stopped(self._head)
+        elif self._head is None:
+            self._head = self.loop.call_later(self.limits.head_seconds, self._cut)
+
+    def pause_writing(self) -> None:
+        """Wait for the client to take what was sent."""
+        super().pause_writing()
+        self._taking = self.loop.call_later(self.limits.send_seconds, self._cut)
+
+    def resume_writing(self) -> None:
+        """Stop the deadline: the client has read the answer."""
+        super().resume_writing()
+        self._taking = _stopped(self._taking)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clocks."""
+        self._head, self._taking = _stopped(self._head), _stopped(self._taking)
+        super().connection_lost(exc)
+
+    def _cut(self) -> None:
+        self.transport.abort()
+
+
+def _stopped(clock: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    """Cancel a timer; return None in its place."""
+    if clock is not None:
+        clock.cancel()
+    return None

@@ -1,10 +1,12 @@
-"""A tab of the browser: one image, what was drawn on it, and the answer of the session.
+"""A tab of the browser: one image, its marks, and the answer of the session.
 
-What a tab holds in memory can be thrown away any time: marks are on the disk before they are
+What a tab holds in memory can be dropped at any time: marks are on the disk before they are
 answered, and the rest is computed again. So the answer to some marks depends on these alone: not
 on previews, on undo and redo, on which marks came in one request, or on a reload.
 """
 
+import gzip
+import json
 import math
 import threading
 from collections import OrderedDict
@@ -13,17 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cutlearn.app.web.drafts import TAB
-from cutlearn.app.web.marks import Corners, Marks, Seeds, marks_of
+from cutlearn.app.web.marks import TAB, Corners, Marks, Seeds, marks_of
 from cutlearn.app.web.models import Models
-from cutlearn.app.web.pictures import belief_planes, packed
-from cutlearn.app.web.workspace import Workspace
+from cutlearn.app.web.workspace import Workspace, byte_values
+from cutlearn.arrays import Image, Mask
 from cutlearn.errors import InputError
+from cutlearn.metrics import entropy
 from cutlearn.model.session.session import Answer, Session
-
-Labels = NDArray[np.uint8]
 
 # The mean doubt of a window, as a part of the largest, from which it is worth a look.
 WORTH = 0.02
@@ -32,8 +31,8 @@ WORTH = 0.02
 KEPT, KEPT_PIXELS, FEWEST = 20, 6_000_000, 6
 
 
-class Trail:
-    """The answers to marks: each follows that of one mark fewer, whenever it is asked for.
+class AnswerHistory:
+    """The answers to marks: each is computed from the answer to one mark fewer.
 
     Parameters
     ----------
@@ -93,7 +92,7 @@ class Trail:
                 answer.release()
 
     def _question(self, marks: Marks) -> tuple[Corners | None, Seeds | None]:
-        """The box and the seeds that the session gets."""
+        """Return the box and the seeds for the session."""
         seeds, colors = marks.seeds(), self.session.model is None
         box = marks.grown_box(seeds)
         if colors and self.n_labels > 2:
@@ -119,15 +118,15 @@ class Opened:
     number: int
     marks: Marks
     made_for: tuple[int, int]
-    trail: Trail
+    history: AnswerHistory
     answer: Answer | None = None
-    labels: Labels | None = None
+    labels: Mask | None = None
     told: str = ""
     accepted: bool = False
 
     @property
     def about(self) -> dict[str, Any]:
-        """What an answer is about: the image, the number of its marks, the model and its labels."""
+        """The image of an answer, the number of its marks, the model and its labels."""
         version, n_labels = self.made_for
         made = f"{version}.{n_labels}"
         return {"image": self.number, "position": self.marks.position, "made": made}
@@ -151,7 +150,7 @@ class Tab:
         self._open: Opened | None = None
 
     def open(self, number: int) -> bytes:
-        """Open an image with the marks that are kept of it."""
+        """Open an image with the marks of its draft."""
         with self._lock:
             self._open = self._opened(number)
             return self._packed()
@@ -159,8 +158,8 @@ class Tab:
     def mark(self, number: int, found: dict[str, Any]) -> bytes:
         """Add marks, undo, redo or remove all; then answer.
 
-        The page says how many marks it knows of (`position`): where that is not so, as after a lost
-        answer, nothing is done and the page is told what is. With `preview` marks are only tried.
+        The page sends the number of its marks (`position`): where that differs, as after a lost
+        answer, nothing changes and the answer shows the state. With `preview` marks are only tried.
         """
         with self._lock:
             one = self._current(number)
@@ -185,11 +184,11 @@ class Tab:
             limits = self.workspace.limits
             n_labels = self.workspace.n_labels
             new = marks_of(found.get("marks"), one.marks.shape, n_labels, limits)
-            one.trail.forget_after(one.marks.position)
+            one.history.forget_after(one.marks.position)
             one.marks.add(new, limits)
 
     def beliefs(self, number: int, label: int) -> bytes:
-        """Give probability and doubt as planes, the area with its interval, where to look next."""
+        """Return probability and entropy as planes, the area with its interval, the next window."""
         with self._lock:
             one = self._current(number)
             if not 0 <= label < self.workspace.n_labels:
@@ -208,7 +207,7 @@ class Tab:
             return packed(meta, probability, doubt)
 
     def accept(self, number: int, shown: dict[str, Any]) -> dict[str, Any]:
-        """Write the mask; `shown` says of which marks and model the page shows one."""
+        """Write the mask; `shown` holds the marks and model of the mask that the page shows."""
         with self._lock:
             one = self._current(number)
             if any(
@@ -224,7 +223,7 @@ class Tab:
             return {"file": path.name, "next": self.models.next_after(number)}
 
     def _current(self, number: int) -> Opened:
-        """The image, opened anew if it was thrown away, or if model or labels are others now."""
+        """Return the image, opened again if it was dropped, or if model or labels have changed."""
         self.workspace.check(number)
         made_for = (self.models.version, self.workspace.n_labels)
         if self._open is None or self._open.number != number or self._open.made_for != made_for:
@@ -239,10 +238,10 @@ class Tab:
         shape = image.shape[0], image.shape[1]
         name = self.workspace.names[number]
         marks = self.workspace.drafts.read(name, self.key, shape, self.workspace.n_labels)
-        one = Opened(number, marks, made_for, Trail(session, self.workspace.n_labels))
+        one = Opened(number, marks, made_for, AnswerHistory(session, self.workspace.n_labels))
         kept = self.workspace.mask(number)
         path = self.workspace.mask_path(number)
-        # What was accepted stays as it was, whatever a newer model says, until somebody draws.
+        # An accepted mask stays until the user draws, whatever a newer model predicts.
         if (
             kept is not None
             and kept.shape == shape
@@ -254,21 +253,21 @@ class Tab:
         return one
 
     def _segment(self, one: Opened) -> None:
-        """Compute the answer; where it needs more marks, that is shown instead of a mask."""
+        """Compute the answer; where it needs more marks, show that instead of a mask."""
         one.answer, one.labels, one.told, one.accepted = None, None, "", False
         try:
-            answer = one.trail.answer(one.marks)
+            answer = one.history.answer(one.marks)
             one.labels, one.answer = answer.labels, answer
         except InputError as error:
             one.told = str(error).removeprefix("session: ")
 
     def _previewed(self, one: Opened, found: dict[str, Any]) -> bytes:
-        """Answer marks with a stroke that is still being drawn; nothing is kept."""
+        """Return the answer with a stroke that is still being drawn; nothing is kept."""
         limits, n_labels = self.workspace.limits, self.workspace.n_labels
         new = marks_of(found.get("marks"), one.marks.shape, n_labels, limits)
         meta = {**one.about, "known": True}
         try:
-            answer = one.trail.answer(one.marks.with_more(new), one.marks.position)
+            answer = one.history.answer(one.marks.with_more(new), one.marks.position)
             return packed(meta, answer.labels)
         except InputError:
             return packed({**meta, "known": False})
@@ -288,7 +287,7 @@ class Tab:
 
 
 class Tabs:
-    """The tabs whose image is in memory, the least used of which is thrown away."""
+    """The tabs whose image is in memory; the least used ones are dropped."""
 
     def __init__(self, workspace: Workspace, models: Models) -> None:
         self.workspace, self.models = workspace, models
@@ -299,7 +298,7 @@ class Tabs:
         return len(self._tabs)
 
     def of(self, key: str) -> Tab:
-        """Give the tab of a key."""
+        """Return the tab of a key."""
         if not TAB.fullmatch(key):
             raise InputError("tab: 32 hexadecimal digits were wanted. Reload the page.")
         with self._lock:
@@ -309,3 +308,22 @@ class Tabs:
             while len(self._tabs) > self.workspace.limits.tabs:
                 self._tabs.popitem(last=False)
             return self._tabs[key]
+
+
+def belief_planes(q: Image, label: int) -> list[Mask]:
+    """Return the probability of a label and the doubt, both as 0 to 255.
+
+    The doubt is the entropy of all labels in units of its largest value, log2 L bits.
+    """
+    doubt = entropy(q) / np.log2(q.shape[-1])
+    return [byte_values(q[..., label]), byte_values(doubt)]
+
+
+def packed(meta: dict[str, Any], *planes: Mask) -> bytes:
+    """Return values and planes as one answer: length of the JSON (4 bytes), JSON, planes; gzipped.
+
+    Planes of labels are long runs of few values, which the quickest compression makes tiny.
+    """
+    said = json.dumps(meta).encode()
+    parts = [len(said).to_bytes(4, "little"), said, *(np.ascontiguousarray(p) for p in planes)]
+    return gzip.compress(b"".join(bytes(part) for part in parts), 1, mtime=0)

@@ -1,10 +1,11 @@
-"""What the page works on: images by number, their masks on the disk, and which comes next.
+"""The folder of the page: images by number and their masks on the disk.
 
-A browser names images by numbers, never by paths; the numbers are given here. Everything that is
-kept beside the masks lies in one hidden folder, `.masks.cutlearn` for the folder `masks`.
+A browser names images by numbers, never by paths. Everything that is kept in addition to the masks
+lies in one hidden folder, `.masks.cutlearn` for the folder `masks`.
 """
 
 import contextlib
+import io
 import json
 import re
 import threading
@@ -13,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import PIL.Image
 
-from cutlearn.app.web.drafts import Drafts
-from cutlearn.app.web.limits import LIMITS, Limits
-from cutlearn.app.web.pictures import thumbnail
-from cutlearn.arrays import Image
+from cutlearn.app.web.marks import Drafts
+from cutlearn.app.web.security import LIMITS, Limits
+from cutlearn.arrays import Image, Mask
 from cutlearn.errors import InputError, shown
+from cutlearn.features.describe import Intensities
 from cutlearn.images.coding import Coding
 from cutlearn.images.decode import ENDINGS, content
 from cutlearn.images.folder import read_folder
@@ -28,15 +29,17 @@ from cutlearn.images.read import open_image, read_values
 from cutlearn.images.write import write_labels
 from cutlearn.store import atomic_write
 
-Labels = NDArray[np.uint8]
-
 # Thumbnails, and bytes of decoded images, that stay in memory.
 THUMBS, PIXEL_BYTES = 2_000, 256 << 20
+# The longer side of a thumbnail.
+THUMB = 160
+# An image whose brightest pixels are below this is shown brighter: 12 bits in a 16-bit file.
+DARK = 0.25
 NAME = re.compile(r"[^\w .()+-]+")
 
 
 class Workspace:
-    """The images of a folder, and the masks that are made of them.
+    """The images of a folder, and their masks.
 
     Parameters
     ----------
@@ -80,7 +83,7 @@ class Workspace:
         self.n_labels, self.values = self._settings()
 
     def _found_masks(self) -> tuple[dict[str, Path], Coding]:
-        """Masks that are there already, by image, and what their values mean."""
+        """Return existing masks by image, and the coding of their values."""
         files: dict[str, Path] = {}
         if self.masks.is_dir() and self.names:
             with contextlib.suppress(InputError):  # no mask in it yet
@@ -99,7 +102,7 @@ class Workspace:
         return {image: files[mask] for image, mask in pairs.items()}, coding
 
     def _settings(self) -> tuple[int, tuple[int, ...]]:
-        """The number of labels, and their values in mask files."""
+        """Return the number of labels, and their values in mask files."""
         if self.coding.kind == "binary":
             return 2, (0, 255)
         kept = 0
@@ -109,13 +112,13 @@ class Workspace:
         return self._valued(max(known, self.coding.n_labels))
 
     def _valued(self, n_labels: int) -> tuple[int, tuple[int, ...]]:
-        """So many labels, with values: those that masks have, then the next numbers."""
+        """Return a number of labels, with the values that masks have, then the next numbers."""
         values = list(self.coding.values) or [0]
         values += range(max(values) + 1, max(values) + 1 + max(0, n_labels - len(values)))
         return n_labels, tuple(values[:n_labels])
 
     def set_labels(self, n_labels: Any) -> None:
-        """Have another number of labels from now on."""
+        """Change the number of labels."""
         if type(n_labels) is not int or not 2 <= n_labels <= self.limits.labels:
             raise InputError(f"labels: a number from 2 to {self.limits.labels} was wanted.")
         if self.coding.kind == "binary" and n_labels > 2:
@@ -130,13 +133,13 @@ class Workspace:
             atomic_write(self.hidden / "settings.json", text.encode())
 
     def check(self, number: Any) -> int:
-        """Give the number of an image that there is."""
+        """Return the number of an image; refuse unknown ones."""
         if type(number) is not int or not 0 <= number < len(self.names):
             raise InputError("image: there is none of this number. Reload the page.")
         return number
 
     def image(self, number: int) -> Image:
-        """Give the pixels of an image, (h, w) or (h, w, 3) in [0, 1]."""
+        """Return the pixels of an image, (h, w) or (h, w, 3) in [0, 1]."""
         path = self._paths[self.check(number)]
         with self._lock:
             if number in self._pixels:
@@ -151,7 +154,7 @@ class Workspace:
         return image
 
     def thumb(self, number: int) -> bytes:
-        """Give a small JPEG of an image."""
+        """Return a small JPEG of an image."""
         self.check(number)
         with self._lock:
             if number in self._thumbs:
@@ -164,7 +167,7 @@ class Workspace:
         return made
 
     def add(self, name: str, data: bytes) -> int:
-        """Take an image that was dropped on the page into the folder; give its number.
+        """Write an image that was dropped on the page into the folder; return its number.
 
         Of its name only letters, digits and a few signs are kept, so that it stays in the folder.
         """
@@ -190,16 +193,16 @@ class Workspace:
             return number
 
     def is_done(self, number: int) -> bool:
-        """Whether the image has a mask on the disk."""
+        """Return whether the image has a mask on the disk."""
         return self.names[number] in self._masks
 
     def mask_path(self, number: int) -> Path:
-        """Where the mask of an image is, or will be."""
+        """Return the file of the mask of an image, which need not exist."""
         name = self.names[self.check(number)]
         return self._masks.get(name, self.masks / f"{name}.png")
 
-    def mask(self, number: int) -> Labels | None:
-        """Give the mask of an image on the disk, void as label 0; None if there is none."""
+    def mask(self, number: int) -> Mask | None:
+        """Return the mask of an image on the disk, void as label 0; None if there is none."""
         path = self.mask_path(number)
         if not self.is_done(number):
             return None
@@ -208,7 +211,7 @@ class Workspace:
         labels[labels >= self.n_labels] = 0
         return labels
 
-    def accept(self, number: int, labels: Labels) -> Path:
+    def accept(self, number: int, labels: Mask) -> Path:
         """Write the mask of an image; the first version of one that was there is kept."""
         with self._lock:
             name = self.names[self.check(number)]
@@ -234,3 +237,31 @@ class Workspace:
     def done(self) -> list[int]:
         """The numbers of images that have masks."""
         return [k for k in range(len(self.names)) if self.is_done(k)]
+
+
+def png_of(image: Image) -> bytes:
+    """Return an image in [0, 1] as a PNG of 8 bits; quick rather than small, it goes nowhere far.
+
+    Dark images are stretched.
+    """
+    file = io.BytesIO()
+    PIL.Image.fromarray(_shown(image)).save(file, "PNG", compress_level=1)
+    return file.getvalue()
+
+
+def thumbnail(image: Image) -> bytes:
+    """Return a small JPEG of an image; dark ones are stretched."""
+    picture = PIL.Image.fromarray(_shown(image)).convert("RGB")
+    picture.thumbnail((THUMB, THUMB))
+    file = io.BytesIO()
+    picture.save(file, "JPEG", quality=80)
+    return file.getvalue()
+
+
+def _shown(image: Image) -> Mask:
+    found = Intensities.of([image])
+    return byte_values(found.scaled(image) if found.high < DARK else image)
+
+
+def byte_values(image: Image) -> Mask:
+    return (255 * np.clip(image, 0, 1) + np.float32(0.5)).astype(np.uint8)

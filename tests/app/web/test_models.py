@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import tifffile
 
-from cutlearn.app.web.models import Models
-from cutlearn.app.web.training import LEARNED, POINTS
+from cutlearn.app.web.models import LEARNED, POINTS, Models
 from served import TAB, Client, blob, box, make_images, stroke
 
 QUICK = ["--features", "linear", "--C", "1", "--tol", "0.5"]
@@ -138,7 +137,7 @@ def test_failure_is_told_and_cancel_keeps_the_work(tmp_path):
         assert ended(client)["state"] == "cancelled"
         assert client.get("/api/state").json["model"] is None
         client.ask("DELETE", "/api/learn")  # nothing runs: nothing happens
-        assert client.training.told()["state"] == "cancelled"
+        assert client.training.state()["state"] == "cancelled"
 
 
 def test_only_other_masks_or_options_begin_anew(tmp_path):
@@ -159,12 +158,12 @@ def test_curve_is_that_of_the_last_run_and_bounded(tmp_path):
     make_images(tmp_path / "images", 1)
     with Client(tmp_path) as client:
         for number in range(1, 1000):
-            client.training._hear({"step": number, "best": 2.0, "lower_bound": 1.0})
-        assert 100 < len(client.training.told()["curve"]) <= POINTS
-        client.training._hear({"step": 1, "best": 5.0, "lower_bound": 0.0})
-        assert client.training.told()["curve"] == [(5.0, 0.0)]
-        client.training._hear({"phase": "features", "done": 0.5})
-        assert client.training.told()["best"] is None
+            client.training._record({"step": number, "best": 2.0, "lower_bound": 1.0})
+        assert 100 < len(client.training.state()["curve"]) <= POINTS
+        client.training._record({"step": 1, "best": 5.0, "lower_bound": 0.0})
+        assert client.training.state()["curve"] == [(5.0, 0.0)]
+        client.training._record({"phase": "features", "done": 0.5})
+        assert client.training.state()["best"] is None
 
 
 def test_model_of_three_labels_brings_the_third(tmp_path, monkeypatch):
