@@ -271,7 +271,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             Nets look at some of them before they see a label, if pictures have colours; nothing
             else does.
         checkpoint : path of a file, optional
-            Kept there, and taken from there if the file exists; that of other images is refused.
+            Entry there, and taken from there if the file exists; that of other images is refused.
             Until all is done, what is finished is kept beside it, and gone on from.
         progress : callable (done, total, what), optional
 
