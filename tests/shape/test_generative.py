@@ -64,14 +64,13 @@ def test_an_rbm_on_shapes_becomes_likelier_than_pixels_alone():
     often = masks.mean(axis=0).clip(0.02, 0.98)
     alone = (masks * np.log(often) + (1 - masks) * np.log(1 - often)).sum(axis=(1, 2)).mean()
     assert before == pytest.approx(alone, abs=0.3)
-    for persistent in (False, True):
-        model = fit_shapes(masks, (10,), (600,), persistent)
-        assert model.log_likelihood(masks).mean() > before + 5
+    model = fit_shapes(masks, (10,), (600,))
+    assert model.log_likelihood(masks).mean() > before + 5
 
 
 def test_log_likelihood_rises_along_the_training():
     masks = bars(4)
-    rising = [fit_shapes(masks, (8,), (e,), True).log_likelihood(masks).mean()
+    rising = [fit_shapes(masks, (8,), (e,)).log_likelihood(masks).mean()
               for e in (0, 200, 600, 1200)]  # fmt: skip
     assert (np.diff(rising) > 0).all()
 
@@ -79,7 +78,7 @@ def test_log_likelihood_rises_along_the_training():
 def test_samples_look_like_the_shapes():
     """All columns of a bar agree; of independent pixels hardly any do."""
     masks = bars(5)
-    model = fit_shapes(masks, (16,), (1500,), True)
+    model = fit_shapes(masks, (16,), (1500,))
     drawn = model.sample(200, 300) > 0.5
     among = (drawn[:, None] == masks[None].astype(bool)).all(axis=(2, 3)).any(axis=1)
     assert among.mean() > 0.6
@@ -87,7 +86,7 @@ def test_samples_look_like_the_shapes():
 
 def test_a_shape_model_of_two_layers_learns_and_completes():
     masks = bars(8)
-    model = fit_shapes(masks, (32, 12), (600, 300), True)
+    model = fit_shapes(masks, (32, 12), (600, 300))
     known = np.zeros((8, 8), bool)
     known[:, :5] = True
     made = model.complete(masks, known, 200)

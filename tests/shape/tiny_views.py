@@ -4,7 +4,7 @@ import numpy as np
 
 from cutlearn.grid import grid_edges
 from cutlearn.shape.conditional import Conditional
-from cutlearn.shape.describe import CONNECTIVITY, View
+from cutlearn.shape.describe import CONNECTIVITY, MachineInput
 from cutlearn.shape.frame import Patches
 
 SHAPE = (2, 3)
@@ -16,7 +16,7 @@ def view(seed, patches=1):
     made = [rng.normal(size=s) for s in ((4, 5), (patches, 3), 4)]
     x0, x1, x2 = (a.astype(np.float32) for a in made)
     regions = rng.integers(0, 4, 6).astype(np.int32)
-    return View(x0, regions, x1, x2, rng.uniform(0, 1, (edges, 2)).astype(np.float32))
+    return MachineInput(x0, regions, x1, x2, rng.uniform(0, 1, (edges, 2)).astype(np.float32))
 
 
 def psi(model, view, y, hidden):

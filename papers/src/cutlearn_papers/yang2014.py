@@ -23,11 +23,11 @@ from cutlearn.images.sample import Sample
 from cutlearn.metrics import confusion, total
 from cutlearn.model.segmenter import Segmenter
 from cutlearn.shape.conditional import Conditional, Learning, choose_strength, refinement
-from cutlearn.shape.describe import Describer, View
+from cutlearn.shape.describe import Describer, MachineInput
 from cutlearn.shape.frame import Frame, Patches, filled
 from cutlearn.shape.generative import Shapes, train_layers
 from cutlearn.shape.journal import Journal
-from cutlearn.shape.training import Plan, fit_margins, fit_unary, given_images
+from cutlearn.shape.training import MachineSettings, fit_margins, fit_unary, given_images
 from cutlearn_papers.course import VERDICTS, Claim, Course, Figures, Section, Tell
 from cutlearn_papers.yang2014_data import SETS, Case, split
 from cutlearn_papers.yang2014_layers import (
@@ -136,7 +136,7 @@ class Trial:
     tiny: list[Float32]
     train: list[int]
     test: list[int]
-    views: dict[bool, list[View]]
+    views: dict[bool, list[MachineInput]]
     shapes: dict[tuple[int, bool], Shapes]
     shown: list[dict[str, NDArray[Any]]]
     groups: list[str]
@@ -202,7 +202,7 @@ def run_split(
         made = MODELS[row]
         clock = time.process_time()
         views = trial.views[made.kind[1]]
-        plan = Plan((), (), scale.cycles, Learning(made.margin, starts=STARTS),
+        plan = MachineSettings((), (), scale.cycles, Learning(made.margin, starts=STARTS),
                     made.sees_image, made.pairwise)  # fmt: skip
         shown = [views[i] for i in trial.train]
         start = given_images(trial.shapes[made.kind], found, shown, masks, plan)

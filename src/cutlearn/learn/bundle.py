@@ -173,7 +173,7 @@ def _cancelled(slopes: Matrix, rounding: Vector) -> tuple[Vector, float] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class ProgramSolution:
     """A point w and the multipliers of planes and constraints."""
 
     w: Vector
@@ -181,7 +181,9 @@ class Solution:
     mu: Vector
 
 
-def solve_quadratic(program: Program, upper: float, alpha: Vector, mu: Vector) -> Solution | None:
+def solve_quadratic(
+    program: Program, upper: float, alpha: Vector, mu: Vector
+) -> ProgramSolution | None:
     """Solve the QP from the last multipliers, in units of its size `upper`.
 
     Nearly linear programs (a very large C) and features of very different sizes make daqp cycle
@@ -194,7 +196,7 @@ def solve_quadratic(program: Program, upper: float, alpha: Vector, mu: Vector) -
     near = np.minimum(ball, units_of(program, upper))
     middle = np.sqrt(ball * near)
     smallest = np.inf
-    found: Solution | None = None
+    found: ProgramSolution | None = None
     for unit, tolerance, options in (
         (ball, 1e-10, {"zero_tol": 1e-9}),
         (ball, 1e-9, {}),
@@ -224,7 +226,7 @@ def _attempt(
     start: tuple[Vector, Vector] | None,
     tolerance: float,
     options: dict[str, Any],
-) -> Solution | None:
+) -> ProgramSolution | None:
     """Solve once, w in `unit` and slacks in `upper`; what failed may hold anything."""
     d, k, p = program.a.shape[1], program.n_groups, len(program.b)
     hessian = np.zeros((d + k, d + k))
@@ -243,12 +245,12 @@ def _attempt(
     if flag != SOLVED:
         return None
     dual = np.maximum(info["lam"], 0.0)
-    return Solution(
+    return ProgramSolution(
         np.asarray(x[:d]) * unit, program.clean(dual[:p]), dual[p + k :] * (upper / sizes)
     )
 
 
-def solve_linear(program: Program, upper: float, origin: Vector) -> Solution | None:
+def solve_linear(program: Program, upper: float, origin: Vector) -> ProgramSolution | None:
     """Solve the LP of lambda = 0, slacks in `upper` and w counted from `origin`.
 
     The nearer the origin is to the solution, the less is lost where planes cancel. Planes from
@@ -276,7 +278,7 @@ def solve_linear(program: Program, upper: float, origin: Vector) -> Solution | N
         return None
     dual = np.maximum(-found.ineqlin.marginals / steep, 0.0)
     w = origin + found.x[:d] * units
-    return Solution(w, program.clean(dual[:p]), dual[p + k :] * (upper / sizes))
+    return ProgramSolution(w, program.clean(dual[:p]), dual[p + k :] * (upper / sizes))
 
 
 def _inequalities(program: Program, upper: float, units: Vector) -> tuple[Matrix, Vector, Vector]:

@@ -30,11 +30,11 @@ from cutlearn.model.fitting.parameters import BOLTZMANN, seed_of
 from cutlearn.run.checkpoint import fingerprint
 from cutlearn.run.executor import Jobs
 from cutlearn.shape.conditional import Conditional, Learning, choose_strength, refinement
-from cutlearn.shape.describe import Describer, View
+from cutlearn.shape.describe import Describer, MachineInput
 from cutlearn.shape.frame import Frame, Patches
 from cutlearn.shape.generative import Shapes
 from cutlearn.shape.journal import Journal
-from cutlearn.shape.training import Plan, fit_conditional, need_both_labels
+from cutlearn.shape.training import MachineSettings, fit_conditional, need_both_labels
 
 Float32 = NDArray[np.float32]
 # Training images on which the strength of the refinement is chosen.
@@ -202,13 +202,13 @@ class BoltzmannSegmenter(Estimator):
         halves = 0 if self.calibration is None or n_images < 2 else 2
         return (1 + halves) * (int(self.layers) + 1)
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> MachineSettings:
         learning = Learning(
             self.margin, float(self.hidden_weight), float(self.rate), float(self.gamma),
             int(self.starts),
         )  # fmt: skip
         hidden, epochs = (tuple(int(k) for k in pair) for pair in (self.hidden, self.epochs))
-        return Plan(
+        return MachineSettings(
             hidden[: self.layers], epochs[: self.layers], int(self.cycles), learning,
             bool(self.sees_image), bool(self.pairwise),
         )  # fmt: skip
@@ -230,7 +230,7 @@ class BoltzmannSegmenter(Estimator):
     def _frame(self, sample: Sample) -> Frame:
         return Frame((int(self.shape[0]), int(self.shape[1])), sample.shape)
 
-    def _views(self, samples: Sequence[Sample], seed: int) -> tuple[Describer, list[View]]:
+    def _views(self, samples: Sequence[Sample], seed: int) -> tuple[Describer, list[MachineInput]]:
         """Learn the codebooks and describe the training images."""
         shape = (int(self.shape[0]), int(self.shape[1]))
         patches = Patches.layout(shape) if self.layers == 2 else Patches.whole(shape)
@@ -261,7 +261,7 @@ class BoltzmannSegmenter(Estimator):
         return [list(out) for out in parts], machines
 
     def _choose_strength(
-        self, samples: Sequence[Sample], truth: Sequence[Mask], views: Sequence[View]
+        self, samples: Sequence[Sample], truth: Sequence[Mask], views: Sequence[MachineInput]
     ) -> None:
         """Take the strength of the refinement with the best pooled IoU on training images."""
         few = range(0, len(samples), max(1, len(samples) // JUDGED))
@@ -293,7 +293,7 @@ class BoltzmannSegmenter(Estimator):
             self.describer_.patches, *(self.w_[name] for name in ("W", "c", "b", "W2", "c2"))
         )
 
-    def _painted(self, sample: Sample, view: View) -> Float32:
+    def _painted(self, sample: Sample, view: MachineInput) -> Float32:
         model = Conditional(self.describer_.patches, self.w_)
         return self._frame(sample).paint(model.log_odds(view, int(self.starts)))
 

@@ -26,7 +26,7 @@ from cutlearn.features.edges import edge_contrast
 from cutlearn.grid import grid_slices
 from cutlearn.metrics import pooled_iou
 from cutlearn.shape.boltzmann import Boltzmann, Units, sigmoid
-from cutlearn.shape.describe import CONNECTIVITY, View
+from cutlearn.shape.describe import CONNECTIVITY, MachineInput
 from cutlearn.shape.frame import Patches
 
 Numbers = dict[str, AnyArray]
@@ -55,7 +55,7 @@ class Conditional:
 
     # -- the machine of an image -----------------------------------------------------------------
 
-    def given(self, view: View, margin: "Margin | None" = None) -> Boltzmann:
+    def given(self, view: MachineInput, margin: "Margin | None" = None) -> Boltzmann:
         """Return the machine of an image, with a margin added to -E or not."""
         w = self.w
         b = w["b"] + (view.x0 @ w["V0"])[view.regions]
@@ -71,14 +71,14 @@ class Conditional:
         random = rng.integers(0, 2, (count - 1, machine.c.size), dtype=np.int8)
         return np.concatenate([alone[None].astype(np.int8), random])
 
-    def log_odds(self, view: View, starts: int) -> Float32:
+    def log_odds(self, view: MachineInput, starts: int) -> Float32:
         """Return the log-odds of the labels, in the mask's shape, given the best hidden state."""
         machine = self.given(view)
         # A seed of its own, so that the result of an image does not depend on other images.
         _, hidden = machine.best(self.starts(machine, starts, np.random.default_rng(0)))
         return np.asarray(machine.log_odds(hidden[0]).reshape(self.patches.shape), np.float32)
 
-    def _pairs(self, view: View) -> Energy | None:
+    def _pairs(self, view: MachineInput) -> Energy | None:
         if not self.w["v"].size:
             return None
         flat = view.edges.astype(np.float64) @ self.w["v"].astype(np.float64)
@@ -86,7 +86,9 @@ class Conditional:
 
     # -- joint features ------------------------------------------------------------------------
 
-    def add(self, total: Numbers, step: float, view: View, plus: State, minus: State) -> None:
+    def add(
+        self, total: Numbers, step: float, view: MachineInput, plus: State, minus: State
+    ) -> None:
         """Add step (psi(plus, x) - psi(minus, x)) to a total, in place.
 
         The two states mostly agree, so V1 and V2 change in the rows of few units only.
@@ -170,7 +172,7 @@ class Learning:
     def cycle(
         self,
         model: Conditional,
-        views: Sequence[View],
+        views: Sequence[MachineInput],
         labels: Sequence[Mask],
         rng: np.random.Generator,
         number: int,
@@ -188,7 +190,7 @@ class Learning:
     def update(
         self,
         model: Conditional,
-        view: View,
+        view: MachineInput,
         labels: Mask,
         rate: float,
         rng: np.random.Generator,

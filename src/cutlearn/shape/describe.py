@@ -35,7 +35,7 @@ MAX_ROWS, ROUNDS = 30_000, 15
 
 
 @dataclass(frozen=True)
-class View:
+class MachineInput:
     """The features of an image.
 
     Parameters
@@ -90,13 +90,13 @@ class Describer:
         mean2 = np.mean([hog(picture).ravel() for picture in pictures], axis=0)
         return cls(patches, words, colors, mean1, mean2)
 
-    def view(self, picture: Float32) -> View:
+    def view(self, picture: Float32) -> MachineInput:
         """Describe a picture."""
         regions = superpixels(picture)
         centre = regions[SCALE // 2 :: SCALE, SCALE // 2 :: SCALE]
         x0 = self._histograms(picture, regions)
         small = resize_image(picture, self.patches.shape)
-        return View(
+        return MachineInput(
             x0, centre.ravel().astype(np.int32), patch_hogs(picture, self.patches) - self.mean1,
             hog(picture).ravel() - self.mean2, edge_features(small, CONNECTIVITY),
         )  # fmt: skip

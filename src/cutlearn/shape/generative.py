@@ -5,17 +5,15 @@
 An RBM is the machine with one patch and no second hidden layer. Given h1, the labels and h2 are
 independent and their sums are known, so both kinds are summed over h1.
 
-Layers are trained by contrastive divergence. Of a layer with labels y and units h, joined by the W
-of `Patches`, the gradient of the log-likelihood is  <y h'>_data - <y h'>_model. The second term is
-taken after a few steps of Gibbs sampling, from the data (CD) or from chains that persist between
-batches (persistent CD).
+Layers are trained by persistent contrastive divergence. Of a layer with labels y and units h,
+joined by the W of `Patches`, the gradient of the log-likelihood is  <y h'>_data - <y h'>_model. The
+second term is taken from Gibbs chains that persist between batches.
 """
 
 import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,7 +27,11 @@ from cutlearn.shape.journal import Journal, Progress, State
 
 MAX_ENUMERATED = 20  # hidden units of the first layer
 BATCH = 100
-NOISE = 2.0  # the largest step times the labels that a unit sees
+# The first step of the mean gradient of a mini-batch. Where a unit sees more than 100 labels it is
+# at most NOISE / labels: the noise of the chains adds up over them, and an RBM of 1024 labels ends
+# in one single shape at 0.02.
+RATE, NOISE = 0.02, 2.0
+MOMENTUM, DECAY = 0.9, 1e-4
 
 
 @dataclass
@@ -237,50 +239,35 @@ def _mean_weight(logs: AnyArray) -> AnyArray:
 
 
 @dataclass(frozen=True)
-class Contrast:
-    """One layer: its settings and the steps of its training.
+class Layer:
+    """One layer of a machine in training by persistent contrastive divergence.
 
     Parameters
     ----------
     patches : Patches
     units : int
         Hidden units of a patch.
-    rate : float
-        The first step of the mean gradient of a mini-batch of 100; falls linearly. Where a unit
-        sees more than 100 labels it is at most 2 / labels: the noise of the chains adds up over
-        them, and an RBM of 1024 labels ends in one single shape at 0.02.
-    momentum, decay : float
-    steps : int
-        Steps of Gibbs sampling for the model's part.
-    persistent : bool
     gain : (up, down)
         Factors of W on the way up and down. In a stack of two layers the units between them will
-        feel both; while one layer is trained alone, it stands for both with a factor of 2.
+        have inputs from both; while one layer is trained alone, a factor of 2 stands for both.
     """
 
     patches: Patches
     units: int
-    rate: float = 0.02
-    momentum: float = 0.9
-    decay: float = 1e-4
-    steps: int = 1
-    persistent: bool = False
     gain: tuple[float, float] = (1.0, 1.0)
 
     def start(self, data: Float32, rng: np.random.Generator) -> State:
-        """Return small random weights, and biases of labels from how often they are 1."""
+        """Return small random weights, biases of labels by how often they are 1, and chains."""
         labels = self.patches.size[0] * self.patches.size[1]
-        hidden = self.units * len(self.patches.corners)
         often = np.clip(data.mean(axis=0), 0.02, 0.98)
         state: State = {
             "W": (0.01 * rng.standard_normal((labels, self.units), np.float32)),
             "b": np.log(often / (1 - often)).astype(np.float32),
-            "c": np.zeros(hidden, np.float32),
+            "c": np.zeros(self.units * len(self.patches.corners), np.float32),
         }
         state |= {f"{name}.speed": np.zeros_like(state[name]) for name in ("W", "b", "c")}
-        if self.persistent:
-            first = rng.integers(0, len(data), BATCH)
-            state["chains"] = np.asarray(data[first] > 0.5, np.float32)
+        first = rng.integers(0, len(data), BATCH)
+        state["chains"] = np.asarray(data[first] > 0.5, np.float32)
         return state
 
     def epoch(
@@ -291,8 +278,7 @@ class Contrast:
         The rate falls linearly to 0, so that the noise of the chains dies away.
         """
         order = rng.permutation(len(data))
-        first = min(self.rate, NOISE / len(state["W"]))
-        rate = np.float32(first * (1 - done / total))
+        rate = np.float32(min(RATE, NOISE / len(state["W"])) * (1 - done / total))
         for start in range(0, len(data), BATCH):
             self._update(state, data[order[start : start + BATCH]], rng, rate)
 
@@ -308,27 +294,22 @@ class Contrast:
 
     def _update(self, state: State, y: Float32, rng: np.random.Generator, rate: np.float32) -> None:
         h = self.hidden(state, y)
-        start = h
-        if self.persistent:
-            start = self.hidden(state, state["chains"])
-        for _ in range(self.steps):
-            y_model = self.labels(state, draw(start, rng))
-            if self.persistent:
-                y_model = draw(y_model, rng)
-            start = self.hidden(state, y_model)
-        if self.persistent:
-            state["chains"] = y_model
+        # One step of Gibbs sampling of the chains.
+        h_model = self.hidden(state, state["chains"])
+        y_model = draw(self.labels(state, draw(h_model, rng)), rng)
+        h_model = self.hidden(state, y_model)
+        state["chains"] = y_model
         rows, seen = np.float32(1 / len(y)), np.float32(1 / len(y_model))
         outer = self.patches.outer
         gradient = {
-            "W": outer(y, h, self.units) * rows - outer(y_model, start, self.units) * seen,
+            "W": outer(y, h, self.units) * rows - outer(y_model, h_model, self.units) * seen,
             "b": y.mean(axis=0) - y_model.mean(axis=0),
-            "c": h.mean(axis=0) - start.mean(axis=0),
+            "c": h.mean(axis=0) - h_model.mean(axis=0),
         }
-        gradient["W"] -= np.float32(self.decay) * state["W"]
+        gradient["W"] -= np.float32(DECAY) * state["W"]
         for name, slope in gradient.items():
             speed = state[f"{name}.speed"]
-            speed *= np.float32(self.momentum)
+            speed *= np.float32(MOMENTUM)
             speed += rate * slope
             state[name] += speed
 
@@ -343,9 +324,7 @@ def train_layers(
     hidden: Sequence[int],
     epochs: Sequence[int],
     journal: Journal,
-    persistent: bool = True,
     patches: Patches | None = None,
-    **settings: Any,
 ) -> Shapes:
     """Train an RBM, hidden = (m,), or a ShapeBM, hidden = (m, m2), layer by layer, bottom up.
 
@@ -363,43 +342,33 @@ def train_layers(
         patches = Patches.whole(shape) if len(hidden) == 1 else Patches.layout(shape)
     count = len(patches.corners)
     gain = (1.0, 1.0) if len(hidden) == 1 else (2.0, 1.0)
-    layers = [Contrast(patches, hidden[0] // count, persistent=persistent, gain=gain, **settings)]
+    layers = [Layer(patches, hidden[0] // count, gain)]
     if len(hidden) == 2:
         whole = Patches.whole((hidden[0] // count * count, 1))
-        top = Contrast(whole, hidden[1], persistent=persistent, gain=(1.0, 2.0), **settings)
-        layers.append(top)
+        layers.append(Layer(whole, hidden[1], gain=(1.0, 2.0)))
     states = []
     for number, (layer, total) in enumerate(zip(layers, epochs), 1):
         step = functools.partial(layer.epoch, data, total)
         name = f"shapes, layer {number}"
         states.append(journal.run(name, total, functools.partial(layer.start, data), step))
         data = layer.hidden(states[-1], data)
-    return _stacked(layers, states)
-
-
-def _stacked(layers: Sequence[Contrast], states: Sequence[State]) -> Shapes:
-    """The trained layers as one model.
-
-    The input of units between two layers was 2 y'W + c in the one and 2 W2 h2 + c' in the other;
-    the mean of both is y'W + W2 h2 + (c + c') / 2.
-    """
     first = states[0]
     if len(layers) == 1:
         none = np.zeros((first["c"].size, 0), np.float32)
-        return Shapes(layers[0].patches, first["W"], first["c"], first["b"], none, none[0])
+        return Shapes(patches, first["W"], first["c"], first["b"], none, none[0])
+    # The input of units between two layers was 2 y'W + c in the one and 2 W2 h2 + c' in the other;
+    # the mean of both is y'W + W2 h2 + (c + c') / 2.
     top = states[1]
     c = np.asarray((first["c"] + top["b"]) / 2, np.float32)
-    return Shapes(layers[0].patches, first["W"], c, first["b"], top["W"], top["c"])
+    return Shapes(patches, first["W"], c, first["b"], top["W"], top["c"])
 
 
 def fit_shapes(
     masks: ArrayLike,
     hidden: Sequence[int] = (500,),
     epochs: Sequence[int] = (2000,),
-    persistent: bool = True,
     random_state: int = 0,
     progress: Progress | None = None,
-    **settings: Any,
 ) -> Shapes:
     """Train a model of shapes: an RBM, hidden = (m,), or a ShapeBM, hidden = (m, m2).
 
@@ -407,11 +376,6 @@ def fit_shapes(
     ----------
     masks : (k, rows, columns) of 0 and 1
     hidden, epochs : ints of each layer
-    persistent : bool
-        Whether the chains of the model persist between batches.
     progress : callable (done, total, what), optional
-    settings
-        Of `Contrast`: rate, momentum, decay, steps.
     """
-    journal = Journal(random_state, progress=progress)
-    return train_layers(masks, hidden, epochs, journal, persistent, **settings)
+    return train_layers(masks, hidden, epochs, Journal(random_state, progress=progress))

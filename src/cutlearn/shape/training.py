@@ -22,7 +22,7 @@ import numpy as np
 from cutlearn.arrays import Float32, Mask
 from cutlearn.errors import InputError
 from cutlearn.shape.conditional import Conditional, Learning
-from cutlearn.shape.describe import View
+from cutlearn.shape.describe import MachineInput
 from cutlearn.shape.frame import filled
 from cutlearn.shape.generative import Shapes, train_layers
 from cutlearn.shape.journal import Journal, State
@@ -33,7 +33,7 @@ RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 @dataclass(frozen=True)
-class Plan:
+class MachineSettings:
     """The parts of a machine that are trained, and for how long.
 
     Parameters
@@ -58,7 +58,7 @@ class Plan:
 
 
 def fit_conditional(
-    views: Sequence[View], labels: Sequence[Mask], plan: Plan, journal: Journal
+    views: Sequence[MachineInput], labels: Sequence[Mask], plan: MachineSettings, journal: Journal
 ) -> tuple[Conditional, list[float]]:
     """Train a machine on views and masks at the model's size (0, 1, 255).
 
@@ -77,9 +77,9 @@ def fit_conditional(
 def given_images(
     shapes: Shapes,
     unary: tuple[Float32, Float32],
-    views: Sequence[View],
+    views: Sequence[MachineInput],
     masks: Mask,
-    plan: Plan,
+    plan: MachineSettings,
 ) -> Conditional:
     """Join shapes and their weights on the image, by regressions.
 
@@ -101,7 +101,11 @@ def given_images(
 
 
 def fit_margins(
-    start: Conditional, views: Sequence[View], labels: Sequence[Mask], plan: Plan, journal: Journal
+    start: Conditional,
+    views: Sequence[MachineInput],
+    labels: Sequence[Mask],
+    plan: MachineSettings,
+    journal: Journal,
 ) -> tuple[Conditional, list[float]]:
     """Train all numbers by CCCP, from given ones, which are copied."""
 
@@ -128,7 +132,7 @@ def need_both_labels(labels: Sequence[Mask]) -> None:
         )
 
 
-def fit_unary(views: Sequence[View], labels: Sequence[Mask]) -> tuple[Float32, Float32]:
+def fit_unary(views: Sequence[MachineInput], labels: Sequence[Mask]) -> tuple[Float32, Float32]:
     """Return V0 and b by logistic regression on superpixels, one row per label, by pixels.
 
     Returns
@@ -158,7 +162,7 @@ def fit_unary(views: Sequence[View], labels: Sequence[Mask]) -> tuple[Float32, F
     return found[:-1], (found[-1] * place).astype(np.float32)
 
 
-def see_image(shapes: Shapes, views: Sequence[View], masks: Mask) -> dict[str, Float32]:
+def see_image(shapes: Shapes, views: Sequence[MachineInput], masks: Mask) -> dict[str, Float32]:
     """Return V1 and V2 of shapes.
 
     Parameters
