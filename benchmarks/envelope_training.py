@@ -24,7 +24,7 @@ from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import ConvergenceWarning
 from cutlearn.features.edges import edge_features
-from cutlearn.learn.oracle import CoreOracle
+from cutlearn.learn import pool
 from cutlearn.learn.train import train
 
 SHAPE = (480, 640)
@@ -60,7 +60,7 @@ def world(number, regions):
 def one_by_one(calls):
     """The oracles' round, image by image; CPU seconds go to `calls`."""
 
-    real = CoreOracle.ask
+    real = pool.planes_at
 
     def ask(oracles, w, threads):
         rows = []
@@ -70,7 +70,7 @@ def one_by_one(calls):
             calls.append(time.process_time() - begin)
         return np.array(rows)
 
-    return mock.patch.object(CoreOracle, "ask", staticmethod(ask))
+    return mock.patch.object(pool, "planes_at", ask)
 
 
 def measure(problems, labels, envelope, options):

@@ -16,7 +16,7 @@ import numpy as np
 import cutlearn as cl
 from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.grid import grid_edges
-from cutlearn.learn.oracle import oracle_of, task_of
+from cutlearn.learn.oracle import training_image
 
 SHAPES = [(2, 3), (3, 3), (1, 5), (2, 2), (1, 1), (4, 2)]
 
@@ -191,7 +191,7 @@ def plane(rng):
     known, w = ~void, drawn_weights(rng)
     loss = [cl.Hamming(), cl.Count()][rng.integers(2)]
     model = cl.Model([[cl.Unary(), cl.Contrast(), cl.Enveloped(SPEC)][k] for k in (0, 1, 2)])
-    found = oracle_of(task_of(problem, np.where(void, 255, truth), model, 0, loss))(w)
+    found = training_image(problem, np.where(void, 255, truth), model, 0, loss).plane(w)
     best, target = -np.inf, features(f, g, edges, regions, truth, known)
     for y in labellings(len(f)):
         if (y[void] != 0).any() or (fixed is not None and (y != fixed)[known & (fixed >= 0)].any()):

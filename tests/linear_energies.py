@@ -5,11 +5,11 @@ import numpy as np
 from cutlearn.energy.label_space import Ordered, Unordered
 from cutlearn.energy.model import Model, model_of
 from cutlearn.energy.model import unary_of as unary_of
-from cutlearn.learn.oracle import task_of
+from cutlearn.learn.oracle import training_image
 
 
 def bound_task(problem, labels, loss, image=0, normalize="pixels", model=None):
-    return task_of(problem, labels, model_of(problem, model), image, loss, normalize)
+    return training_image(problem, labels, model_of(problem, model), image, loss, normalize)
 
 
 def ordered(L):

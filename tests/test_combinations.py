@@ -76,7 +76,7 @@ def test_certified_is_the_optimum_of_all_labelings(kind, envelope, loss):
     pool = Pool(
         problems, labels, combinations.LOSSES[loss], model=combinations.model(kind, envelope)
     )
-    every = [all_planes(task) for task in pool.tasks]
+    every = [all_planes(task) for task in pool.images]
     rows, least = pool.layout.constraints(problems[0])
     wanted, _ = tiny_problems.full_optimum(every, 0.5, rows, least)
     for learner in LEARNERS:

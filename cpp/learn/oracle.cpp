@@ -193,14 +193,17 @@ void search_counts(const OracleTask& task, std::size_t k, const Regions& regions
 
 }  // namespace
 
+void energy_terms(const OracleTask& task, std::span<const double> w, OracleScratch& scratch) {
+  multiply(task.node, w.first(task.node.columns), scratch.unary);
+  multiply(task.edge, w.subspan(task.node.columns, task.edge.columns), scratch.weights);
+}
+
 void highest_plane(const OracleTask& task, std::span<const double> w, std::span<double> plane,
                    OracleScratch& scratch) {
-  const std::size_t nodes = task.node.columns, edges = task.edge.columns;
-  multiply(task.node, w.first(nodes), scratch.unary);
-  multiply(task.edge, w.subspan(nodes, edges), scratch.weights);
+  energy_terms(task, w, scratch);
   const double ratio = task.loss_scale / task.energy_scale;
-  const Regions regions =
-      region_terms(task.regions, w.subspan(nodes + edges), ratio, scratch.hinges);
+  const Regions regions = region_terms(
+      task.regions, w.subspan(task.node.columns + task.edge.columns), ratio, scratch.hinges);
   const std::size_t n = scratch.unary.size();
   scratch.shifted.resize(n);
   scratch.row.resize(plane.size());

@@ -1,4 +1,5 @@
-// The oracle of one image: weights w in, the highest plane of its risk at w out.
+// One image under one model: weights w in; out come the terms of its energy, for prediction, and
+// the highest plane of its risk, for training.
 //
 // What     E(y; w) = sum_i y_i (w_node . f_i) + sum_e [y_i != y_j] (w_edge . g_e) + envelopes of
 //          regions (learn/regions.hpp). The loss is given as
@@ -33,7 +34,7 @@ struct Table {
   std::size_t rows = 0, columns = 0;
 };
 
-// What an oracle works on; views, kept alive by the caller.
+// What an oracle works on; views, kept alive by the caller. Terms need no loss.
 struct OracleTask {
   Table node, edge;
   std::vector<std::int64_t> shape;     // of the grid, or the number of nodes
@@ -57,8 +58,12 @@ struct OracleScratch {
   Hinges hinges;
 };
 
+// The unaries and the weights of the edges at w, in scratch.unary and scratch.weights.
+// requires w.size() == task.weights()
+void energy_terms(const OracleTask& task, std::span<const double> w, OracleScratch& scratch);
+
 // Writes b, a_1 .. a_d to `plane`.
-// requires w_edge >= 0, plane.size() == 1 + w.size(), w.size() == task.weights()
+// requires a loss, w_edge >= 0, plane.size() == 1 + w.size(), w.size() == task.weights()
 // throws std::overflow_error when w makes energies beyond the range of doubles
 void highest_plane(const OracleTask& task, std::span<const double> w, std::span<double> plane,
                    OracleScratch& scratch);

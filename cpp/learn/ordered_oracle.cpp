@@ -131,10 +131,14 @@ void OrderedTask::survey() {
   }
 }
 
-void highest_plane(const OrderedTask& task, std::span<const double> w, std::span<double> plane,
-                   OrderedScratch& scratch) {
+void energy_terms(const OrderedTask& task, std::span<const double> w, OrderedScratch& scratch) {
   add_nodes(task, w, scratch.unary);
   mix_tables(task, w, scratch);
+}
+
+void highest_plane(const OrderedTask& task, std::span<const double> w, std::span<double> plane,
+                   OrderedScratch& scratch) {
+  energy_terms(task, w, scratch);
   OrderedInput input = make_input(task);
   for (std::size_t d = 0; d < task.edges.size(); ++d)
     input.tables.push_back({scratch.tables[d].data(), !task.alike[d]});

@@ -44,6 +44,11 @@ struct OrderedScratch {
   std::vector<std::vector<double>> tables;
 };
 
+// The cost of every label at every node and the tables of the edges at w, in scratch.unary and
+// scratch.tables.
+// requires w.size() == task.weights()
+void energy_terms(const OrderedTask& task, std::span<const double> w, OrderedScratch& scratch);
+
 // Writes b, a_1 .. a_d to `plane`.
 // requires submodular tables in w, plane.size() == 1 + w.size(), w.size() == task.weights()
 // throws std::overflow_error when w makes energies beyond the range of doubles

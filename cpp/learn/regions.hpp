@@ -1,7 +1,7 @@
 // Regions in the oracle: learned envelopes (w -> hinges, psi of a labelling) and counted regions of
 // a loss (fixed hinges).
 //
-// Envelope A family of regions shares one vector of w in one of three forms (energy/forms.py). With
+// Envelope A family of regions shares one vector of w in one of three forms (energy/envelopes.py). With
 //          rises d_1 >= .. >= d_K over steps of M/K, M the nodes of a region, r = 1 or M:
 //            psi_c(s) = r (v_0 + d_1 K s/M + sum_k c_k max(0, K s/M - k)),  c_k = d_{k+1} - d_k <=
 //            0

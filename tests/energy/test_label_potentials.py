@@ -46,9 +46,12 @@ def test_features_make_the_energy(seed):
 
 
 def test_few_labels_have_all_weights():
-    few = Unordered(3).spread((OwnUnary(columns=((1,), (2,), (3,))), Contrast()))
+    few = Unordered(3).expand_for_labels((OwnUnary(columns=((1,), (2,), (3,))), Contrast()))
     assert few == (PerLabel(Unary(), 3), Tables(3, False))
-    assert Unordered(4).spread((Unary(), Contrast())) == (PerLabel(Unary(), 4), LabelContrast(4))
+    assert Unordered(4).expand_for_labels((Unary(), Contrast())) == (
+        PerLabel(Unary(), 4),
+        LabelContrast(4),
+    )
 
 
 def test_names_say_whose_the_weights_are():

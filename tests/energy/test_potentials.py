@@ -10,7 +10,7 @@ import cutlearn as cl
 from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.errors import InputError
 from cutlearn.learn.losses import CountFunction
-from cutlearn.learn.oracle import CoreOracle, OrderedCoreOracle, oracle_of, task_of
+from cutlearn.learn.oracle import training_image
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ def test_terms_that_are_not_v_times_psi_are_refused(wrong):
     model = cl.Model([cl.Unary(), cl.Contrast(), Bias("psi", wrong)])
     w = np.array([1.0, 0.5, 2.0])
     right = cl.Model([cl.Unary(), cl.Contrast(), Bias()])
-    oracle_of(task_of(PROBLEM, TRUTH, right, 0, cl.Hamming()))(w)
+    training_image(PROBLEM, TRUTH, right, 0, cl.Hamming()).plane(w)
     with pytest.raises(InputError, match=r"image 4: .* v \. psi"):
-        oracle_of(task_of(PROBLEM, TRUTH, model, 4, cl.Hamming()))(w)
+        training_image(PROBLEM, TRUTH, model, 4, cl.Hamming()).plane(w)
 
 
 @pytest.mark.parametrize("labels", ["ordered", "unordered"])
@@ -127,9 +127,9 @@ def test_every_order_of_potentials_has_the_fast_oracle_and_its_planes(loss):
         w = first.layout(problems[0]).inside(rng.normal(size=first.layout(problems[0]).size))
         mine = np.concatenate([first.layout(problems[0]).split(w)[p.name] for p in order])
         for problem, y in zip(problems, labels):
-            oracles = [oracle_of(task_of(problem, y, m, 0, loss)) for m in (first, model)]
-            assert all(type(oracle) is CoreOracle for oracle in oracles)
-            one, other = (o(v) for o, v in zip(oracles, (w, mine)))
+            images = [training_image(problem, y, m, 0, loss) for m in (first, model)]
+            assert all(one.compiled.core is not None for one in images)
+            one, other = (one.plane(v) for one, v in zip(images, (w, mine)))
             assert one.b == other.b
             parts = first.layout(problem).split(one.a)
             assert np.array_equal(np.concatenate([parts[p.name] for p in order]), other.a)
@@ -142,9 +142,8 @@ def test_ordered_labels_keep_their_fast_oracle_in_any_order():
     found = []
     for order in permutations([cl.Unary(), cl.Contrast()]):
         model = cl.Model(order, "ordered", 3)
-        assert type(oracle_of(task_of(problems[0], labels[0], model, 0, cl.Hamming()))) is (
-            OrderedCoreOracle
-        )
+        image = training_image(problems[0], labels[0], model, 0, cl.Hamming())
+        assert image.compiled.core is not None
         found.append(cl.train(problems, labels, C=1.0, model=model, tol=1e-6).objective)
     assert found[0] == pytest.approx(found[1], rel=1e-5)
 

@@ -198,6 +198,13 @@ def test_a_cut_is_proved_against_an_energy_of_its_own_structure(other):
         made.disproof(**other)
 
 
+def with_loss(kind, given, loss, changes):
+    """An oracle with its loss, with some arguments of either changed."""
+    made = kind(**{name: changes.get(name, value) for name, value in given.items()})
+    made.set_loss(**{name: changes.get(name, value) for name, value in loss.items()})
+    return made
+
+
 def oracle(**changes):
     given = {
         "node": np.ones((3, 2)),
@@ -206,13 +213,15 @@ def oracle(**changes):
         "connectivity": 0,
         "ends": ids(0, 1, 1, 2),
         "fixed": NONE,
+    }
+    loss = {
         "truth": np.array([0, 1, 1], np.uint8),
         "constant": np.zeros(1),
         "unary": np.ones(3),
         "loss_scale": 1.0,
         "energy_scale": 1.0,
     }
-    return _core.Oracle(**{**given, **changes})
+    return with_loss(_core.Oracle, given, loss, changes)
 
 
 BOTH = [
@@ -298,6 +307,23 @@ def test_weights_fit_the_features_of_every_oracle(size):
         _core.highest_planes([oracle()], np.ones(size), 1)
     with pytest.raises(ValueError, match="w does not fit"):
         _core.highest_ordered_planes([ordered_oracle()], np.ones(size), 1)
+
+
+@pytest.mark.parametrize("size", [0, 2, 4])
+def test_terms_need_fitting_weights_and_planes_a_loss(size):
+    plain = _core.Oracle(np.ones((3, 2)), np.ones((2, 1)), [3], 0, ids(0, 1, 1, 2), NONE)
+    assert [len(part) for part in plain.terms(np.ones(3))[:3]] == [3, 1, 1]
+    several = _core.OrderedOracle(
+        np.ones((3, 2)), np.ones((2, 1)), 3, [3], 0, ids(0, 1, 1, 2), no_labels()
+    )
+    assert [len(part) for part in several.terms(np.zeros(15))] == [9, 1, 1]
+    for made in (plain, several):
+        with pytest.raises(ValueError, match="w does not fit"):
+            made.terms(np.ones(size))
+    with pytest.raises(ValueError, match="needs a loss"):
+        _core.highest_planes([plain], np.ones(3), 1)
+    with pytest.raises(ValueError, match="needs a loss"):
+        _core.highest_ordered_planes([several], np.zeros(15), 1)
 
 
 def no_labels(*values):
@@ -387,13 +413,15 @@ def ordered_oracle(**changes):
         "connectivity": 0,
         "ends": ids(0, 1, 1, 2),
         "fixed": no_labels(),
+    }
+    loss = {
         "truth": np.array([0, 1, 2], np.uint8),
         "constant": np.zeros(1),
         "cost": np.ones(9),
         "loss_scale": 1.0,
         "energy_scale": 1.0,
     }
-    return _core.OrderedOracle(**{**given, **changes})
+    return with_loss(_core.OrderedOracle, given, loss, changes)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutlearn.learn.losses import loss_of
-from cutlearn.learn.oracle import CoreOracle
 from cutlearn.learn.train import train
 from linear_energies import bound_task
 from tiny_problems import count, hamming, planes, tiny_set
@@ -27,7 +26,7 @@ def test_a_plane_touches_the_risk_and_never_exceeds_it(seed, loss, grid):
     p, y = problems[0], truth[0]
     b, a = planes(p, y, LOSSES[loss], "pixels")
     w, other = (np.concatenate([rng.normal(size=3), rng.uniform(0, 2, 2)]) for _ in range(2))
-    plane = CoreOracle(bound_task(p, y, loss_of(loss)))(w)
+    plane = bound_task(p, y, loss_of(loss)).plane(w)
     assert abs(plane.value(w) - (b + a @ w).max()) < 1e-9
     assert plane.value(other) <= (b + a @ other).max() + 1e-9
 

@@ -7,7 +7,6 @@ from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
 from cutlearn.learn.losses import Count, CountFunction, Hamming
-from cutlearn.learn.oracle import CoreOracle
 from linear_energies import bound_task, psi
 from tiny_problems import (
     count,
@@ -47,11 +46,11 @@ def test_highest_plane_at_every_w(case, normalize, seed):
     loss, delta = CASES[case]
     p = random_problem(rng, grid=seed % 2 == 1)
     truth = rng.integers(0, 2, p.n_nodes).astype(np.uint8)
-    oracle = CoreOracle(bound_task(p, truth, loss, 0, normalize))
+    oracle = bound_task(p, truth, loss, 0, normalize)
     b, a = planes(p, truth, delta, normalize)
     for _ in range(5):  # the same warm handle, other weights
         w = random_weights(rng)
-        plane = oracle(w)
+        plane = oracle.plane(w)
         assert plane.value(w) == pytest.approx((b + a @ w).max(), rel=1e-9, abs=1e-12)
         known = np.abs(b - plane.b) + np.abs(a - plane.a).max(axis=1)
         assert known.min() < 1e-9, "the plane belongs to a labelling"
@@ -90,12 +89,12 @@ def test_highest_plane_with_envelopes(form, lines, case):
         specs = (EnvelopeSpec(lines, form), EnvelopeSpec(3, form, "node"))
         truth = rng.integers(0, 2, n).astype(np.uint8)
         normalize = ("pixels", "loss", "none")[turn % 3]
-        oracle = CoreOracle(bound_task(p, truth, loss, 0, normalize, specs))
+        oracle = bound_task(p, truth, loss, 0, normalize, specs)
         b, a = planes(p, truth, delta, normalize, specs)
         for _ in range(3):
             vectors = [random_vector(rng, spec) for spec in specs]
             w = np.concatenate([random_weights(rng), *vectors])
-            plane = oracle(w)
+            plane = oracle.plane(w)
             assert plane.value(w) == pytest.approx((b + a @ w).max(), rel=1e-9, abs=1e-11)
             known = np.abs(b - plane.b) + np.abs(a - plane.a).max(axis=1)
             assert known.min() < 1e-9, "the plane belongs to a labelling"
@@ -114,10 +113,10 @@ def test_convex_functions_of_the_count_by_enumeration(power, seed):
             return np.where(d > 0, np.abs(d) ** power, under * np.abs(d))
 
         b, a = planes(p, truth, lambda y, t: float(f(int(y.sum()) - int(t.sum()))), "loss")
-        oracle = CoreOracle(bound_task(p, truth, CountFunction(f), 0, "loss"))
+        oracle = bound_task(p, truth, CountFunction(f), 0, "loss")
         for _ in range(5):
             w = random_weights(rng)
-            assert oracle(w).value(w) == pytest.approx((b + a @ w).max(), rel=1e-9, abs=1e-11)
+            assert oracle.plane(w).value(w) == pytest.approx((b + a @ w).max(), rel=1e-9, abs=1e-11)
 
 
 @pytest.mark.parametrize("grid", [False, True])
@@ -143,10 +142,10 @@ def test_void_nodes_leave_regions_and_counts(grid):
         small = Problem(nodes[known], np.searchsorted(known, ends[alive]), features[alive],
                         [[0, 1, 2], [2, 3]])  # fmt: skip
         b, a = planes(small, truth[known].astype(np.uint8), delta, "pixels", spec)
-        oracle = CoreOracle(bound_task(p, truth, loss, model=spec))
+        oracle = bound_task(p, truth, loss, model=spec)
         for _ in range(3):
             w = np.concatenate([random_weights(rng), random_vector(rng, spec)])
-            assert oracle(w).value(w) == pytest.approx((b + a @ w).max(), rel=1e-9, abs=1e-11)
+            assert oracle.plane(w).value(w) == pytest.approx((b + a @ w).max(), rel=1e-9, abs=1e-11)
 
 
 @pytest.mark.parametrize("loss", ["hamming", "count"])
@@ -166,10 +165,10 @@ def test_void_nodes_are_as_if_never_there(loss, grid, seed):
                     p.edge_features[alive])  # fmt: skip
     loss, delta = CASES[loss]
     b, a = planes(small, truth[known].astype(np.uint8), delta, "pixels")
-    oracle = CoreOracle(bound_task(p, truth, loss))
+    oracle = bound_task(p, truth, loss)
     for _ in range(3):
         w = random_weights(rng)
-        assert oracle(w).value(w) == pytest.approx((b + a @ w).max(), rel=1e-9, abs=1e-12)
+        assert oracle.plane(w).value(w) == pytest.approx((b + a @ w).max(), rel=1e-9, abs=1e-12)
 
 
 def test_weights_by_pixel_follow_their_pixels_when_void_nodes_leave():
@@ -185,7 +184,7 @@ def test_fixed_nodes_stay():
     truth = rng.integers(0, 2, 6).astype(np.uint8)
     fixed = np.where([True, False, False, True, False, False], truth.astype(int), -1)
     held = Problem(p.node_features, p.edges, p.edge_features, fixed=fixed)
-    oracle = CoreOracle(bound_task(held, truth, Hamming()))
+    oracle = bound_task(held, truth, Hamming())
     for _ in range(5):
         w = random_weights(rng)
         heights = [
@@ -193,13 +192,13 @@ def test_fixed_nodes_stay():
             for y in labellings(6)
             if (y[[0, 3]] == truth[[0, 3]]).all()
         ]
-        assert oracle(w).value(w) == pytest.approx(max(heights), rel=1e-9, abs=1e-12)
+        assert oracle.plane(w).value(w) == pytest.approx(max(heights), rel=1e-9, abs=1e-12)
 
 
 def test_weights_beyond_the_range_of_numbers():
     p = Problem(np.full((2, 1), 1e200))
     with pytest.raises(InputError, match=r"image 0: w makes energies beyond .* up to 1e\+200"):
-        CoreOracle(bound_task(p, [0, 1], Hamming()))(np.array([1e200]))
+        bound_task(p, [0, 1], Hamming()).plane(np.array([1e200]))
 
 
 def test_unknown_normalisation():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.learn.oracle import GenericOracle, OrderedCoreOracle
+from cutlearn.learn.oracle import planes_at
 from cutlearn.learn.pool import Pool
 from linear_energies import bound_task, ordered, unordered
 from tiny_labels import (
@@ -46,7 +46,7 @@ def test_the_oracle_gives_the_highest_plane_of_all_labelings(name, normalize):
         task = bound_task(p, truth, loss, 0, normalize, ordered(L))
         w = random_weights(rng, p, L)
         b, a = planes(p, truth, words(L), normalize, L)
-        plane = OrderedCoreOracle(task)(w)
+        plane = task.plane(w)
         heights = b + a @ w
         assert plane.value(w) == pytest.approx(heights.max(), abs=1e-12 * np.abs(heights).max())
         row = np.concatenate([[plane.b], plane.a])
@@ -75,7 +75,7 @@ def test_void_nodes_leave_with_their_edges(grid):
         w = random_weights(rng, p, L)
         for loss, words in (cl.Hamming(), hamming), (cl.LabelCount(1), count_of([1])):
             b, a = planes(part, truth[known], words, "pixels", L)
-            plane = OrderedCoreOracle(bound_task(p, truth, loss, 0, "pixels", ordered(L)))(w)
+            plane = bound_task(p, truth, loss, 0, "pixels", ordered(L)).plane(w)
             assert plane.value(w) == pytest.approx((b + a @ w).max(), abs=1e-11)
 
 
@@ -86,16 +86,16 @@ def test_fixed_nodes_stay():
     w = random_weights(rng, p, 3)
     b, a = planes(p, truth, hamming, "none", 3)
     allowed = [y[0] == 2 and y[3] == 0 for y in labellings(4, 3)]
-    plane = OrderedCoreOracle(bound_task(p, truth, cl.Hamming(), 0, "none", ordered(3)))(w)
+    plane = bound_task(p, truth, cl.Hamming(), 0, "none", ordered(3)).plane(w)
     assert plane.value(w) == pytest.approx((b + a @ w)[allowed].max(), abs=1e-12)
 
 
 def test_two_threads_give_the_same_bits():
     rng = np.random.default_rng(7)
     problems, truth = tiny_set(rng, 3, images=9)
-    oracles = Pool(problems, truth, cl.Count(), model=ordered(3)).oracles
+    oracles = Pool(problems, truth, cl.Count(), model=ordered(3)).images
     w = random_weights(rng, problems[0], 3)
-    one, two = (OrderedCoreOracle.ask(oracles, w, threads) for threads in (1, 2))
+    one, two = (planes_at(oracles, w, threads) for threads in (1, 2))
     assert one.tobytes() == two.tobytes()
 
 
@@ -140,7 +140,7 @@ def test_an_expansion_gives_a_plane_below_the_risk():
         layout = unordered(3).layout(p)
         w = layout.inside(rng.normal(size=layout.size))
         b, a = planes(p, truth, hamming, "pixels", 3)
-        plane = GenericOracle(bound_task(p, truth, cl.Hamming(), 0, "pixels", unordered(3)))(w)
+        plane = bound_task(p, truth, cl.Hamming(), 0, "pixels", unordered(3)).plane(w)
         best = (b + a @ w).max()
         assert plane.value(w) <= best + 1e-12
         touched += plane.value(w) >= best - 1e-12

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cutlearn.learn import pool
 from cutlearn.learn import run as rounds
-from cutlearn.learn.oracle import CoreOracle
 from cutlearn.learn.run import Round, Step, rows_to_steps, steps_to_rows
 from cutlearn.learn.train import train
 from tiny_problems import tiny_set
@@ -85,13 +85,13 @@ def test_a_run_that_is_stopped_within_a_round(learner, last, tmp_path, monkeypat
 
 def test_the_core_is_asked_in_portions(monkeypatch):
     problems, truth = tiny_set(np.random.default_rng(11), images=5)[:2]
-    sizes, ask = [], CoreOracle.ask
+    sizes, ask = [], pool.planes_at
 
     def seen(oracles, w, threads=1):
         sizes.append(len(oracles))
         return ask(oracles, w, threads)
 
-    monkeypatch.setattr(CoreOracle, "ask", staticmethod(seen))
+    monkeypatch.setattr(pool, "planes_at", seen)
     train(problems, truth, C=1.0, tol=0.5)
     assert sizes[:3] == [2, 2, 1]
 

@@ -13,7 +13,7 @@ import cutlearn as cl
 from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.energy.potentials import OwnUnary
 from cutlearn.errors import InputError
-from cutlearn.learn.oracle import GenericOracle, oracle_of, task_of
+from cutlearn.learn.oracle import training_image
 from recipes.test_potential import Across
 
 SHAPE = (2, 3)
@@ -137,10 +137,10 @@ def test_planes_are_those_of_the_known_nodes(case, turn):
         rows.append(np.concatenate([[(y != truth)[known].sum()], a]) / size)
     rows = np.array(rows)
     for problem in both_forms(f, g):
-        task = task_of(problem, np.where(void, 255, truth), model, 0, cl.Hamming())
+        task = training_image(problem, np.where(void, 255, truth), model, 0, cl.Hamming())
         w = drawn_weights(rng, model, problem)
         heights = rows @ np.concatenate([[1.0], w])
-        for oracle in (oracle_of(task), GenericOracle(task)):
+        for oracle in (task.plane, task.plane_of_terms):
             plane = oracle(w)
             found = np.concatenate([[plane.b], plane.a])
             assert np.abs(rows - found).max(axis=1).min() < 1e-9, "it belongs to a labelling"
@@ -154,7 +154,7 @@ def test_a_mask_that_is_void_everywhere_is_refused(case):
     model = CASES[case][0]
     for problem in both_forms(np.ones((N, 3)), np.ones((len(ENDS), 2))):
         with pytest.raises(InputError, match="all void"):
-            task_of(problem, np.full(N, 255), model, 0, cl.Hamming())
+            training_image(problem, np.full(N, 255), model, 0, cl.Hamming())
 
 
 @pytest.mark.parametrize("labels", ["binary", "ordered", "surrogate"])

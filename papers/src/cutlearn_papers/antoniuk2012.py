@@ -151,7 +151,7 @@ class Race:
 def to_the_letter(pool: Pool, lam: float, most: int = MOST) -> Race:
     """Run the paper's algorithm 1 as it is written."""
     race = Race(lam, "accpm", "letter")
-    rows, least = pool.layout.constraints(pool.tasks[0].problem)
+    rows, least = pool.layout.constraints(pool.images[0].problem)
     begin = time.process_time()
 
     def objective(w: Floats) -> tuple[float, Floats]:
@@ -171,7 +171,7 @@ def to_the_letter(pool: Pool, lam: float, most: int = MOST) -> Race:
 def by_the_paper(pool: Pool, lam: float, learner: str) -> Race:
     """Run a master of this package one plane a round, asked at the master's own point."""
     race = Race(lam, learner, "paper")
-    rows, least = pool.layout.constraints(pool.tasks[0].problem)
+    rows, least = pool.layout.constraints(pool.images[0].problem)
     begin = time.process_time()
     chosen = learner_of(learner)
     assert isinstance(chosen, MarginLearner)

@@ -22,7 +22,7 @@ from cutlearn.energy.problem import Problem
 from cutlearn.images.synth import Checkerboard, checkerboard
 from cutlearn.learn.bundle import Bundle
 from cutlearn.learn.losses import Hamming
-from cutlearn.learn.oracle import oracle_of, task_of
+from cutlearn.learn.oracle import training_image
 from cutlearn.learn.run import TrainResult
 from cutlearn.learn.train import train
 from cutlearn_papers import gould2011_grabcut
@@ -55,14 +55,14 @@ def algorithm_1(world: Checkerboard) -> tuple[Floats, Floats, int]:
     """
     problem = problem_of(world)
     model = model_of(problem, SAMPLES)
-    oracle = oracle_of(task_of(problem, world.labels, model, 0, Hamming(), "loss"))
-    layout = oracle.task.layout
+    image = training_image(problem, world.labels, model, 0, Hamming(), "loss")
+    layout = image.layout
     master = Bundle(layout.size, 1, 1 / C, *model.constraints(problem))
     w = third = layout.inside(master.start(1.0))
     best, slack, iteration = np.inf, 0.0, 0
     known: list[Floats] = []
     while iteration < MOST:
-        plane = oracle(w)
+        plane = image.plane(w)
         slack = max([0.0, *(float(row[0] + row[1:] @ w) for row in known)])
         if plane.value(w) <= slack + EPSILON:
             break

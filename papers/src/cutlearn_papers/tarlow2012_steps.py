@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.arrays import Floats, Mask
+from cutlearn.energy.compiled import softmax
 from cutlearn.energy.energy import Energy
-from cutlearn.energy.label_space import softmax
 from cutlearn.energy.model import unary_of
 from cutlearn.energy.problem import Problem
 from cutlearn.learn.likelihood.value import likelihood

@@ -37,7 +37,7 @@ from cutlearn.checks import (
     shape_of,
     thread_number,
 )
-from cutlearn.energy.envelopes import Envelope, Envelopes, asked
+from cutlearn.energy.envelopes import Envelope, Envelopes, as_region_costs
 from cutlearn.energy.problem import Problem
 from cutlearn.energy.solver import (
     EPSILON,
@@ -54,15 +54,15 @@ from cutlearn.energy.solver import (
     argmin_sums,
     argmins,
     bound_of,
+    certified,
     exact_sum,
-    min_marginals,
-    minimize,
     multiplies_exactly,
     size_of,
-    solved,
 )
 from cutlearn.errors import InputError
 from cutlearn.grid import check_grid, grid_offsets, grid_slices
+
+NO_EDGES = np.empty(0, np.int32)
 
 
 class Energy:
@@ -110,17 +110,54 @@ class Energy:
             w, u, moved, rounding = _from_tables(w, pairs, u)
             constant, slack = constant + moved, slack + rounding
         flat, kind = _flat(w, (len(pairs),), "weights")
-        self.envelopes = asked(envelopes)
-        regions, lowest, rounding = self.envelopes.regions(u.size)
-        self.shape: tuple[int, ...] = u.shape
+        ends = pairs.astype(np.int32).ravel()
+        self._set(u, u.shape, 0, (flat,), (kind,), envelopes, ends, constant, slack)
+
+    def _set(
+        self,
+        unary: Floats,
+        shape: tuple[int, ...],
+        connectivity: int,
+        weights: tuple[Floats, ...],
+        kinds: tuple[int, ...],
+        envelopes: Sequence[Envelope] | Envelopes,
+        edges: NDArray[np.int32] = NO_EDGES,
+        constant: float = 0.0,
+        slack: float = 0.0,
+    ) -> None:
+        self.shape: tuple[int, ...] = shape
+        self.envelopes = as_region_costs(envelopes)
+        self._constant = constant
+        regions, lowest, rounding = self.envelopes.regions(unary.size)
         total = constant + lowest
         if total - constant != lowest or total - lowest != constant:
             slack += EPSILON * abs(total)
         self._terms = Terms(
-            u, u.shape, 0, pairs.astype(np.int32).ravel(), (flat,), (kind,), regions,
-            total, slack + rounding,
-        )  # fmt: skip
-        self._constant = constant
+            unary, shape, connectivity, edges, weights, kinds, regions, total, slack + rounding
+        )
+
+    @classmethod
+    def unchecked(
+        cls,
+        unary: Floats,
+        shape: tuple[int, ...],
+        connectivity: int,
+        weights: tuple[Floats, ...],
+        kinds: tuple[int, ...],
+        envelopes: Sequence[Envelope] | Envelopes = (),
+    ) -> Self:
+        """Return the energy of a grid from flat arrays that were checked, as `Terms` has them."""
+        self = cls.__new__(cls)
+        self._set(unary.ravel(), shape, connectivity, weights, kinds, envelopes)
+        return self
+
+    @classmethod
+    def of_terms(cls, terms: Terms) -> Self:
+        """Return the energy of terms, of whose regions `value` has no part."""
+        self = cls.__new__(cls)
+        self.shape, self.envelopes, self._constant = terms.shape, as_region_costs(()), 0.0
+        self._terms = terms
+        return self
 
     @classmethod
     def grid(
@@ -164,16 +201,7 @@ class Energy:
             f, kind = _flat(float_array(name, given), tuple(s.stop - s.start for s in tail), name)
             flat.append(f)
             kinds.append(kind)
-        self = cls.__new__(cls)
-        self.shape = u.shape
-        self.envelopes = asked(envelopes)
-        regions, lowest, rounding = self.envelopes.regions(u.size)
-        self._terms = Terms(
-            u.ravel(), u.shape, connectivity, np.empty(0, np.int32), tuple(flat), tuple(kinds),
-            regions, lowest, rounding,
-        )  # fmt: skip
-        self._constant = 0.0
-        return self
+        return cls.unchecked(u, u.shape, connectivity, tuple(flat), tuple(kinds), envelopes)
 
     @classmethod
     def of(cls, problem: Problem, w: ArrayLike, envelope: Any = None) -> "Energy":
@@ -227,7 +255,9 @@ class Energy:
         `fixed` has the labels' shape: -1 leaves a node free, 0 or 1 is its label. Large grids
         without envelopes are cut on several threads; the result does not depend on their number.
         """
-        return minimize(self._terms, fixed_labels(fixed, self.shape), thread_number(threads))
+        terms, held = self._terms, fixed_labels(fixed, self.shape)
+        answer = terms.network(held, _core.solved, thread_number(threads))
+        return Cut(answer.labels(list(self.shape)), *certified(answer, terms.slack))
 
     def min_marginals(self, fixed: ArrayLike | None = None, threads: int = 1) -> Floats:
         """Phi[..., k] = the least energy with that node at label k; inf against `fixed`.
@@ -235,7 +265,7 @@ class Energy:
         The result does not depend on the number of threads.
         """
         threads = thread_number(threads)
-        return min_marginals(self._solved(fixed, threads), self.shape, threads)
+        return self._solved(fixed, threads).min_marginals(threads).reshape(*self.shape, 2)
 
     def argmins(self, fixed: ArrayLike | None = None, threads: int = 1) -> Argmins:
         """Min-marginals, and the nodes that change their label when one node is forced to.
@@ -276,7 +306,9 @@ class Energy:
         return Solver(self._terms, fixed)
 
     def _solved(self, fixed: ArrayLike | None, threads: int) -> _core.Flow:
-        return solved(self._terms, fixed_labels(fixed, self.shape), threads)
+        flow: _core.Flow = self._terms.network(fixed_labels(fixed, self.shape))
+        flow.solve(threads)
+        return flow
 
     def _edge_labels(
         self, on: NDArray[np.bool_]
@@ -399,8 +431,8 @@ def minimize_strips(
     shape, connectivity
         Of the grid.
     terms : callable (first, last)
-        Gives unaries and weights as `Energy.grid` takes them, of some rows. One strip is asked for
-        at a time.
+        Gives unaries and weights as `Energy.grid` takes them, of some rows. One strip at a
+        time is requested.
     rows : int
         Of a strip, beside what it shares with others.
     overlap : int

@@ -315,7 +315,7 @@ def _ones(count: int) -> Floats:
     return np.array([count - 1.0, 1.0]) if count else np.empty(0)
 
 
-class Listed(tuple[Envelope, ...]):
+class EnvelopeList(tuple[Envelope, ...]):
     """A sequence of envelopes that an energy can ask."""
 
     __slots__ = ()
@@ -356,9 +356,13 @@ class Listed(tuple[Envelope, ...]):
         )
 
 
-def asked(envelopes: "Sequence[Envelope] | Envelopes") -> RegionCosts:
-    """What an energy can ask, from what it was given."""
-    return envelopes if isinstance(envelopes, Envelopes) else Listed(listed("envelopes", envelopes))
+def as_region_costs(envelopes: "Sequence[Envelope] | Envelopes") -> RegionCosts:
+    """Return envelopes in the form that an energy takes."""
+    return (
+        envelopes
+        if isinstance(envelopes, Envelopes)
+        else EnvelopeList(listed("envelopes", envelopes))
+    )
 
 
 def core_regions(

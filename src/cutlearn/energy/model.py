@@ -6,7 +6,6 @@ constraints, masks or min-marginals asks the model; the model asks its potential
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from cutlearn.arrays import Mask, Matrix, Vector
 from cutlearn.checks import as_array, float_array, instance, listed
 from cutlearn.energy.envelopes import EnvelopeSpec, Specs, specs_of
-from cutlearn.energy.label_space import LABELS, LabelSpace, Posed, Valued, labels_of
+from cutlearn.energy.label_space import LABELS, LabelSpace, labels_of
 from cutlearn.energy.moves import LinearTables
 from cutlearn.energy.potentials import (
+    CORE_KINDS,
     Contrast,
     Coordinates,
     Enveloped,
@@ -30,10 +30,14 @@ from cutlearn.energy.potentials import (
     block_diagonal,
     constraints_of,
     count_of,
+    features_of,
     terms_of,
 )
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError, quoted
+
+# Label spaces whose energies the core makes from weights.
+CORE_LABELS = ("binary", "ordered", "surrogate")
 
 
 @dataclass(frozen=True)
@@ -51,12 +55,6 @@ class Layout:
     potentials: tuple[Potential, ...]
     slices: tuple[slice, ...]
     blocks: int = 1
-
-    @classmethod
-    def of(cls, potentials: tuple[Potential, ...], problem: Problem, blocks: int = 1) -> "Layout":
-        """Give the layout for problems with these features."""
-        ends = [0, *np.cumsum([count_of(p, problem) for p in potentials]).tolist()]
-        return cls(potentials, tuple(slice(i, j) for i, j in pairwise(ends)), blocks)
 
     @property
     def block(self) -> int:
@@ -137,8 +135,9 @@ class Layout:
 
 
 def checked_weights(w: ArrayLike, size: int) -> Vector:
-    """Check w (finite, of the right length) and give it as float64."""
-    array = float_array("w", w)
+    """Return w as float64; raise InputError unless it is finite and of the right length."""
+    usual = isinstance(w, np.ndarray) and w.dtype == np.float64
+    array: Vector = np.ascontiguousarray(w) if usual else float_array("w", w)
     if array.shape != (size,) or not np.isfinite(array).all():
         raise InputError(
             f"w must hold {size} finite weights (node, edge, envelope) for this problem, but has "
@@ -146,9 +145,6 @@ def checked_weights(w: ArrayLike, size: int) -> Vector:
             "Use the weights learned from problems with these features."
         )
     return array
-
-
-CORE_ORDER = (Unary, Contrast, Enveloped)
 
 
 class Model:
@@ -196,6 +192,17 @@ class Model:
                 "Unary among them. Give each potential a name of its own."
             )
         self.labels = labels_of(labels, n_labels)
+        self._expanded = self.labels.expand_for_labels(self.potentials)
+        self._blocks = self.labels.blocks
+        kinds = [type(p) for p in self.potentials]
+        once = kinds.count(Unary) == 1 and kinds.count(Contrast) <= 1
+        # Whether the core turns weights into terms and planes.
+        self.in_core = (
+            once and set(kinds) <= set(CORE_KINDS) and self.labels.name in CORE_LABELS
+            and (self.labels.takes_envelopes or Enveloped not in kinds)
+        )  # fmt: skip
+        self.has_edges = any(isinstance(p, Contrast) for p in self.potentials)
+        self.has_regions = any(isinstance(p, Enveloped) for p in self.potentials)
 
     def __repr__(self) -> str:
         kind = "" if self.labels == LABELS["binary"]() else f", {self.labels!r}"
@@ -228,37 +235,18 @@ class Model:
             "for three, and so on. Use the weights learned from problems with these features."
         )
 
-    @property
-    def in_core(self) -> bool:
-        """Whether the core's oracle knows all of it."""
-        kinds = [type(p) for p in self.potentials]
-        once = kinds.count(Unary) == 1 and kinds.count(Contrast) <= 1
-        return once and set(kinds) <= set(CORE_ORDER)
-
-    def core_order(self, problem: Problem) -> NDArray[np.intp]:
-        """Return the places in w of the core's weights: node, edge, envelopes.
-
-        requires in_core
-        """
-        layout = self.layout(problem)
-        places = [np.arange(s.start, s.stop) for s in layout.slices]
-        rank = [CORE_ORDER.index(type(p)) for p in self.potentials]
-        return np.concatenate([places[k] for k in np.argsort(rank, kind="stable")])
-
-    @property
-    def has_edges(self) -> bool:
-        """Whether neighbours are joined."""
-        return any(isinstance(p, Contrast) for p in self.potentials)
-
-    @property
-    def has_regions(self) -> bool:
-        """Whether a potential looks at regions."""
-        return any(isinstance(p, Enveloped) for p in self.potentials)
-
     def layout(self, problem: Problem) -> Layout:
-        """Give the slices of w for problems with these features."""
-        instance("problem", problem, Problem)
-        return Layout.of(self.labels.spread(self.potentials), problem, self.labels.blocks)
+        """Return the slices of w for problems with these features."""
+        if not isinstance(problem, Problem):
+            raise InputError(f"problem must be a Problem, not {quoted(problem)}.")
+        slices, begin = [], 0
+        for p in self._expanded:
+            count: Any = p.count(problem)
+            if type(count) is not int or not 0 <= count < 2**31:
+                count = count_of(p, problem)
+            slices.append(slice(begin, begin + count))
+            begin += count
+        return Layout(self._expanded, tuple(slices), self._blocks)
 
     def names(self, problem: Problem, features: FeatureNames) -> list[str]:
         """Give the names of the weights, in the order of w."""
@@ -296,37 +284,33 @@ class Model:
             )
         if problem.known is not None:
             y = np.where(problem.known, y, 0)
-        return self.labels.psi(self.potentials, problem, y)
+        fields = self.labels.labellings(y)
+        parts = [features_of(p, problem, one) for one in fields for p in self._expanded]
+        return np.concatenate(parts)
 
     def constraints(self, problem: Problem) -> tuple[Matrix, Vector]:
         """Give the rows (G, h) with G w >= h that keep the cut exact."""
         return self.layout(problem).constraints(problem)
 
     def mask(self, problem: Problem, w: ArrayLike) -> Mask:
-        """Give the best labels, in the problem's shape; fixed nodes keep theirs."""
-        return self.labels.mask(self, problem, w).reshape(problem.shape or (-1,))
+        """Return the best labels, in the problem's shape; fixed nodes keep theirs."""
+        from cutlearn.energy.compiled import Compiled
+
+        return Compiled(self, problem).cut(w)
 
     def min_marginals(self, problem: Problem, w: ArrayLike, threads: int = 1) -> Matrix:
-        """Give the least energy with each node at each label, the problem's shape + (L,)."""
-        table = self.labels.min_marginals(self, problem, w, threads)
-        return table.reshape(*(problem.shape or (-1,)), table.shape[-1])
+        """Return the least energy with each node at each label, the problem's shape + (L,)."""
+        from cutlearn.energy.compiled import Compiled
 
-    def posed(self, problem: Problem, w: ArrayLike) -> Posed:
-        """Give what answers for a problem, as `mask` and `min_marginals`, but once, and lighter.
-
-        The problem itself need not be kept until then: its features are larger than its energy.
-        """
-        shape, asked = problem.shape or (-1,), self.labels.posed(self, problem, w)
-        return Posed(
-            lambda: asked.mask().reshape(shape),
-            lambda: (table := asked.min_marginals()).reshape(*shape, table.shape[-1]),
-        )
+        return Compiled(self, problem).min_marginals(w, threads)
 
     def log_likelihood(
         self, problem: Problem, w: ArrayLike, truth: Mask, known: NDArray[np.bool_]
-    ) -> Valued:
-        """Give sum_d log q_d(y_d) over the known labels y_d, and its gradient with respect to w."""
-        return self.labels.log_likelihood(self, problem, w, truth, known)
+    ) -> tuple[float, Vector]:
+        """Return sum_d log q_d(y_d) over the known labels y_d, and its gradient in w."""
+        from cutlearn.energy.compiled import Compiled
+
+        return Compiled(self, problem).log_likelihood(w, truth, known)
 
 
 ModelLike = Model | Specs

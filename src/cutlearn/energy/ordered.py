@@ -49,6 +49,7 @@ class LabelSums:
 
 
 MOST_LABELS = 255  # 255 itself is void
+NO_EDGES = np.empty(0, np.int32)
 NONE, UNARY, TABLE, NOT_SUBMODULAR, RANGE = range(5)  # OrderedFault::What of the core
 
 
@@ -122,9 +123,7 @@ class OrderedEnergy:
             f, e = cost_tables(f"tables[{k}]", table, box, L)
             flat.append(f)
             each.append(e)
-        self = cls.__new__(cls)
-        self._set(u, connectivity, tuple(flat), tuple(each), np.empty(0, np.int32))
-        return self
+        return cls.unchecked(u, connectivity, tuple(flat), tuple(each))
 
     @classmethod
     def of(cls, problem: Problem, w: ArrayLike) -> "OrderedEnergy":
@@ -136,6 +135,30 @@ class OrderedEnergy:
 
         energy: OrderedEnergy = Model(labels="ordered").for_weights(problem, w).energy(problem, w)
         return energy
+
+    @classmethod
+    def unchecked(
+        cls,
+        unary: Floats,
+        connectivity: int,
+        tables: tuple[Floats, ...],
+        each: tuple[bool, ...],
+        edges: NDArray[np.int32] = NO_EDGES,
+    ) -> Self:
+        """Return the energy of arrays that were checked.
+
+        Parameters
+        ----------
+        unary : the labels' shape + (L,)
+        connectivity : int
+            0 for a list of edges.
+        tables : for each direction, or for the list, (k, L, L)
+        each : for each of them, whether every edge has its own table
+        edges : (2m,) tails and heads of a list
+        """
+        self = cls.__new__(cls)
+        self._set(unary, connectivity, tables, each, edges)
+        return self
 
     def _set(
         self,
@@ -169,8 +192,11 @@ class OrderedEnergy:
         flow.solve()
         return Cut(flow.labels(list(self.shape)), *certified(flow))
 
-    def min_marginals(self, fixed: ArrayLike | None = None) -> Floats:
-        """Phi[..., l] = the least energy with that node at label l; inf against `fixed`."""
+    def min_marginals(self, fixed: ArrayLike | None = None, threads: int = 1) -> Floats:
+        """Phi[..., l] = the least energy with that node at label l; inf against `fixed`.
+
+        One thread is used, whatever `threads` says.
+        """
         return self._flow(fixed).min_marginals([*self.shape, self.n_labels])
 
     def argmin_sums(self, weights: ArrayLike, fixed: ArrayLike | None = None) -> "LabelSums":

@@ -146,7 +146,7 @@ class Unary(Potential):
     name: str = "node"
 
     def count(self, problem: Problem) -> int:
-        return problem.n_node_features
+        return int(problem.node_features.shape[1])
 
     def psi(self, problem: Problem, y: Bits) -> Vector:
         return np.asarray(problem.node_features[y].sum(axis=0, dtype=np.float64))
@@ -191,19 +191,25 @@ class Contrast(Potential):
     name: str = "edge"
 
     def count(self, problem: Problem) -> int:
-        return problem.n_edge_features
+        assert problem.edge_features is not None
+        return int(problem.edge_features.shape[1])
 
     def psi(self, problem: Problem, y: Bits) -> Vector:
         ends = problem.edge_ends()
         cut = y[ends[:, 0]] != y[ends[:, 1]]
         return np.asarray(edge_features(problem)[cut].sum(axis=0, dtype=np.float64))
 
-    def terms(self, problem: Problem, v: Vector) -> Summands:
+    def check(self, problem: Problem, v: Vector) -> float:
+        """Raise InputError for weights for which no cut is exact; the constant is 0."""
         if v.size and v.min() < 0:
             raise InputError(
                 f"w has an edge weight of {v.min():g}, but the cut is exact only for edge weights "
                 ">= 0. Train with the default constraints, which keep them so."
             )
+        return 0.0
+
+    def terms(self, problem: Problem, v: Vector) -> Summands:
+        self.check(problem, v)
         return Summands(edges=scores(edge_features(problem), v))
 
     def constraints(self, problem: Problem) -> Matrix:
@@ -259,13 +265,20 @@ class Enveloped(Potential):
         weigh = family.sizes if self.spec.per == "node" else np.ones(len(family))
         return np.asarray(weigh @ self.spec.features(family.counts(y) / family.sizes))
 
-    def terms(self, problem: Problem, v: Vector) -> Summands:
+    def check(self, problem: Problem, v: Vector) -> float:
+        """Raise InputError for weights for which no cut is exact; return the cost of label 0."""
         if not self.spec.is_concave(v):
             raise InputError(
                 f"w gives family {self.family} of regions an envelope that is not concave, but the "
                 "cut is exact only for concave ones. Train with the default constraints, which "
                 "keep them so."
             )
+        family = problem.regions[self.family]
+        weights = family.members.size if self.spec.per == "node" else len(family)
+        return float(v[0]) * weights
+
+    def terms(self, problem: Problem, v: Vector) -> Summands:
+        self.check(problem, v)
         vector = self.spec.inside(v)
         return Summands(envelopes=[self.spec.envelope(vector, m) for m in self.regions(problem)])
 
@@ -296,6 +309,10 @@ class Enveloped(Potential):
             weigh = size if self.spec.per == "node" else 1
             total += weigh * (counts @ self.spec.features(np.arange(size + 1) / size))
         return total
+
+
+# What the core knows, in the order of its weights.
+CORE_KINDS: tuple[type[Potential], ...] = (Unary, Contrast, Enveloped)
 
 
 def features_of(potential: Potential, problem: Problem, y: NDArray[Any]) -> Vector:

@@ -9,6 +9,7 @@ likelihood training and in prediction they are nodes like any other, without a l
 """
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -179,6 +180,23 @@ class Problem:
         first, second = ends.T
         lost = np.where(self.known[first], second, first)
         return np.where(self._joins(self.known)[:, None], ends, lost[:, None])
+
+    def edge_counts(self) -> list[int]:
+        """Return the number of edges in each direction of the grid."""
+        assert self.shape is not None
+        return grid_edge_counts(self.shape, int(self.connectivity or 0))
+
+    def split_edges(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Return what the edges have, (m, ..), direction by direction."""
+        return np.split(values, np.cumsum(self.edge_counts())[:-1])
+
+    def without_features(self) -> "Problem":
+        """Return the problem with zeros for features, which take no memory."""
+        made = copy(self)
+        for name in ("node_features", "edge_features"):
+            shape = getattr(self, name).shape
+            object.__setattr__(made, name, np.broadcast_to(np.float32(0), shape))
+        return made
 
     def _joins(self, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which edges have two known ends."""

@@ -14,7 +14,6 @@ from typing import (
     Any,
     NoReturn,
     Protocol,
-    TypeVar,
 )
 
 import numpy as np
@@ -169,11 +168,6 @@ class ArgminSums:
     region: tuple[Floats, ...]
 
 
-def min_marginals(flow: _core.Flow, shape: tuple[int, ...], threads: int) -> Floats:
-    """Phi of every node and label; infinite against a fixed label."""
-    return flow.min_marginals(threads).reshape(*shape, 2)
-
-
 def argmins(flow: _core.Flow, shape: tuple[int, ...], threads: int) -> Argmins:
     """Phi, and for every node the nodes that turn when it does."""
     values, first, nodes = flow.argmins(threads)
@@ -214,7 +208,8 @@ def argmin_sums(
 
 
 SCALAR, SYMMETRIC, PAIR = range(3)  # Weights::Kind of the core
-T = TypeVar("T")
+FREE = np.empty(0, np.int8)  # no node is fixed
+Bits8 = NDArray[np.int8]
 
 
 @dataclass(frozen=True)
@@ -243,15 +238,13 @@ class Terms:
     constant: float = 0.0
     slack: float = 0.0
 
-    def flow(self, fixed: NDArray[np.int8]) -> _core.Flow:
-        """The network of these terms in the core; refuses faulty numbers by name."""
-        return self._of_core(_core.flow, fixed)
+    def network(
+        self, fixed: Bits8 | None, make: Callable[..., Any] = _core.flow, *rest: int
+    ) -> Any:
+        """Return the network of these terms in the core; raise InputError for faulty numbers.
 
-    def solved(self, fixed: NDArray[np.int8], threads: int = 1) -> _core.Solved:
-        """The answer alone, in the cheapest way there is; refuses faulty numbers by name."""
-        return self._of_core(_core.solved, fixed, threads)
-
-    def _of_core(self, make: Callable[..., T | None], fixed: NDArray[np.int8], *rest: int) -> T:
+        `make` is `_core.flow`; or `_core.solved` for the answer alone, then with threads.
+        """
         try:
             made = make(*self.numbers(fixed), *rest)
         except MemoryError:
@@ -262,10 +255,14 @@ class Terms:
             self._refuse(_core.survey(*self.numbers(fixed)))
         return made
 
-    def numbers(self, fixed: NDArray[np.int8]) -> tuple[Any, ...]:
-        """The arguments of the core's functions."""
-        arguments = (self.constant, self.unary, self._core_shape(), self.connectivity, self.edges)
-        return (*arguments, list(self.weights), list(self.kinds), self.regions, fixed)
+    def numbers(self, fixed: Bits8 | None) -> tuple[Any, ...]:
+        """Return the arguments of the core's functions."""
+        return (
+            self.constant, self.unary,
+            list(self.shape) if self.connectivity else [self.unary.size],
+            self.connectivity, self.edges, list(self.weights), list(self.kinds), self.regions,
+            FREE if fixed is None else fixed,
+        )  # fmt: skip
 
     def with_pairs(self) -> "Terms":
         """The same terms on arrays of their own, every weight as a pair p, q."""
@@ -289,9 +286,6 @@ class Terms:
             f"energy: no memory for a network of {self.unary.size} nodes and {arcs} edges, about "
             f"{needed / 1e9:.1f} GB. Close other programs, or solve it in parts."
         )
-
-    def _core_shape(self) -> list[int]:
-        return list(self.shape) if self.connectivity else [self.unary.size]
 
     def _edge_count(self, direction: int) -> int:
         if not self.connectivity:
@@ -346,7 +340,7 @@ class Solver:
         free = np.full(terms.unary.size, -1, np.int8)
         given = fixed_labels(fixed, terms.shape)
         self._fixed = given.copy() if given.size else free
-        self._flow = self._terms.flow(self._fixed)
+        self._flow: _core.Flow = self._terms.network(self._fixed)
         self._one_at_a_time = threading.Lock()
 
     def set_unary(self, index: ArrayLike, values: ArrayLike) -> None:
@@ -392,7 +386,7 @@ class Solver:
         before = None
         if self._flow.outgrown:
             before = self._flow.labels([self._terms.unary.size])
-            self._flow = self._terms.flow(self._fixed)
+            self._flow = self._terms.network(self._fixed)
         self._flow.solve(threads)
         cut = read_cut(self._flow, self._terms)
         if before is None:
@@ -404,7 +398,8 @@ class Solver:
         threads = thread_number(threads)
         with self._alone():
             self._minimize(threads)
-            return min_marginals(self._flow, self._terms.shape, threads)
+            phi: Floats = self._flow.min_marginals(threads)
+            return phi.reshape(*self._terms.shape, 2)
 
     def prove(self) -> None:
         """Check that the last cut is one: raises AssertionError with the law that is broken.
@@ -447,19 +442,6 @@ def _not_submodular(pq: Floats) -> int | None:
         return int(pq.argmin()) if pq.size and pq.min() < 0 else None
     low = pq.sum(axis=1) < -1e-9 * np.abs(pq).sum(axis=1)
     return int(np.argmin(pq.sum(axis=1))) if low.any() else None
-
-
-def minimize(terms: Terms, fixed: NDArray[np.int8], threads: int) -> Cut:
-    """Build, solve, read: the cut without a handle, in the cheapest way there is."""
-    answer = terms.solved(fixed, threads)
-    return Cut(answer.labels(list(terms.shape)), *certified(answer, terms.slack))
-
-
-def solved(terms: Terms, fixed: NDArray[np.int8], threads: int = 1) -> _core.Flow:
-    """A network of these terms, solved."""
-    flow = terms.flow(fixed)
-    flow.solve(threads)
-    return flow
 
 
 def read_cut(flow: _core.Flow, terms: Terms) -> Cut:
@@ -609,7 +591,7 @@ def _solve(
         constant=float(from_source.sum() + capacity[direct].sum()),
         slack=slack,
     )
-    network = terms.flow(np.empty(0, np.int8))
+    network = terms.network(None)
     network.solve(threads=1)
     cut = read_cut(network, terms)
     excess, difference = network.residuals()

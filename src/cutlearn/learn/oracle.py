@@ -9,7 +9,7 @@ exceeds the image's risk and touches it at w. r_n and s_n are 1/pixels ("pixels"
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,17 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 from cutlearn import _core
 from cutlearn.arrays import Matrix, Vector
 from cutlearn.checks import is_one_of
-from cutlearn.energy.envelopes import Envelope, Form
-from cutlearn.energy.label_space import fixed_in
+from cutlearn.energy.compiled import Compiled
+from cutlearn.energy.envelopes import Envelope
 from cutlearn.energy.model import Layout, Model, checked_weights
-from cutlearn.energy.potentials import Enveloped
 from cutlearn.energy.problem import Problem, checked_labels
 from cutlearn.errors import InputError, quoted
 from cutlearn.learn.losses import BoundLoss, Loss
 from cutlearn.run.executor import Resident, executor_of
 
 NORMALIZE = ("pixels", "loss", "none")
-FORMS = get_args(Form)  # in the order of the core's
 SAME = 1e-6  # of its size: how far an energy may be from w . psi
 
 
@@ -43,19 +41,18 @@ class Plane:
         return self.b + float(self.a @ w)
 
 
-@dataclass(frozen=True, eq=False)
-class Task:
-    """What training needs of one image.
+@dataclass(eq=False)
+class TrainingImage:
+    """One image with its labels, compiled for a model; in max-margin training with its loss.
 
     Attributes
     ----------
-    problem : Problem
-        With a loss, that of the known nodes alone; for a likelihood as it was given.
+    compiled : Compiled
+        Of the problem; with a loss, of its known nodes alone.
     labels : (n,) uint8
         The true labels; 0 where they are void.
     known : (n,) bool
         False there.
-    model : Model
     image : int
         Number of the image, for messages.
     loss : BoundLoss, or None with a likelihood
@@ -63,25 +60,56 @@ class Task:
         The factors r_n and s_n of the normalisation.
     """
 
-    problem: Problem
+    compiled: Compiled
     labels: NDArray[np.uint8]
     known: NDArray[np.bool_]
-    model: Model
     image: int = 0
     loss: BoundLoss | None = None
     loss_scale: float = 1.0
     energy_scale: float = 1.0
+    _compared: bool = False
+
+    def __post_init__(self) -> None:
+        loss, compiled = self.loss, self.compiled
+        if loss is None:
+            return
+        if compiled.core is None:
+            if loss.table.size:
+                raise InputError(
+                    "loss is a CountFunction, which works only with the potentials that the core "
+                    "knows. Use Count or Hamming with these potentials."
+                )
+            return
+        cost = loss.cost
+        if self.model.labels.name == "ordered":  # the core takes the cost of label 0 too
+            cost = np.concatenate([np.zeros_like(cost[..., :1]), cost], axis=-1)
+        scales = self.loss_scale, self.energy_scale
+        compiled.core.set_loss(self.labels, loss.constant, cost.reshape(-1), *scales)
+        if loss.counts:
+            compiled.set_regions(loss.counts)
+        if loss.table.size:
+            compiled.core.set_table(loss.table, loss.counted.astype(np.uint8))
 
     @property
-    def bound(self) -> BoundLoss:
-        """The loss, which every task of max-margin training has."""
-        assert self.loss is not None
-        return self.loss
+    def problem(self) -> Problem:
+        """The arrays of the image."""
+        return self.compiled.problem
+
+    @property
+    def model(self) -> Model:
+        """The potentials and the labels."""
+        return self.compiled.model
 
     @property
     def layout(self) -> Layout:
         """The named slices of w."""
-        return self.model.layout(self.problem)
+        return self.compiled.layout
+
+    @property
+    def bound(self) -> BoundLoss:
+        """The loss, which every image of max-margin training has."""
+        assert self.loss is not None
+        return self.loss
 
     @property
     def largest(self) -> float:
@@ -107,7 +135,7 @@ class Task:
         return np.asarray(count * np.finfo(float).eps * scales)
 
     def arrays(self) -> list[NDArray[Any] | None]:
-        """What a fingerprint of the task must see."""
+        """Return what a fingerprint of the image must cover."""
         problem = self.problem
         out = [problem.node_features, problem.edge_features, problem.edges, problem.fixed]
         out += [self.labels, self.known]
@@ -115,16 +143,69 @@ class Task:
             out += [family.first, family.members]
         return out if self.loss is None else [*out, *self.loss.arrays()]
 
+    def plane(self, w: Vector) -> Plane:
+        """Return the highest plane of the image at w."""
+        row = planes_at([self], w)[0]
+        return Plane(float(row[0]), row[1:])
 
-def task_of(
+    def plane_of_terms(self, w: Vector) -> Plane:
+        """Return a high plane at w from terms made in Python: energy, cut and psi of each piece.
+
+        It is slower than the core's and as exact as the labels' own minimisation: with unordered
+        labels the plane is a lower bound of the risk that may not touch it.
+        """
+        problem, model, loss = self.problem, self.model, self.bound
+        ratio, truth = self.loss_scale / self.energy_scale, model.psi(problem, self.labels)
+        terms = model.terms(problem, w)
+        terms.envelopes = terms.envelopes + [
+            Envelope(e.members, ratio * e.slopes, ratio * e.intercepts, e.weights)
+            for e in loss.counts
+        ]
+        best: Plane | None = None
+        for cost in ratio * loss.cost:
+            energy = model.labels.energy(problem, model.labels.with_costs(terms, cost))
+            fixed = None if problem.fixed is None else problem.fixed.reshape(energy.shape)
+            y = energy.minimize(fixed).labels
+            found = model.psi(problem, y)
+            if not self._compared:
+                self._compare(w, y, found, truth)
+            plane = Plane(self.loss_scale * loss.value(y), self.energy_scale * (truth - found))
+            # Ties between pieces: the lowest index.
+            if best is None or plane.value(w) > best.value(w):
+                best = plane
+        assert best is not None
+        return best
+
+    def _compare(self, w: Vector, y: NDArray[Any], found: Vector, truth: Vector) -> None:
+        """Raise InputError for potentials whose psi is not that of their terms.
+
+        Their planes would be no bounds. Two labellings that differ, at weights that matter, are
+        compared once.
+        """
+        energy = self.model.energy(self.problem, w)
+        values = [float(energy.value(one)) for one in (y, self.labels.reshape(y.shape))]
+        parts = [w * found, w * truth]
+        rise, expected = values[1] - values[0], float(parts[1].sum() - parts[0].sum())
+        size = sum(map(abs, values)) + float(np.abs(parts).sum())
+        if abs(rise - expected) > SAME * size:
+            names = quoted([p.name for p in self.model.potentials])
+            raise InputError(
+                f"image {self.image}: of the potentials {names} one has other terms than v . psi: "
+                f"between two labellings the energy rises by {rise:g}, w . psi by {expected:g}. "
+                "Correct its methods psi and terms."
+            )
+        self._compared = bool(rise != 0)
+
+
+def training_image(
     problem: Problem,
     labels: ArrayLike,
     model: Model,
     image: int = 0,
     loss: Loss | None = None,
     normalize: str = "pixels",
-) -> Task:
-    """Bind a problem, its labels (255: void), a model and, for a margin, a loss.
+) -> TrainingImage:
+    """Return a problem with its labels (255: void), a model and, for a margin, a loss.
 
     In a margin void nodes take no part. A likelihood is that of the labels that are known: the
     min-marginals minimise over all other nodes, the void ones too, as in prediction.
@@ -132,14 +213,16 @@ def task_of(
     if loss is None:
         given = checked_labels(problem, labels, model.n_labels)
         known = problem.known_of(given)
-        return Task(problem, np.where(known, given, 0).astype(np.uint8), known, model, image)
+        truth = np.where(known, given, 0).astype(np.uint8)
+        return TrainingImage(Compiled(model, problem), truth, known, image)
     kept, truth = problem.training(labels, model.n_labels)
     known = np.ones(kept.n_nodes, bool) if kept.known is None else kept.known
     bound = loss.bind(image, truth, known, model.n_labels)
-    return Task(kept, truth, known, model, image, bound, *shares(known, normalize))
+    scales = loss_and_energy_scale(known, normalize)
+    return TrainingImage(Compiled(model, kept), truth, known, image, bound, *scales)
 
 
-def shares(counted: NDArray[np.bool_], normalize: str) -> tuple[float, float]:
+def loss_and_energy_scale(counted: NDArray[np.bool_], normalize: str) -> tuple[float, float]:
     """Return r_n and s_n of an image with these labelled nodes."""
     if not is_one_of(normalize, NORMALIZE):
         raise InputError(
@@ -150,233 +233,48 @@ def shares(counted: NDArray[np.bool_], normalize: str) -> tuple[float, float]:
     return 1.0 if normalize == "none" else share, share if normalize == "pixels" else 1.0
 
 
-class Oracle(Protocol):
-    """What the pool asks: the plane of one image, and those of many in one round."""
+def planes_at(images: Sequence[TrainingImage], w: Vector, threads: int = 1) -> Matrix:
+    """Return the rows b, a of each image's highest plane at w, (N, 1 + d).
 
-    task: Task
-
-    def __call__(self, w: Vector) -> Plane: ...
-    @staticmethod
-    def ask(oracles: Sequence[Any], w: Vector, threads: int = 1) -> Matrix: ...
-
-
-class CoreOracle:
-    """The oracle of one image with two labels, in the core.
-
-    Parameters
-    ----------
-    task : Task
+    The core is called once for all; the result has the same bits for any number of threads.
     """
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        loss = task.bound
-        self.core = _core.Oracle(
-            *_arrays(task.problem),
-            np.zeros(0, np.int8) if task.problem.fixed is None else task.problem.fixed,
-            task.labels,
-            loss.constant,
-            loss.cost.reshape(-1),
-            task.loss_scale,
-            task.energy_scale,
-        )
-        if task.model.has_regions or loss.counts:
-            self.core.set_regions(*_regions(task))
-        if loss.table.size:
-            self.core.set_table(loss.table, loss.counted.astype(np.uint8))
-
-    def __call__(self, w: Vector) -> Plane:
-        """Give the highest plane of the image at w."""
-        return _plane(self.ask([self], w)[0])
-
-    @staticmethod
-    def ask(oracles: Sequence["CoreOracle"], w: Vector, threads: int = 1) -> Matrix:
-        """Ask every oracle at w, in one call of the core; the same bits for any number of threads.
-
-        Returns
-        -------
-        (N, 1 + d) float64
-            b, a of each image's highest plane.
-        """
-        return _ask_core(_core.highest_planes, oracles, w, threads)
-
-
-class OrderedCoreOracle:
-    """The oracle of one image with ordered labels, in the core.
-
-    Parameters
-    ----------
-    task : Task
-    """
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        problem, loss = task.problem, task.bound
-        node, edge, shape, connectivity, ends = _arrays(problem)
-        # The core takes the cost of label 0 too.
-        cost = np.concatenate([np.zeros_like(loss.cost[..., :1]), loss.cost], axis=-1)
-        self.core = _core.OrderedOracle(
-            node,
-            edge,
-            task.model.n_labels,
-            shape,
-            connectivity,
-            ends,
-            np.zeros(0, np.int16) if problem.fixed is None else problem.fixed.astype(np.int16),
-            task.labels,
-            loss.constant,
-            cost.reshape(-1),
-            task.loss_scale,
-            task.energy_scale,
-        )
-
-    def __call__(self, w: Vector) -> Plane:
-        """Give the highest plane of the image at w."""
-        return _plane(self.ask([self], w)[0])
-
-    @staticmethod
-    def ask(oracles: Sequence["OrderedCoreOracle"], w: Vector, threads: int = 1) -> Matrix:
-        """Ask every oracle at w, in one call of the core."""
-        return _ask_core(_core.highest_ordered_planes, oracles, w, threads)
-
-
-class GenericOracle:
-    """The oracle of one image for any potentials and labels, in Python: energy, cut, psi.
-
-    Slower than the core's, and as exact as the labels' own minimisation: with unordered labels the
-    plane is a lower bound of the risk that may not touch it.
-
-    Parameters
-    ----------
-    task : Task
-    """
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        if task.bound.table.size:
-            raise InputError(
-                "loss is a CountFunction, which works only with the potentials that the core "
-                "knows. Use Count or Hamming with these potentials."
-            )
-        self.truth = task.model.psi(task.problem, task.labels)
-        ratio = task.loss_scale / task.energy_scale
-        self.counts = [
-            Envelope(e.members, ratio * e.slopes, ratio * e.intercepts, e.weights)
-            for e in task.bound.counts
-        ]
-        self.cost = ratio * task.bound.cost
-        self.agrees = False
-
-    def __call__(self, w: Vector) -> Plane:
-        """Give a high plane of the image at w: the best of one minimisation for each piece."""
-        task, labels = self.task, self.task.model.labels
-        terms = task.model.terms(task.problem, w)
-        terms.envelopes = terms.envelopes + self.counts
-        best: Plane | None = None
-        for cost in self.cost:
-            energy = labels.energy(task.problem, labels.with_costs(terms, cost))
-            y = energy.minimize(fixed_in(task.problem, energy.shape)).labels
-            found = task.model.psi(task.problem, y)
-            if not self.agrees:
-                self._compare(w, y, found)
-            plane = Plane(
-                task.loss_scale * task.bound.value(y), task.energy_scale * (self.truth - found)
-            )
-            # Ties between pieces: the lowest index.
-            if best is None or plane.value(w) > best.value(w):
-                best = plane
-        assert best is not None
-        return best
-
-    def _compare(self, w: Vector, y: NDArray[Any], found: Vector) -> None:
-        """Refuse potentials whose psi is not that of their terms: their planes would be no bounds.
-
-        Two labellings that differ, at weights that say something, are compared once.
-        """
-        task, model = self.task, self.task.model
-        energy = model.energy(task.problem, w)
-        labels = [y, task.labels.reshape(y.shape)]
-        values = [float(energy.value(one)) for one in labels]
-        parts = [w * found, w * self.truth]
-        rise, expected = values[1] - values[0], float(parts[1].sum() - parts[0].sum())
-        size = sum(map(abs, values)) + float(np.abs(parts).sum())
-        if abs(rise - expected) > SAME * size:
-            names = quoted([p.name for p in model.potentials])
-            raise InputError(
-                f"image {task.image}: of the potentials {names} one has other terms than v . psi: "
-                f"between two labellings the energy rises by {rise:g}, w . psi by {expected:g}. "
-                "Correct its methods psi and terms."
-            )
-        self.agrees = bool(rise != 0)
-
-    @staticmethod
-    def ask(oracles: Sequence["GenericOracle"], w: Vector, threads: int = 1) -> Matrix:
-        """Ask every oracle at w; rows b, a of a high plane of each image."""
-        checked_weights(w, oracles[0].task.layout.size)
-        planes = executor_of(threads).map(lambda oracle: oracle(w), oracles)
+    if not images:
+        return np.zeros((0, 1 + w.size))
+    first = images[0].compiled
+    checked_weights(w, first.size)
+    if first.core is None:
+        planes = executor_of(threads).map(lambda one: one.plane_of_terms(w), images)
         return np.array([[plane.b, *plane.a] for plane in planes])
-
-
-# The core's own oracles, by the name of the labels.
-CORE: dict[str, type[CoreOracle] | type[OrderedCoreOracle]] = {
-    "binary": CoreOracle,
-    "ordered": OrderedCoreOracle,
-}
-
-
-def oracle_of(task: Task) -> Oracle:
-    """Give the oracle of one image: the core's where it knows all potentials."""
-    model = task.model
-    joined = model.has_edges or task.problem.n_edge_features == 0
-    known = model.in_core and joined and model.labels.name in CORE
-    return CORE[model.labels.name](task) if known else GenericOracle(task)
+    ordered = first.model.labels.name == "ordered"
+    highest: Any = _core.highest_ordered_planes if ordered else _core.highest_planes
+    order = first.order
+    try:
+        found = highest([one.compiled.core for one in images], w[order], threads)
+    except (OverflowError, RuntimeError, MemoryError) as error:
+        raise _failed(error, [one.image for one in images], w) from error
+    # In rows, as the core gave them: sums over images depend on the layout in their last bits.
+    back: Matrix = np.take(found, np.argsort(np.concatenate([[-1], order])), axis=1)
+    return back
 
 
 def plane_of(
     name: str, model: Model, loss: Loss, normalize: str, resident: Resident, image: int, w: Vector
 ) -> Vector:
-    """Give the row b, a of an image's plane, where the image and its labels stay.
+    """Return the row b, a of an image's plane, where the image and its labels stay.
 
-    Its oracle is made once for a model, a loss and a normalisation, all three of which have one
-    name, and stays there too.
+    The compiled image is cached there under `name`, a hash of model, loss and normalisation.
     """
 
-    def make() -> Oracle:
+    def make() -> TrainingImage:
         problem, labels = resident.value
-        return oracle_of(task_of(problem, labels, model, image, loss, normalize))
+        return training_image(problem, labels, model, image, loss, normalize)
 
-    oracle: Oracle = resident.once(f"oracle {image} {name}", make)
-    row: Vector = oracle.ask([oracle], w)[0]
+    one: TrainingImage = resident.once(f"oracle {image} {name}", make)
+    row: Vector = planes_at([one], w)[0]
     return row
 
 
-def _plane(row: Vector) -> Plane:
-    return Plane(float(row[0]), row[1:])
-
-
-def _ask_core(highest: Any, oracles: Sequence[Any], w: Vector, threads: int) -> Matrix:
-    if not oracles:
-        return np.zeros((0, 1 + w.size))
-    task = oracles[0].task
-    checked_weights(w, task.layout.size)
-    order = task.model.core_order(task.problem)
-    try:
-        planes = highest([oracle.core for oracle in oracles], w[order], threads)
-    except (OverflowError, RuntimeError, MemoryError) as error:
-        raise failed(error, [oracle.task.image for oracle in oracles], w) from error
-    # In rows, as the core gave them: sums over images depend on the layout in their last bits.
-    back: Matrix = np.take(planes, np.argsort(np.concatenate([[-1], order])), axis=1)
-    return back
-
-
-def _arrays(problem: Problem) -> tuple[Any, Any, list[int], int, NDArray[np.int32]]:
-    """Node and edge features, shape, connectivity and ends of the edges, as the core takes them."""
-    ends = np.zeros(0, np.int32) if problem.edges is None else problem.edges.reshape(-1)
-    shape = list(problem.shape or (problem.n_nodes,))
-    return problem.node_features, problem.edge_features, shape, problem.connectivity or 0, ends
-
-
-def failed(error: Exception, images: Sequence[int], w: Vector) -> Exception:
+def _failed(error: Exception, images: Sequence[int], w: Vector) -> Exception:
     """Say which image's oracle failed, and why; an energy out of range is the input's fault."""
     number, what = error.args
     if not isinstance(error, OverflowError):
@@ -385,34 +283,3 @@ def failed(error: Exception, images: Sequence[int], w: Vector) -> Exception:
         f"image {images[number]}: {what}. Its energy cannot be minimised with weights up to "
         f"{np.abs(w).max():g}. Scale its features, or choose a smaller C."
     )
-
-
-def _regions(task: Task) -> tuple[list[tuple[int, int, int, bool]], _core.Regions, float]:
-    """The forms of the envelopes; their regions, then those that the loss counts; a constant."""
-    found = [p for p in task.model.potentials if isinstance(p, Enveloped)]
-    families = [(task.problem.regions[p.family], p.spec) for p in found]
-    counts = task.bound.counts
-    hinges = [e.hinges() for e in counts]
-    members = [family.members for family, _ in families] + [e.members for e in counts]
-    sizes = [family.sizes for family, _ in families] + [[e.members.size] for e in counts]
-    enveloped = sum(family.members.size for family, _ in families)
-    without = [0] * sum(len(family) for family, _ in families)  # slopes and hinges come with w
-    regions = _core.Regions(
-        _offsets(np.concatenate(sizes)),
-        np.concatenate(members).astype(np.int32),
-        np.concatenate([np.ones(enveloped), *(e.weights for e in counts)]),
-        np.array([*without, *(slope for slope, *_ in hinges)], float),
-        _offsets([*without, *(alpha.size for _, _, alpha, _ in hinges)]),
-        np.concatenate([np.zeros(0), *(alpha for _, _, alpha, _ in hinges)]),
-        np.concatenate([np.zeros(0), *(beta for *_, beta in hinges)]),
-    )
-    return (
-        [(FORMS.index(spec.form), spec.lines, len(family), spec.per == "node")
-         for family, spec in families],
-        regions,
-        float(sum(constant for _, constant, *_ in hinges)),
-    )  # fmt: skip
-
-
-def _offsets(sizes: ArrayLike) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -17,7 +17,7 @@ from cutlearn.energy.model import Layout, Model, ModelLike, model_of
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
 from cutlearn.learn.losses import Loss, loss_of
-from cutlearn.learn.oracle import Oracle, Task, oracle_of, plane_of, task_of
+from cutlearn.learn.oracle import TrainingImage, plane_of, planes_at, training_image
 from cutlearn.loaded import Loaded, taken, together
 from cutlearn.run.checkpoint import fingerprint
 from cutlearn.run.executor import (
@@ -102,16 +102,16 @@ class Facts:
     digest: str = ""
 
 
-def _facts_of(tasks: Sequence[Task], place: Executor) -> list[Facts]:
-    """The facts of all tasks; of those that are loaded the fingerprints too, while one is here."""
-    if not isinstance(tasks, Loaded):
-        return [Facts(task.largest, task.rounding) for task in tasks]
+def _facts_of(images: Sequence[TrainingImage], place: Executor) -> list[Facts]:
+    """The facts of all images; lazy images are hashed now, while in memory."""
+    if not isinstance(images, Loaded):
+        return [Facts(one.largest, one.rounding) for one in images]
 
     def look(image: int) -> Facts:
-        task = tasks[image]
-        return Facts(task.largest, task.rounding, digest_of(task))
+        one = images[image]
+        return Facts(one.largest, one.rounding, digest_of(one))
 
-    return place.local.map(look, range(len(tasks)))
+    return place.local.map(look, range(len(images)))
 
 
 class Pool:
@@ -142,22 +142,19 @@ class Pool:
         self.model = model_of_all(problems, labels, model)
         check_margin(self.model, chosen)
         self.loss, self.settings = chosen, _settings(normalize, self.model)
-        self.tasks = bind_all(problems, labels, self.model, chosen, normalize, place)
-        self.facts = _facts_of(self.tasks, place)
-        # The oracles are here; or beside the images, on a cluster or when an image is loaded.
-        self.oracles: list[Oracle] = []
+        self.images = bind_all(problems, labels, self.model, chosen, normalize, place)
+        self.facts = _facts_of(self.images, place)
+        # On a cluster, or when images are loaded, planes are computed where the images stay.
         self.away: Residents | None = None
-        if place.remote or isinstance(self.tasks, Loaded):
+        if place.remote or isinstance(self.images, Loaded):
             self.away = residents_of(place, problems, labels)
             settings = self.model, chosen, normalize
             self._plane = partial(plane_of, name_of(settings), *settings)
-        else:
-            self.oracles = [oracle_of(task) for task in self.tasks]
-        self.layout: Layout = self.tasks[0].layout
+        self.layout: Layout = self.images[0].layout
         self.planes = [PlaneSet(self.n_weights) for _ in range(len(problems))]
 
     def __len__(self) -> int:
-        return len(self.tasks)
+        return len(self.images)
 
     def check(
         self,
@@ -180,13 +177,13 @@ class Pool:
                 f"asks for {len(problems)} with {chosen!r} {settings}. Make a pool for these, or "
                 "take a part of this."
             )
-        if isinstance(self.tasks, Loaded) and chosen is self.loss:
+        if isinstance(self.images, Loaded) and chosen is self.loss:
             return
-        for image, task in enumerate(self.tasks):
-            given = task_of(
-                problems[image], labels[image], self.model, task.image, chosen, normalize
+        for image, held in enumerate(self.images):
+            given = training_image(
+                problems[image], labels[image], self.model, held.image, chosen, normalize
             )
-            if not all(map(np.array_equal, given.bound.arrays(), task.bound.arrays())):
+            if not all(map(np.array_equal, given.bound.arrays(), held.bound.arrays())):
                 raise InputError(
                     f"pool holds {len(self)} images with {self.loss!r}, but training asks for "
                     f"{chosen!r}, and image {image} has another loss or other labels there. Make a "
@@ -213,8 +210,7 @@ class Pool:
         part = object.__new__(Pool)
         part.model, part.layout = self.model, self.layout
         part.loss, part.settings = self.loss, self.settings
-        part.tasks, part.facts = taken(self.tasks, images), [self.facts[i] for i in images]
-        part.oracles = [self.oracles[i] for i in images if self.oracles]
+        part.images, part.facts = taken(self.images, images), [self.facts[i] for i in images]
         part.away = None
         if self.away is not None:
             part.away, part._plane = self.away.take(images), self._plane
@@ -230,8 +226,7 @@ class Pool:
         """Ask the oracles of some images at w; give their planes b, a as rows."""
         if self.away is not None:
             return np.array(self.away.take(images).map(self._plane, w))
-        asked = [self.oracles[i] for i in images]
-        return asked[0].ask(asked, w, self._threads(place))
+        return planes_at([self.images[i] for i in images], w, self._threads(place))
 
     def add(self, rows: Matrix) -> NDArray[np.int32]:
         """Add a plane of every image, b, a; give their indices."""
@@ -262,11 +257,11 @@ class Pool:
     def digest(self) -> str:
         """Give a fingerprint of the data, loss and normalisation, for checkpoints."""
         for i, facts in enumerate(self.facts):
-            facts.digest = facts.digest or digest_of(self.tasks[i])
+            facts.digest = facts.digest or digest_of(self.images[i])
         return fingerprint(self.settings + "".join(facts.digest for facts in self.facts), ())
 
 
-def digest_of(task: Task) -> str:
+def digest_of(task: TrainingImage) -> str:
     """Return a fingerprint of one image's task, for checkpoints."""
     return fingerprint(f"{task.problem.shape}{task.problem.connectivity}", task.arrays())
 
@@ -290,15 +285,15 @@ def bind_all(
     loss: Loss | None = None,
     normalize: str = "pixels",
     place: Executor = ONE_THREAD,
-) -> Sequence[Task]:
+) -> Sequence[TrainingImage]:
     """Bind every image to its labels; what is wrong names the image.
 
     This is quick, and done here where a cluster asks for planes later.
     """
 
-    def bind(image: int) -> Task:
+    def bind(image: int) -> TrainingImage:
         try:
-            return task_of(problems[image], labels[image], model, image, loss, normalize)
+            return training_image(problems[image], labels[image], model, image, loss, normalize)
         except InputError as error:
             raise InputError(f"image {image}: {error}") from error
 

@@ -187,7 +187,7 @@ def _check_no_margin_options(
 
 
 def _constraints(pool: Pool, given: tuple[ArrayLike, ArrayLike] | None) -> tuple[Matrix, Vector]:
-    rows, rhs = pool.layout.constraints(pool.tasks[0].problem)
+    rows, rhs = pool.layout.constraints(pool.images[0].problem)
     if given is None:
         return rows, rhs
     pair = listed("constraints", given)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cutlearn.arrays import VOID, Mask
 from cutlearn.checks import is_one_of
+from cutlearn.energy.compiled import Compiled
 from cutlearn.energy.model import Model, uses_edges, uses_regions
 from cutlearn.energy.potentials import Potential
 from cutlearn.energy.problem import Problem
@@ -249,7 +250,7 @@ class Segmenter(Estimator):
     def _mask(self, sample: Sample) -> Mask:
         if is_large(self.featurizer_, self.model_, sample.shape):
             return LargeImage(self.featurizer_, self.model_, self.w_, sample).mask()
-        return self.model_.posed(self._problem(sample), self.w_).mask()
+        return Compiled(self.model_, self._problem(sample)).cut(self.w_, last=True)
 
     def _min_marginals(self, sample: Sample) -> NDArray[np.float64]:
         return self._evidence(sample).min_marginals
@@ -259,9 +260,9 @@ class Segmenter(Estimator):
             return LargeImage(self.featurizer_, self.model_, self.w_, sample).evidence()
         problem = self._problem(sample)
         own = costs_alone(self.model_, problem, self.w_)
-        posed = self.model_.posed(problem, self.w_)
+        compiled = Compiled(self.model_, problem)
         del problem  # its features are larger than its energy
-        return Evidence(posed.min_marginals(), own)
+        return Evidence(compiled.min_marginals(self.w_, last=True), own)
 
     @property
     def of_volumes(self) -> bool:

@@ -7,15 +7,15 @@ import numpy as np
 from scipy.optimize import minimize
 
 from cutlearn.arrays import Vector
-from cutlearn.energy.label_space import Valued, softened
+from cutlearn.energy.compiled import Compiled, Valued, softened
 from cutlearn.energy.problem import Problem
-from cutlearn.learn.oracle import Task
+from cutlearn.learn.oracle import TrainingImage
 
 # Nodes of logistic regression of several labels, and of `recentre_fields`.
 MAX_ROWS, MAX_ROWS_OF_START = 100_000, 20_000
 
 
-def logistic(task: Task, w: Vector) -> Valued:
+def logistic(task: TrainingImage, w: Vector) -> Valued:
     """Return L_n of the unaries alone, and its gradient: zero but for node weights."""
     layout, labels = task.layout, task.labels
     features = task.problem.node_features
@@ -33,7 +33,7 @@ def logistic(task: Task, w: Vector) -> Valued:
     return float((soft - costs[at, labels]).mean()), gradient
 
 
-def subsampling_step(tasks: Sequence[Task], limit: int) -> int:
+def subsampling_step(tasks: Sequence[TrainingImage], limit: int) -> int:
     """Return the least k such that every k-th labelled node leaves at most `limit` nodes.
 
     Without edges neighbouring pixels are nearly copies of each other.
@@ -41,7 +41,7 @@ def subsampling_step(tasks: Sequence[Task], limit: int) -> int:
     return -(-sum(int(task.known.sum()) for task in tasks) // limit)
 
 
-def subsample(task: Task, step: int) -> Task:
+def subsample(task: TrainingImage, step: int) -> TrainingImage:
     """Return the task of every `step`-th labelled node, without edges."""
     if step == 1:
         return task
@@ -51,10 +51,11 @@ def subsample(task: Task, step: int) -> Task:
         edge_features=np.zeros((0, problem.n_edge_features)),
         regions=[[] for _ in problem.regions],
     )
-    return replace(task, problem=alone, labels=task.labels[rows], known=task.known[rows])
+    compiled = Compiled(task.model, alone)
+    return replace(task, compiled=compiled, labels=task.labels[rows], known=task.known[rows])
 
 
-def recentre_fields(tasks: Sequence[Task], w: Vector) -> Vector:
+def recentre_fields(tasks: Sequence[TrainingImage], w: Vector) -> Vector:
     """Shift the weights of all fields, one per label, by one vector that calibrates each field.
 
     A softmax over labels is invariant to what is added to the cost of all of them, but a field is

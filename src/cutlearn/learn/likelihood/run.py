@@ -29,7 +29,7 @@ from cutlearn.learn.likelihood.baselines import (
     subsampling_step,
 )
 from cutlearn.learn.likelihood.value import mean_of, valued
-from cutlearn.learn.oracle import Task
+from cutlearn.learn.oracle import TrainingImage
 from cutlearn.learn.pool import digest_of
 from cutlearn.learn.run import Callback, Run, Settings, Step
 from cutlearn.loaded import mapped, taken
@@ -194,7 +194,7 @@ class LikelihoodRun(Run):
 
     Parameters
     ----------
-    tasks : sequence of Task
+    tasks : sequence of TrainingImage
     setting : Settings
     file : path, optional
         The checkpoint; the run resumes from an existing one.
@@ -207,7 +207,7 @@ class LikelihoodRun(Run):
 
     def __init__(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[TrainingImage],
         setting: Settings,
         file: str | Path | None,
         executor: Executor = ONE_THREAD,
@@ -343,7 +343,7 @@ class LikelihoodRun(Run):
 
 
 def _starts(
-    layout: Layout, tasks: Sequence[Task], w: Vector, strengths: Sequence[float]
+    layout: Layout, tasks: Sequence[TrainingImage], w: Vector, strengths: Sequence[float]
 ) -> list[Vector]:
     """Return logistic regression with edges of each strength t, over 1 + 2 t."""
     features = (task.problem.edge_features for task in tasks)
@@ -359,7 +359,7 @@ def _starts(
     return starts
 
 
-def _second_moment(tasks: Sequence[Task]) -> NDArray[np.float64]:
+def _second_moment(tasks: Sequence[TrainingImage]) -> NDArray[np.float64]:
     """Return the mean of f f' over the labelled nodes of each image, then over images."""
     parts = []
     for task in tasks:

@@ -18,17 +18,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cutlearn.arrays import Vector
-from cutlearn.energy.label_space import Valued
+from cutlearn.energy.compiled import Valued
 from cutlearn.energy.model import Model, ModelLike, checked_weights
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
 from cutlearn.learn.likelihood.baselines import subsample
-from cutlearn.learn.oracle import Task, task_of
+from cutlearn.learn.oracle import TrainingImage, training_image
 from cutlearn.learn.pool import bind_all, model_of_all
 from cutlearn.run.executor import Executor, Jobs, Resident, executor_of
 
 # Of one image at w.
-Value = Callable[[Task, Vector], Valued]
+Value = Callable[[TrainingImage, Vector], Valued]
 
 
 def likelihood(
@@ -72,7 +72,7 @@ def likelihood(
 
 def likelihood_tasks(
     problems: Sequence[Problem], labels: Sequence[ArrayLike], given: ModelLike
-) -> Sequence[Task]:
+) -> Sequence[TrainingImage]:
     """Check images and labels, and bind each image to its labels."""
     model = model_of_all(problems, labels, given)
     check_likelihood(model)
@@ -95,19 +95,21 @@ def check_likelihood(model: Model) -> None:
         )
 
 
-def image_likelihood(task: Task, w: Vector) -> Valued:
+def image_likelihood(task: TrainingImage, w: Vector) -> Valued:
     """Give L_n and its gradient for one image."""
     share = 1.0 / int(np.count_nonzero(task.known))
-    total, gradient = task.model.log_likelihood(task.problem, w, task.labels, task.known)
+    total, gradient = task.compiled.log_likelihood(w, task.labels, task.known)
     return share * total, share * gradient
 
 
-def mean_likelihood(value: Value, tasks: Sequence[Task], w: Vector, executor: Executor) -> Valued:
+def mean_likelihood(
+    value: Value, tasks: Sequence[TrainingImage], w: Vector, executor: Executor
+) -> Valued:
     """Give the mean over images of L_n and of its gradient."""
     return mean_of(executor.map(partial(_at, value, w), tasks))
 
 
-def _at(value: Value, w: Vector, task: Task) -> Valued:
+def _at(value: Value, w: Vector, task: TrainingImage) -> Valued:
     return value(task, w)
 
 
@@ -118,12 +120,12 @@ def valued(
 
     Of the latter the task is made once, with every so many-th node, under the name of both.
     """
-    if isinstance(resident.value, Task):
+    if isinstance(resident.value, TrainingImage):
         return value(resident.value, w)
 
-    def make() -> Task:
+    def make() -> TrainingImage:
         problem, labels = resident.value
-        return subsample(task_of(problem, labels, model, image), thin)
+        return subsample(training_image(problem, labels, model, image), thin)
 
     return value(resident.once(f"task {image} {name}", make), w)
 

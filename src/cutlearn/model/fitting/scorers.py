@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cutlearn.arrays import VOID, Mask, Vector
-from cutlearn.energy.label_space import softened
+from cutlearn.energy.compiled import softened
 from cutlearn.energy.model import Model
 from cutlearn.energy.problem import Problem
 from cutlearn.learn.losses import Loss

@@ -25,8 +25,8 @@ from PIL import Image
 
 from cutlearn.arrays import AnyArray, Floats
 from cutlearn.checks import as_array
+from cutlearn.energy.compiled import softmax
 from cutlearn.energy.energy import Energy
-from cutlearn.energy.label_space import softmax
 from cutlearn.energy.moves import UnorderedEnergy
 from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.features.describe import Intensities
