@@ -31,10 +31,7 @@ from cutlearn.features.net.crops import CANVAS, SIDE, SQUARE
 from cutlearn.features.net.learn import (
     NetRecipe,
     Nets,
-    arrays_of_nets,
-    described_nets,
     fit_nets,
-    read_nets,
 )
 from cutlearn.features.trees import Recipe
 from cutlearn.loaded import mapped
@@ -376,11 +373,11 @@ class NetLogits(Source):
         return [[logit] for logit in self.nets.logits(picture.image, extra)]
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
-        return arrays_of_nets(self.nets), described_nets(self.nets)
+        return self.nets.to_arrays()
 
     @classmethod
     def read(cls, arrays: Arrays, described: dict[str, Any], bank: Bank, step: int) -> Self:
-        return cls(read_nets(arrays, described, bank))
+        return cls(Nets.of_arrays(arrays, described, bank))
 
 
 @dataclass(frozen=True)

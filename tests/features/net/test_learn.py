@@ -180,7 +180,7 @@ def test_learns_and_answers_out_of_fold(color):
     seen = []
     nets, maps = fit_nets(images, labels, [None] * 4, bank, recipe, fold,
                           progress=lambda *told: seen.append(told))  # fmt: skip
-    assert seen[-1][:2] == (recipe.told(2, 4, color), recipe.told(2, 4, color))
+    assert seen[-1][:2] == (recipe.reports(2, 4, color), recipe.reports(2, 4, color))
     assert len(nets.weights) == 2
     for k, (image, label, found) in enumerate(zip(images, labels, maps)):
         assert found.shape == (2, *image.shape[:2])

@@ -81,7 +81,7 @@ def nets_of(color, restore, unannotated=()):
         images, [m[..., None] for m in masks], [None] * 4, bank, recipe, np.array([0, 1, 0, 1]),
         progress=lambda *step: seen.append(step), unannotated=unannotated,
     )  # fmt: skip
-    assert seen[-1][0] == seen[-1][1] == recipe.told(2, 4, color)
+    assert seen[-1][0] == seen[-1][1] == recipe.reports(2, 4, color)
     return nets, {what for *_, what in seen}
 
 
@@ -101,7 +101,7 @@ def test_coloured_ones_have():
     again = nets_of(True, 12)[0]
     assert all(np.array_equal(a[n], b[n]) for a, b in zip(again.weights, restored.weights)
                for n in a)  # fmt: skip
-    assert replace(NetRecipe(), restore=0).told(2, 4, True) < NetRecipe().told(2, 4, True)
+    assert replace(NetRecipe(), restore=0).reports(2, 4, True) < NetRecipe().reports(2, 4, True)
 
 
 def others(n, shape=(44, 60), color=True):

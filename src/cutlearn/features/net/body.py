@@ -1,10 +1,16 @@
-"""The net: its shape, its first weights, its logits, and their gradient.
+"""The net: its layers on flat padded planes, its shape, its logits, and their gradient.
+
+A batch of n pictures of h x w pixels and c channels is one matrix (c, length). Each row of pixels
+is followed by one zero, each picture by one row of zeros, and the whole has a rim of zeros on both
+ends. A pixel's neighbour in any of the nine directions is then a fixed number of columns away, also
+at the border, so that the nine shifted copies that a 3 x 3 convolution multiplies are contiguous.
+The layers are loops of the C++ core.
 
 2 x 2 pixels become channels. On every level there are two units (3 x 3 convolution, batch
 normalisation, rectifier), and the largest of 2 x 2 pixels is passed down. On the way up: a matrix
-on the channels, every pixel four times, the sum with what the way down had on this level, one unit.
-At the end a 3 x 3 convolution, and channels become 2 x 2 pixels again. With `whole`, a matrix times
-the mean over the picture is added on the lowest level.
+on the channels, every pixel four times, the sum with the planes of this level on the way down, one
+unit. At the end a 3 x 3 convolution, and channels become 2 x 2 pixels again. With `whole`, a matrix
+times the mean over the picture is added on the lowest level.
 """
 
 from collections.abc import Iterator
@@ -52,30 +58,30 @@ class Layout:
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """The numbers that the core asks for."""
+        """Pictures, rows and columns, for the core."""
         return self.n, self.h, self.w
 
     def empty(self, channels: int, dtype: Any) -> Matrix:
-        """Planes that are to be written."""
+        """Return planes that are to be written."""
         return np.empty((channels, self.span + 2 * self.rim), dtype)
 
     def inner(self, planes: Matrix) -> Matrix:
-        """All columns between the rims, zeros after rows and pictures included."""
+        """Return all columns between the rims, zeros after rows and pictures included."""
         return planes[:, self.rim : self.rim + self.span]
 
     def view(self, planes: Matrix) -> Matrix:
-        """The pixels of planes as (c, n, h, w), not copied."""
+        """Return the pixels of planes as (c, n, h, w), not copied."""
         shape = (len(planes), self.n, self.h + 1, self.stride)
         return self.inner(planes).reshape(shape)[:, :, : self.h, : self.w]
 
     def put(self, pixels: Matrix) -> Matrix:
-        """Planes with these pixels, (c, n, h, w)."""
+        """Return planes with these pixels, (c, n, h, w)."""
         planes = np.zeros((len(pixels), self.span + 2 * self.rim), pixels.dtype)
         self.view(planes)[...] = pixels
         return planes
 
     def halved(self) -> "Layout":
-        """The layout after pooling 2 x 2 pixels."""
+        """Return the layout after pooling 2 x 2 pixels."""
         return Layout(self.n, self.h // 2, self.w // 2)
 
 
@@ -97,14 +103,14 @@ def convolve(planes: Matrix, kernel: Matrix, layout: Layout) -> Matrix:
 
 
 def convolve_back(slope: Matrix, kernel: Matrix, layout: Layout) -> Matrix:
-    """Give the gradient of `convolve` by its planes; slope, (o, length), is that by its output."""
+    """Return the gradient of `convolve` by its planes; slope is that by its output."""
     o, c = len(kernel), kernel.shape[1] // 9
     turned = kernel.reshape(o, 9, c)[:, ::-1].transpose(2, 1, 0).reshape(c, 9 * o)
     return convolve(slope, np.ascontiguousarray(turned), layout)
 
 
 def kernel_back(slope: Matrix, planes: Matrix, layout: Layout) -> Matrix:
-    """Give the gradient of `convolve` by its kernel; slope as in `convolve_back`."""
+    """Return the gradient of `convolve` by its kernel; slope as in `convolve_back`."""
     by_kernel = np.empty((len(slope), 9 * len(planes)), planes.dtype)
     _core.net_kernel_back(slope, planes, layout.size, by_kernel)
     return by_kernel
@@ -113,7 +119,7 @@ def kernel_back(slope: Matrix, planes: Matrix, layout: Layout) -> Matrix:
 def normalise(
     planes: Matrix, gain: Matrix, shift: Matrix, layout: Layout
 ) -> tuple[Matrix, Matrix, Matrix]:
-    """max(0, gain (u - mean) / sqrt(variance + `LEAST`) + shift) of each channel u over the batch.
+    """Return max(0, gain (u - mean) / sqrt(variance + `LEAST`) + shift), u a channel of the batch.
 
     Returns
     -------
@@ -156,7 +162,7 @@ def rectify(planes: Matrix, shift: Matrix, layout: Layout) -> None:
 
 
 def pool(planes: Matrix, layout: Layout) -> Matrix:
-    """The largest of every 2 x 2 pixels, in the halved layout."""
+    """Return the largest of every 2 x 2 pixels, in the halved layout."""
     pooled = layout.halved().empty(len(planes), planes.dtype)
     _core.net_pool(planes, layout.size, pooled)
     return pooled
@@ -171,28 +177,28 @@ def pool_back(low: Matrix, pooled: Matrix, planes: Matrix, slope: Matrix, layout
 
 
 def enlarge(low: Matrix, skip: Matrix, layout: Layout) -> Matrix:
-    """Every pixel of the halved layout's planes four times, plus skip."""
+    """Return every pixel of the halved layout's planes four times, plus skip."""
     out = layout.empty(len(skip), skip.dtype)
     _core.net_enlarge(low, skip, layout.size, out)
     return out
 
 
 def enlarge_back(slope: Matrix, layout: Layout) -> Matrix:
-    """Give the gradient of `enlarge` by its small planes."""
+    """Return the gradient of `enlarge` by its small planes."""
     low = layout.halved().empty(len(slope), slope.dtype)
     _core.net_enlarge_back(slope, layout.size, low)
     return low
 
 
 def to_depth(pixels: Matrix) -> Matrix:
-    """Pictures (c, n, h, w) as (4 c, n, h / 2, w / 2): 2 x 2 pixels become channels."""
+    """Return pictures (c, n, h, w) as (4 c, n, h / 2, w / 2): 2 x 2 pixels become channels."""
     c, n, h, w = pixels.shape
     parts = pixels.reshape(c, n, h // 2, 2, w // 2, 2)
     return np.ascontiguousarray(parts.transpose(3, 5, 0, 1, 2, 4)).reshape(4 * c, n, h // 2, w // 2)
 
 
 def from_depth(pixels: Matrix) -> Matrix:
-    """The inverse of `to_depth`."""
+    """Invert `to_depth`."""
     c, n, h, w = len(pixels) // 4, *pixels.shape[1:]
     parts = pixels.reshape(2, 2, c, n, h, w).transpose(2, 3, 4, 0, 5, 1)
     return np.ascontiguousarray(parts).reshape(c, n, 2 * h, 2 * w)
@@ -213,7 +219,7 @@ class NetShape:
         Channels of a picture, and logits of a pixel.
     widths : channels on every level, from the finest
     whole : bool
-        Whether the mean over the picture is heard on the lowest level.
+        Whether the mean over the picture is added on the lowest level.
     """
 
     inputs: int
@@ -227,7 +233,7 @@ class NetShape:
         return int(2 ** len(self.widths))
 
     def units(self) -> Iterator[tuple[str, int, int]]:
-        """Name, channels in and channels out of every unit."""
+        """Yield name, channels in and channels out of every unit."""
         before = 4 * self.inputs
         for level, width in enumerate(self.widths):
             yield f"down{level}.0", before, width
@@ -237,7 +243,7 @@ class NetShape:
             yield f"up{level}", width, width
 
     def sizes(self, folded: bool = False) -> dict[str, tuple[int, ...]]:
-        """The shape of every array of weights; folded ones have no gain."""
+        """Return the shape of every array of weights; folded ones have no gain."""
         found: dict[str, tuple[int, ...]] = {}
         for name, c, o in self.units():
             found[f"{name}.kernel"] = (o, 9 * c)
@@ -290,7 +296,7 @@ class Pass:
         self.statistics: dict[str, tuple[Matrix, Matrix]] = {}
 
     def logits(self, pictures: Matrix) -> Matrix:
-        """Logits (outputs, n, h, w) of pictures (inputs, n, h, w)."""
+        """Return logits (outputs, n, h, w) of pictures (inputs, n, h, w)."""
         pixels = to_depth(pictures)
         layout = Layout(*pixels.shape[1:])
         planes, skips, last = layout.put(pixels), [], len(self.shape.widths) - 1
@@ -316,7 +322,7 @@ class Pass:
         return from_depth(np.ascontiguousarray(layout.view(out)))
 
     def gradient(self, slope: Matrix) -> Weights:
-        """The gradient by all weights, of a loss whose gradient by the logits is `slope`."""
+        """Return the gradient by all weights, of a loss whose gradient by the logits is `slope`."""
         found: Weights = {}
         layout = self.layouts[0]
         steep = layout.put(to_depth(slope))
@@ -327,7 +333,7 @@ class Pass:
         skips: list[Matrix] = []
         for level in range(len(self.layouts) - 1):
             back = self._unit_back(f"up{level}", back, self.layouts[level], found)
-            back = self._planes_back(f"up{level}", back, self.layouts[level])
+            back = convolve_back(back, self.weights[f"up{level}.kernel"], self.layouts[level])
             skips.append(back)
             (below,) = self.kept.pop(f"join{level}")
             low = enlarge_back(back, self.layouts[level])
@@ -342,10 +348,10 @@ class Pass:
                 pool_back(back, pooled, planes, skips[level], layout)
                 back = skips[level]
             back = self._unit_back(f"down{level}.1", back, layout, found)
-            back = self._planes_back(f"down{level}.1", back, layout)
+            back = convolve_back(back, self.weights[f"down{level}.1.kernel"], layout)
             back = self._unit_back(f"down{level}.0", back, layout, found)
-            if level:  # nobody asks for the gradient by the pictures
-                back = self._planes_back(f"down{level}.0", back, layout)
+            if level:  # the gradient by the pictures is not needed
+                back = convolve_back(back, self.weights[f"down{level}.0.kernel"], layout)
         return found
 
     def _keep(self, name: str, *values: Any) -> None:
@@ -362,10 +368,6 @@ class Pass:
         self.statistics[name] = (moments[0], moments[1])
         self._keep(name, planes, made, out)
         return out
-
-    def _planes_back(self, name: str, slope: Matrix, layout: Layout) -> Matrix:
-        """The gradient by the planes that a unit convolves."""
-        return convolve_back(slope, self.weights[f"{name}.kernel"], layout)
 
     def _unit_back(self, name: str, slope: Matrix, layout: Layout, found: Weights) -> Matrix:
         """Make slope the gradient by what a unit's convolution gives; its weights' in `found`."""
@@ -393,7 +395,7 @@ class Pass:
 def folded(
     shape: NetShape, weights: Weights, statistics: dict[str, tuple[Matrix, Matrix]]
 ) -> Weights:
-    """The weights with mean and variance of every channel worked into kernels and shifts."""
+    """Return the weights with mean and variance of every channel folded into kernels and shifts."""
     made = {name: weights[name] for name in shape.sizes(folded=True)}
     for name, _, _ in shape.units():
         mean, variance = statistics[name]

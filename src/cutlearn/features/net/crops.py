@@ -16,7 +16,6 @@ from cutlearn.features.describe import Bank, Picture, is_grey
 from cutlearn.images.resize import Shape, resize_channels, resize_image, side_shape
 from cutlearn.loaded import mapped
 
-Labels = Mask
 # Photographs: the shorter side, and rows and columns of a crop. Micrographs: of a crop.
 SIDE, CANVAS, SQUARE = 128, (128, 160), (160, 160)
 
@@ -42,7 +41,7 @@ class Sight:
 
     @staticmethod
     def of(bank: Bank, images: Sequence[Image], extras: Sequence[Float32 | None]) -> "Sight":
-        """Choose for training images: colours unless all are grey, and the moments."""
+        """Return the sight of training images: colours unless all are grey, and the moments."""
         color = bank.kind == "photograph" or not all(is_grey(image) for image in images)
         blind = Sight(bank, color, np.zeros(0, np.float32), np.ones(0, np.float32))
         seen = mapped(lambda i, e: blind.channels(Picture(i), e), images, extras)
@@ -56,7 +55,7 @@ class Sight:
 
     @property
     def turns(self) -> bool:
-        """Whether pictures have no up: they may be turned."""
+        """Whether pictures may be turned, since no side is up."""
         return self.bank.kind == "microscopy"
 
     @property
@@ -65,13 +64,13 @@ class Sight:
         return len(self.mean) + (2 if self.bank.position else 0)
 
     def shape(self, shape: Shape) -> Shape:
-        """Rows and columns at which a picture is seen."""
+        """Return the rows and columns at which a picture is seen."""
         if self.bank.kind == "photograph":
             return side_shape(shape, min(SIDE, *shape))
         return -(-shape[0] // self.bank.scale), -(-shape[1] // self.bank.scale)
 
     def channels(self, picture: Picture, extra: Float32 | None) -> Float32:
-        """Colours or intensity, and extra arrays, as they are, (c, h, w) float32."""
+        """Return colours or intensity and extra arrays, not standardised, (c, h, w) float32."""
         shape = self.shape(picture.shape)
         small = picture
         if shape != picture.shape:
@@ -82,7 +81,7 @@ class Sight:
         return planes
 
     def see(self, picture: Picture, extra: Float32 | None) -> Float32:
-        """All channels of a picture, standardised, (inputs, h, w) float32."""
+        """Return all channels of a picture, standardised, (inputs, h, w) float32."""
         planes = self.channels(picture, extra)
         planes = (planes - self.mean[:, None, None]) / self.deviation[:, None, None]
         if self.bank.position:
@@ -91,7 +90,7 @@ class Sight:
 
 
 def _place(h: int, w: int) -> Float32:
-    """Row in [-1, 1] and distance from the middle column in [0, 1], (2, h, w) float32."""
+    """Return row in [-1, 1] and distance from the middle column in [0, 1], (2, h, w) float32."""
     y = 2 * (np.arange(h) + 0.5) / h - 1
     x = abs(2 * (np.arange(w) + 0.5) / w - 1)
     return np.stack(np.broadcast_arrays(y[:, None], x[None, :])).astype(np.float32)
@@ -114,8 +113,8 @@ class Lesson:
     ones: tuple[npt.NDArray[np.intp], ...]
 
     @staticmethod
-    def of(sight: Sight, image: Image, labels: Labels, extra: Float32 | None) -> "Lesson":
-        """See an image and its labels, (h, w, T) of 0, 1 and 255."""
+    def of(sight: Sight, image: Image, labels: Mask, extra: Float32 | None) -> "Lesson":
+        """Return the lesson of an image and its labels, (h, w, T) of 0, 1 and 255."""
         planes = sight.see(Picture(image), extra)
         known = (labels != VOID).astype(np.float32)
         both = np.concatenate([known * (labels == 1), known], axis=-1)
@@ -125,7 +124,7 @@ class Lesson:
 
 
 def canvas_of(sight: Sight, lessons: Sequence[Lesson], block: int) -> Shape:
-    """Rows and columns of a crop: no larger than the largest image needs."""
+    """Return rows and columns of a crop, no larger than the largest image needs."""
     most = CANVAS if not sight.turns else SQUARE
     sides = np.max([lesson.planes.shape[1:] for lesson in lessons], axis=0)
     if sight.turns:
@@ -144,7 +143,7 @@ class Crops:
     size: int = 8
 
     def draw(self, rng: np.random.Generator) -> tuple[Float32, Float32, Float32]:
-        """Pictures (c, n, h, w), shares of label 1 and weights (T, n, h, w)."""
+        """Return pictures (c, n, h, w), shares of label 1 and weights (T, n, h, w)."""
         drawn = [self._crop(k, rng) for k in range(self.size)]
         planes = np.stack([part[0] for part in drawn], axis=1)
         labels = np.stack([part[1] for part in drawn], axis=1)
@@ -181,19 +180,19 @@ class Crops:
 
 
 def turned(planes: Float32, quarter: int, mirror: bool) -> Float32:
-    """Planes (.., h, w) turned by quarters, and mirrored left to right before that."""
+    """Return planes (.., h, w) mirrored left to right, then turned by quarters."""
     seen = planes[..., ::-1] if mirror else planes
     return np.rot90(seen, quarter, axes=(-2, -1))
 
 
 def turned_back(planes: Float32, quarter: int, mirror: bool) -> Float32:
-    """The inverse of `turned`."""
+    """Invert `turned`."""
     seen = np.rot90(planes, -quarter, axes=(-2, -1))
     return seen[..., ::-1] if mirror else seen
 
 
 def _sampled(planes: Float32, places: Sequence[Floats]) -> Float32:
-    """Planes (c, h, w) interpolated at rows and columns, reflected beyond the border."""
+    """Return planes (c, h, w) interpolated at rows and columns, reflected beyond the border."""
     for axis, place in ((1, places[0]), (2, places[1])):
         last = planes.shape[axis] - 1
         inside = last - abs(last - abs(place) % (2 * last)) if last else 0 * place

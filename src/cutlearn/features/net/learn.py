@@ -1,8 +1,9 @@
-"""Nets of every fold, trained side by side; what they say of images that they did not see.
+"""Nets of every fold, trained at the same time; their logits of images that they did not see.
 
 In: images, masks of several questions, folds. Out: `Nets`, whose mean answers for new images, and
 the logits of every training image by the net that never saw it or its group. Nothing is refitted:
-the out-of-fold logits come free, and new images get the mean of nets that are each as good.
+the out-of-fold logits come free, and new images get the mean of nets that are each as good. A model
+file has the nets as plain arrays under "net0.", "net1.", .., and a short description.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,48 +14,43 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cutlearn.arrays import VOID, AnyArray, Float32, Image
+from cutlearn.arrays import VOID, Float32, Image, Mask
 from cutlearn.checks import whole_number
 from cutlearn.errors import InputError
 from cutlearn.features.describe import Bank, Picture
 from cutlearn.features.net.body import NetShape, Pass, Weights
-from cutlearn.features.net.crops import Crops, Labels, Lesson, Sight, canvas_of, turned, turned_back
+from cutlearn.features.net.crops import Crops, Lesson, Sight, canvas_of, turned, turned_back
 from cutlearn.features.net.train import Restorer, Trainer, unannotated_lessons
 from cutlearn.images.resize import resize_channels
 from cutlearn.loaded import chained, mapped, taken
 from cutlearn.run.cache import Cache, Entry, Form, map_cached
 from cutlearn.run.executor import ONE_THREAD, Executor, one_thread
 from cutlearn.run.progress import KEPT, Counter
+from cutlearn.store import Arrays
 
-Progress = Callable[[int, int, str], None]
 # Micrographs, and photographs with one more level and the mean over the picture.
 WIDTHS = {"microscopy": (16, 32, 64, 64), "photograph": (16, 32, 64, 64, 64)}
-# Steps after which progress is told.
+# Steps between two reports of progress.
 ROUND = 10
 
 
-def _logits(_: dict[str, Any], arrays: dict[str, Any]) -> Float32:
-    found: Float32 = arrays["logits"]
-    return found
-
-
-def _lesson(_: dict[str, Any], arrays: dict[str, Any]) -> Lesson:
-    ones = tuple(arrays[f"ones{k}"] for k in range(len(arrays) - 2))
-    return Lesson(arrays["planes"], arrays["labels"], ones)
-
-
-# How the out-of-fold logits of an image are kept.
+# What a description may ask for; the arrays must be in the file, too.
+MOST = {"count": 1000, "outputs": 65_536, "levels": 8, "width": 65_536, "inputs": 65_536}
+# How the out-of-fold logits of an image are kept; and what a net sees of it, if that is larger than
+# memory.
 LOGITS: Form[int, Float32] = Form(
     lambda i: f"logits{i}",
     lambda found: ({}, {"logits": found}),
-    _logits,
+    lambda _, arrays: arrays["logits"],
 )
-# How what a net sees of an image is kept, where it is larger than memory.
 LESSONS: Form[int, Lesson] = Form(
     lambda i: f"lesson{i}",
     lambda lesson: ({}, {"planes": lesson.planes, "labels": lesson.labels}
                     | {f"ones{k}": ones for k, ones in enumerate(lesson.ones)}),
-    _lesson,
+    lambda _, arrays: Lesson(
+        arrays["planes"], arrays["labels"],
+        tuple(arrays[f"ones{k}"] for k in range(len(arrays) - 2)),
+    ),
 )  # fmt: skip
 
 
@@ -84,8 +80,8 @@ class NetRecipe:
                                   ("restore", 0, 100_000)):  # fmt: skip
             whole_number(f"net: {name}", getattr(self, name), least, most)
 
-    def told(self, nets: int, images: int, color: bool) -> int:
-        """Steps of the progress of so many nets."""
+    def reports(self, nets: int, images: int, color: bool) -> int:
+        """Return the number of progress reports of so many nets."""
         rounds = nets * -(-self.steps // ROUND) + (-(-self.restore // ROUND) if color else 0)
         return rounds + images
 
@@ -99,8 +95,58 @@ class Nets:
     weights: tuple[Weights, ...]
 
     def logits(self, image: Image, extra: Float32 | None = None) -> Float32:
-        """The mean of all nets' logits of a new image, (T, h, w) float32."""
+        """Return the mean of all nets' logits of a new image, (T, h, w) float32."""
         return answer_of(self.sight, self.shape, self.weights, image, extra)
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return arrays by name, and what they do not contain, as JSON can hold it."""
+        sight, shape = self.sight, self.shape
+        arrays: Arrays = {"sight.mean": sight.mean, "sight.deviation": sight.deviation}
+        for k, weights in enumerate(self.weights):
+            arrays |= {f"net{k}.{name}": array for name, array in weights.items()}
+        plain = {
+            "count": len(self.weights),
+            "outputs": shape.outputs,
+            "widths": list(shape.widths),
+            "whole": shape.whole,
+            "color": sight.color,
+        }
+        return arrays, {"net_shape": plain}
+
+    @staticmethod
+    def of_arrays(arrays: Arrays, described: dict[str, Any], bank: Bank) -> "Nets":
+        """Invert `to_arrays`; damage is refused."""
+
+        def checked(name: str, size: tuple[int, ...]) -> Float32:
+            array = arrays.get(name)
+            if array is None or array.shape != size or array.dtype != np.float32:
+                raise InputError(
+                    f"nets: the array {name!r} is missing or not of shape {size} in float32. "
+                    "Refit the model."
+                )
+            if not np.isfinite(array).all():
+                raise InputError(f"nets: {name!r} holds a number that is not finite. Refit.")
+            return np.ascontiguousarray(array)
+
+        plain = described["net_shape"]
+        count = whole_number("nets: count", plain["count"], 1, MOST["count"])
+        widths = tuple(whole_number("nets: width", w, 1, MOST["width"]) for w in plain["widths"])
+        whole_number("nets: levels", len(widths), 1, MOST["levels"])
+        mean, deviation = (
+            checked(name, arrays[name].shape) for name in ("sight.mean", "sight.deviation")
+        )
+        if mean.ndim != 1 or deviation.shape != mean.shape or not (deviation > 0).all():
+            raise InputError("nets: the scale of their inputs is damaged. Refit the model.")
+        sight = Sight(bank, bool(plain["color"]), mean, deviation)
+        outputs = whole_number("nets: outputs", plain["outputs"], 1, MOST["outputs"])
+        whole_number("nets: inputs", sight.inputs, 1, MOST["inputs"])
+        shape = NetShape(sight.inputs, outputs, widths, bool(plain["whole"]))
+        sizes = shape.sizes(folded=True)
+        weights = (
+            {name: checked(f"net{k}.{name}", size) for name, size in sizes.items()}
+            for k in range(count)
+        )
+        return Nets(sight, shape, tuple(weights))
 
 
 def answer_of(
@@ -110,7 +156,7 @@ def answer_of(
     image: Image,
     extra: Float32 | None,
 ) -> Float32:
-    """Mean logits of some nets over mirrored or turned views of an image, (T, h, w) float32."""
+    """Return the mean logits of some nets over mirrored or turned views of an image, (T, h, w)."""
     planes = sight.see(Picture(image), extra)
     h, w = planes.shape[1:]
     pad = [(0, 0), (0, -h % shape.block), (0, -w % shape.block)]
@@ -129,14 +175,14 @@ def answer_of(
 
 def fit_nets(
     images: Sequence[Image],
-    masks: Sequence[Labels],
+    masks: Sequence[Mask],
     extras: Sequence[Float32 | None],
     bank: Bank,
     recipe: NetRecipe,
     fold: npt.NDArray[np.intp],
     seed: int = 0,
     place: Executor = ONE_THREAD,
-    progress: Progress | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
     cache: Cache | None = None,
     unannotated: Sequence[tuple[Image, Float32 | None]] = (),
 ) -> tuple[Nets, Sequence[Float32]]:
@@ -168,7 +214,7 @@ def fit_nets(
         lessons = list(lessons)  # trainers travel with what they learn from
     canvas = canvas_of(sight, lessons, shape.block)
     nets = 1 + int(fold.max())
-    counter = Counter(progress, recipe.told(nets, len(images), sight.color))
+    counter = Counter(progress, recipe.reports(nets, len(images), sight.color))
     first = None
     if sight.color and recipe.restore:
         pictures = chained(lessons, unannotated_lessons(sight, unannotated, shape.outputs))
@@ -177,7 +223,7 @@ def fit_nets(
         )
         work = "restore pictures"
         (first,) = _trained([restorer], recipe.restore, place, parts, counter, "restorer", work)
-    # Slices that nobody has annotated are looked at from beside, and teach nothing themselves.
+    # Slices without annotation are context of others only.
     teaches = np.array([bool((mask != VOID).any()) for mask in masks])
     trainers = []
     for k in range(nets):
@@ -209,7 +255,7 @@ def _trained(
     name: str,
     work: str,
 ) -> list[Weights]:
-    """Take all steps of all nets, some of one at a time; give their last weights.
+    """Take all steps of all nets, some of one at a time; return their last weights.
 
     What changes in a net comes back after every round and is kept under its name and number; no
     net waits for another.
@@ -217,7 +263,7 @@ def _trained(
     ends = [*range(ROUND, steps, ROUND), steps]
     for k, trainer in enumerate(trainers):
         if (found := cache.find(f"{name}{k}")) is not None:
-            trainer.take(*found)
+            trainer.restore(*found)
             for _ in range(sum(end <= trainer.optimiser.step for end in ends)):
                 counter.add(KEPT)
     held = place.hold(trainers)
@@ -227,17 +273,16 @@ def _trained(
         step = trainers[k].optimiser.step
         return held[k], trainers[k].state(), next(end for end in ends if end > step) - step
 
-    def took(place: int, state: Entry) -> Job | None:
-        k = late[place]
-        trainers[k].take(*state)
+    def took(index: int, state: Entry) -> Job | None:
+        k = late[index]
+        trainers[k].restore(*state)
         cache.keep(f"{name}{k}", *trainers[k].state())
         counter.add(work)
         return job(k) if trainers[k].optimiser.step < steps else None
 
-    executor = place
-    executor.rounds(_advanced, [job(k) for k in late], took, patient=False)
+    place.rounds(_advanced, [job(k) for k in late], took, patient=False)
     states = [trainer.state() for trainer in trainers]
-    return executor.map(_settled, zip(held, states), patient=False)
+    return place.map(_settled, zip(held, states), patient=False)
 
 
 # A trainer where it is, its state, and the steps that it takes next.
@@ -246,7 +291,7 @@ Job = tuple[Any, Entry, int]
 
 def _advanced(given: Job) -> Entry:
     trainer, state, steps = given
-    trainer.take(*state)
+    trainer.restore(*state)
     trainer.advance(steps)
     new: Entry = trainer.state()
     return new
@@ -254,69 +299,6 @@ def _advanced(given: Job) -> Entry:
 
 def _settled(given: tuple[Any, Entry]) -> Weights:
     trainer, state = given
-    trainer.take(*state)
+    trainer.restore(*state)
     weights: Weights = trainer.settled()
     return weights
-
-
-Arrays = dict[str, AnyArray]
-# What a description may ask for; the arrays must be in the file, too.
-MOST = {"count": 1000, "outputs": 65_536, "levels": 8, "width": 65_536, "inputs": 65_536}
-
-
-def arrays_of_nets(nets: Nets) -> Arrays:
-    """Name -> array, for a model file."""
-    arrays: Arrays = {"sight.mean": nets.sight.mean, "sight.deviation": nets.sight.deviation}
-    for k, weights in enumerate(nets.weights):
-        arrays |= {f"net{k}.{name}": array for name, array in weights.items()}
-    return arrays
-
-
-def described_nets(nets: Nets) -> dict[str, Any]:
-    """What the arrays do not tell, as JSON can hold it."""
-    shape = nets.shape
-    return {
-        "net_shape": {
-            "count": len(nets.weights),
-            "outputs": shape.outputs,
-            "widths": list(shape.widths),
-            "whole": shape.whole,
-            "color": nets.sight.color,
-        }
-    }
-
-
-def read_nets(arrays: Arrays, described: dict[str, Any], bank: Bank) -> Nets:
-    """The inverse of `arrays_of_nets` and `described_nets`; damage is refused."""
-    told = described["net_shape"]
-    count = whole_number("nets: count", told["count"], 1, MOST["count"])
-    widths = tuple(whole_number("nets: width", w, 1, MOST["width"]) for w in told["widths"])
-    whole_number("nets: levels", len(widths), 1, MOST["levels"])
-    mean, deviation = (
-        _checked(arrays, f"sight.{name}", arrays[f"sight.{name}"].shape)
-        for name in ("mean", "deviation")
-    )
-    if mean.ndim != 1 or deviation.shape != mean.shape or not (deviation > 0).all():
-        raise InputError("nets: the scale of their inputs is damaged. Refit the model.")
-    sight = Sight(bank, bool(told["color"]), mean, deviation)
-    outputs = whole_number("nets: outputs", told["outputs"], 1, MOST["outputs"])
-    whole_number("nets: inputs", sight.inputs, 1, MOST["inputs"])
-    shape = NetShape(sight.inputs, outputs, widths, bool(told["whole"]))
-    sizes = shape.sizes(folded=True)
-    weights = tuple(
-        {name: _checked(arrays, f"net{k}.{name}", size) for name, size in sizes.items()}
-        for k in range(count)
-    )
-    return Nets(sight, shape, weights)
-
-
-def _checked(arrays: Arrays, name: str, size: tuple[int, ...]) -> Float32:
-    array = arrays.get(name)
-    if array is None or array.shape != size or array.dtype != np.float32:
-        raise InputError(
-            f"nets: the array {name!r} is missing or not of shape {size} in float32. "
-            "Refit the model."
-        )
-    if not np.isfinite(array).all():
-        raise InputError(f"nets: {name!r} holds a number that is not finite. Refit the model.")
-    return np.ascontiguousarray(array)

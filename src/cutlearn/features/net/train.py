@@ -1,4 +1,15 @@
-"""Loss and steps: cross-entropy and Dice, orthogonalised momentum (Muon) and Adam, averaging."""
+"""One net while it is trained: its loss, its steps, and pre-training without labels.
+
+`Optimiser` takes steps: orthogonalised momentum (Muon) for kernels of units, Adam for the rest, and
+averages the weights. `Trainer` learns from crops of pictures and their labels.
+
+`Restorer` comes before it: a net learns to restore pictures, their colours and what is in holes.
+Labels play no part, so all images may take part in all folds, and images without masks too. In a
+crop x both colours are taken away, and all channels in some squares; the net gives y(x), and the
+loss is the mean square of y(x) - x over the channels that are seen. Colours depend on what a thing
+is: nets that begin here need half as many steps with labels
+(docs/decisions/0045-nets-that-have-looked-at-pictures.md).
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from cutlearn.arrays import VOID, Float32, Floats, Image
+from cutlearn.arrays import VOID, Float32, Image
 from cutlearn.features.net.body import Matrix, NetShape, Pass, Weights, folded
 from cutlearn.features.net.crops import Crops, Lesson, Sight
 from cutlearn.images.resize import Shape
@@ -25,7 +36,7 @@ CHANGING = ("weights", "average", "first", "second")
 
 
 def loss_of(logits: Matrix, share: Matrix, weights: Matrix) -> tuple[float, Matrix]:
-    """Mean cross-entropy plus half of the mean Dice loss, and its gradient by the logits.
+    """Return mean cross-entropy plus half of the mean Dice loss, and its gradient by the logits.
 
     Dice of a question: 1 - (2 sum_i v_i p_i y_i + 1) / (sum_i v_i (p_i + y_i) + 1), over the batch.
 
@@ -51,7 +62,7 @@ def loss_of(logits: Matrix, share: Matrix, weights: Matrix) -> tuple[float, Matr
 
 
 def orthogonal(matrix: Matrix) -> Matrix:
-    """A matrix with the same singular vectors and singular values near 1 (Newton-Schulz).
+    """Return a matrix with the same singular vectors and singular values near 1 (Newton-Schulz).
 
     With S = X X' and M = a + b S + c S S, a round is X <- M X and S <- M S M. The rounds are done
     on the small square matrices, and X, which has nine times as many columns, is multiplied once.
@@ -70,7 +81,7 @@ def orthogonal(matrix: Matrix) -> Matrix:
 
 
 def rate_at(step: int, steps: int) -> float:
-    """The share of the highest rate in a step: a rise, times half a cosine down to `LAST`."""
+    """Return the rate of a step over the highest: a rise, times half a cosine down to `LAST`."""
     rise = min(1.0, (step + 1) / max(1.0, WARM * steps))
     fall = LAST + (1 - LAST) * 0.5 * (1 + np.cos(np.pi * step / steps))
     return float(rise * fall)
@@ -109,7 +120,7 @@ class Optimiser:
             self.average[name] += (1 - kept) * (value - self.average[name])
 
     def state(self) -> Weights:
-        """All that changes from step to step, but for their number."""
+        """Return all that changes from step to step, but for their number."""
         return {
             f"{group}.{name}": value
             for group in CHANGING
@@ -117,7 +128,7 @@ class Optimiser:
         }
 
     def restore(self, step: int, state: Weights) -> None:
-        """Take back what `state` gave after so many steps."""
+        """Restore what `state` returned after so many steps."""
         self.step = step
         for group in CHANGING:
             for name, value in getattr(self, group).items():
@@ -125,7 +136,7 @@ class Optimiser:
 
 
 def is_kernel(name: str) -> bool:
-    """Whether weights are the kernel of a unit."""
+    """Return whether weights are the kernel of a unit."""
     return name.endswith(".kernel") and name != "out.kernel"
 
 
@@ -156,8 +167,10 @@ class Trainer:
         first: Weights | None = None,
     ) -> None:
         self.shape, self.crops, self.rng = shape, crops, np.random.default_rng(list(seed))
-        known = np.sum([_totals(lesson) for lesson in crops.lessons], axis=0)
-        share = (known[0] + 1) / (known[1] + 2)
+        # Pixels of label 1, and known pixels, of each question.
+        sums = (lesson.labels.sum(axis=(1, 2), dtype=np.float64) for lesson in crops.lessons)
+        ones, known = np.sum([part.reshape(2, -1) for part in sums], axis=0)
+        share = (ones + 1) / (known + 2)
         begin = shape.begin(share, self.rng)
         begin |= {name: value.copy() for name, value in (first or {}).items()}
         self.optimiser = Optimiser(begin, steps)
@@ -171,17 +184,17 @@ class Trainer:
             self.optimiser.take(one.gradient(slope))
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """All that training changes, as a part that is kept."""
-        told = {"step": self.optimiser.step, "random": self.rng.bit_generator.state}
-        return told, dict(self.optimiser.state())
+        """Return all that training changes, as an entry of a cache."""
+        values = {"step": self.optimiser.step, "random": self.rng.bit_generator.state}
+        return values, dict(self.optimiser.state())
 
-    def take(self, told: dict[str, Any], arrays: Arrays) -> None:
-        """Go on from a state."""
-        self.rng.bit_generator.state = told["random"]
-        self.optimiser.restore(int(told["step"]), arrays)
+    def restore(self, values: dict[str, Any], arrays: Arrays) -> None:
+        """Resume from a state."""
+        self.rng.bit_generator.state = values["random"]
+        self.optimiser.restore(int(values["step"]), arrays)
 
     def settled(self) -> Weights:
-        """The averaged weights, with statistics of fresh batches worked in."""
+        """Return the averaged weights, with statistics of fresh batches folded in."""
         weights, seen = self.optimiser.average, []
         for _ in range(SETTLE):
             one = Pass(self.shape, weights)
@@ -192,12 +205,6 @@ class Trainer:
             for name in seen[0]
         }
         return folded(self.shape, weights, mean)
-
-
-def _totals(lesson: Lesson) -> Floats:
-    """Pixels of label 1 and known pixels, (2, T)."""
-    sums: Floats = lesson.labels.sum(axis=(1, 2), dtype=np.float64)
-    return sums.reshape(2, -1)
 
 
 # The channels of the two colours, after that of brightness.
@@ -238,7 +245,7 @@ class Restorer(Trainer):
             self.optimiser.take(one.gradient(wrong * np.float32(2 / wrong.size)))
 
     def settled(self) -> Weights:
-        """The averaged weights of all layers but the last."""
+        """Return the averaged weights of all layers but the last."""
         average = self.optimiser.average
         return {name: value for name, value in average.items() if not name.startswith("out.")}
 
@@ -246,7 +253,7 @@ class Restorer(Trainer):
 def unannotated_lessons(
     sight: Sight, pairs: Sequence[tuple[Image, Float32 | None]], questions: int
 ) -> list[Lesson]:
-    """See images that have no masks, with their extra arrays; some of them if they are large."""
+    """Return lessons of images without masks, of some of them if they are large."""
     if not pairs:
         return []
     rows, columns = sight.shape(pairs[0][0].shape[:2])
@@ -262,7 +269,7 @@ def _blind(lesson: Lesson) -> Lesson:
 
 
 def damaged(planes: Float32, channels: int, rng: np.random.Generator) -> Float32:
-    """Pictures (c, n, h, w) without colours, and with holes in their first channels.
+    """Return pictures (c, n, h, w) without colours, and with holes in their first channels.
 
     Zero is the mean of a channel.
     """
