@@ -8,7 +8,7 @@ from cutlearn import _core
 from cutlearn.features.boosted import pieces
 from cutlearn.features.filters import (
     DENSE_DIRECTIONS,
-    Palette,
+    ColorHistogram,
     Planes,
     bands,
     enlarged,
@@ -77,7 +77,7 @@ def test_rings_are_samples_on_a_circle():
 
 def test_sums_of_a_palette_are_those_of_one_histogram():
     plane, weights = noise((150, 20)), noise((150, 20), 1)
-    palette = Palette(whole(plane), [-2.0], [2.0], [9])
+    palette = ColorHistogram(whole(plane), [-2.0], [2.0], [9])
     code = np.clip((plane + 2) * (9 / 4), 0, 8).astype(int)
     np.testing.assert_array_equal(palette.code, code)
     count = np.bincount(code.ravel(), minlength=9).astype(np.float32)

@@ -13,7 +13,6 @@ import numpy as np
 from cutlearn.arrays import AnyArray, Float32, Floats, Indices, Shape
 from cutlearn.features.filters import DIRECTIONS, Planes, bands, whole
 
-Index = Indices
 # Rows that are standardised in double at a time.
 BLOCK = 1 << 14
 
@@ -35,10 +34,10 @@ class Columns:
     shape: Shape
     buffer: Float32
     stride: int
-    start: Index
+    start: Indices
 
-    def rows(self, index: Index) -> Float32:
-        """All columns of the pixels `index` (row-major), (len(index), f) float32."""
+    def rows(self, index: Indices) -> Float32:
+        """Return all columns of the pixels `index` (row-major), (len(index), f) float32."""
         y, x = np.divmod(index, self.shape[1])
         rows: Float32 = self.buffer[self.start[None, :] + (y * self.stride + x)[:, None]]
         return rows
@@ -78,7 +77,7 @@ class Stack:
         return range(first, len(self.planes))
 
     def offsets(self, name: str, planes: Sequence[int], radius: float) -> None:
-        """See the planes (by number) at `radius` pixels in eight directions, too."""
+        """Add the planes (by number) as seen at `radius` pixels in eight directions."""
         for dy, dx in DIRECTIONS:
             move = round(radius * dy), round(radius * dx)
             for k, plane in enumerate(planes):
@@ -92,12 +91,12 @@ class Stack:
         """The largest offset."""
         return max((group.reach for group in self.groups), default=0)
 
-    def rows(self, index: Index) -> Float32:
-        """All columns of the pixels `index` (row-major, sorted), (len(index), f) float32."""
+    def rows(self, index: Indices) -> Float32:
+        """Return all columns of the sorted row-major pixels `index`, (len(index), f) float32."""
         return sampled(self, [Stack(self.shape)], [index])[0]
 
 
-class _Room:
+class _BandBuffer:
     """Memory for the planes of a band of a stack, from a place on in a buffer."""
 
     def __init__(self, stack: Stack, height: int, pad: int, place: int = 0) -> None:
@@ -130,17 +129,17 @@ class _Room:
 
 
 @dataclass(frozen=True)
-class Band:
+class RowBand:
     """Some rows of an image with the planes of a stack, to which others' can be added in turn."""
 
     first: int
     last: int
-    base: _Room
-    more: Sequence[_Room]
+    base: _BandBuffer
+    more: Sequence[_BandBuffer]
     buffer: Float32
 
     def columns(self, k: int) -> Columns:
-        """All columns, with those of the k-th further stack; good until the next one is asked."""
+        """Return all columns, with those of the k-th further stack; valid until the next call."""
         room = self.more[k]
         room.fill(self.buffer, self.first, self.last)
         start = np.concatenate([self.base.start, room.start])
@@ -149,24 +148,24 @@ class Band:
 
 
 def describe(
-    base: Stack, more: Sequence[Stack], multiple: int = 1, index: Sequence[Index] | None = None
-) -> Iterator[Band]:
-    """Give the bands of an image; with an index, only those in which some of its pixels lie."""
+    base: Stack, more: Sequence[Stack], multiple: int = 1, index: Sequence[Indices] | None = None
+) -> Iterator[RowBand]:
+    """Yield the bands of an image; with an index, only those that contain some of its pixels."""
     h, w = base.shape
     pad = max(stack.reach for stack in (base, *more))
     height = max(last - first for first, last in bands(h, multiple))
-    room = _Room(base, height, pad)
-    others = [_Room(stack, height, pad, room.end) for stack in more]
+    room = _BandBuffer(base, height, pad)
+    others = [_BandBuffer(stack, height, pad, room.end) for stack in more]
     buffer = np.empty(max(other.end for other in others), np.float32)
     for first, last in bands(h, multiple):
         if index is not None and not any(_between(k, first * w, last * w).size for k in index):
             continue
         room.fill(buffer, first, last)
-        yield Band(first, last, room, others, buffer)
+        yield RowBand(first, last, room, others, buffer)
 
 
-def sampled(base: Stack, more: Sequence[Stack], index: Sequence[Index]) -> list[Float32]:
-    """All columns of some pixels, for each further stack those of its own index (sorted)."""
+def sampled(base: Stack, more: Sequence[Stack], index: Sequence[Indices]) -> list[Float32]:
+    """Return all columns of some pixels, for each further stack those of its own index (sorted)."""
     w = base.shape[1]
     made = [np.empty((len(k), len(base.seen) + len(s.seen)), np.float32)
             for s, k in zip(more, index)]  # fmt: skip
@@ -180,13 +179,13 @@ def sampled(base: Stack, more: Sequence[Stack], index: Sequence[Index]) -> list[
     return made
 
 
-def _between(index: Index, first: int, last: int) -> Index:
+def _between(index: Indices, first: int, last: int) -> Indices:
     begin, end = np.searchsorted(index, [first, last])
     return index[begin:end]
 
 
 def standardise(rows: Float32, mean: Floats, scale: Floats) -> Float32:
-    """Rows with mean 0 and deviation 1, in place; in double, a block at a time."""
+    """Return rows with mean 0 and deviation 1, changed in place; in double, a block at a time."""
     for first in range(0, len(rows), BLOCK):
         part = rows[first : first + BLOCK]
         part[:] = (part - mean) / scale

@@ -15,11 +15,10 @@ import numpy as np
 from scipy import ndimage
 
 from cutlearn.arrays import AnyArray, Bits, Float32, Image, Shape
-from cutlearn.checks import one_of
 from cutlearn.errors import InputError
 from cutlearn.features.columns import Stack
 from cutlearn.features.filters import (
-    Palette,
+    ColorHistogram,
     Planes,
     bands,
     beside,
@@ -33,7 +32,6 @@ from cutlearn.features.filters import (
     reduced,
     rings,
     slopes,
-    spread,
     whole,
 )
 from cutlearn.loaded import mapped
@@ -92,7 +90,7 @@ class Intensities:
 
 
 def _ends(image: Image) -> tuple[float, float]:
-    """The range of the intensities of an image without its darkest and its brightest pixels."""
+    """Return the range of the intensities without the darkest and the brightest pixels."""
     step = int(np.ceil(np.sqrt(image.shape[0] * image.shape[1] / MOST_SEEN)))
     low, high = np.quantile(image[::step, ::step], (OUTSIDE, 1 - OUTSIDE))
     return float(low), float(high)
@@ -132,7 +130,7 @@ class Picture:
     def __init__(self, image: Image, statistics: ImageStatistics | None = None) -> None:
         self.image, self.statistics = image, statistics
         self.shape: tuple[int, int] = (image.shape[0], image.shape[1])
-        self._palettes: dict[tuple[str, int], Palette] = {}
+        self._palettes: dict[tuple[str, int], ColorHistogram] = {}
         self._smaller: dict[int, Picture] = {}
 
     @cached_property
@@ -145,14 +143,14 @@ class Picture:
         """CIE Lab / 100, (3, h, w) float32."""
         return lab(as_color(self.image))
 
-    def palette(self, kind: str, cells: int = 1) -> Palette:
-        """Pixels of like colour, or of like intensity and spread, within one of cells^2 places."""
+    def palette(self, kind: str, cells: int = 1) -> ColorHistogram:
+        """Return the histogram of colours (or intensity and spread) in each of cells^2 places."""
         if (kind, cells) not in self._palettes:
             self._palettes[kind, cells] = _palette(self, kind, cells)
         return self._palettes[kind, cells]
 
     def shrunk(self, scale: int) -> "Picture":
-        """The picture of means over scale x scale pixels."""
+        """Return the picture of means over scale x scale pixels."""
         if scale == 1:
             return self  # and never kept: a picture that held itself would stay in memory
         if scale not in self._smaller:
@@ -179,12 +177,6 @@ class Bank:
     position: bool
     scale: int = 1
 
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise InputError(f"bank: the kind must be one of {KINDS}, not {self.kind!r}.")
-        if self.scale < 1:
-            raise InputError(f"bank: the scale must be at least 1, not {self.scale}.")
-
     @staticmethod
     def choose(
         images: Sequence[Image],
@@ -192,15 +184,13 @@ class Bank:
         position: bool | str = "auto",
         alone: bool = False,
     ) -> "Bank":
-        """Colour images are taken for photographs, all-grey ones for micrographs.
+        """Choose for training images: colour ones are photographs, all-grey ones micrographs.
 
         Row and column are columns of photographs, unless there is one group of them `alone`: where
         the object lies in it says nothing of others.
         The scale brings the median photograph's shorter side near 300 pixels, the median
         micrograph to 400,000 pixels or fewer.
         """
-        one_of("kind", kind, ("auto", *KINDS))
-        one_of("position", position, ("auto", True, False))
         if kind == "auto":
             kind = "microscopy" if all(is_grey(image) for image in images) else "photograph"
         if position == "auto":
@@ -213,7 +203,7 @@ class Bank:
         return Bank(kind, bool(position), max(1, scale))
 
     def stack(self, picture: Picture, extra: Float32 | None = None) -> Stack:
-        """All planes and offsets of one image; extra (h, w, e) joins as further planes."""
+        """Return all planes and offsets of one image; extra (h, w, e) joins as further planes."""
         stack = Stack(picture.shape)
         if self.kind == "photograph":
             _photograph(stack, picture)
@@ -226,25 +216,25 @@ class Bank:
         return stack
 
     def statistics(self, picture: Picture) -> ImageStatistics | None:
-        """What a part of a picture is given of all of it; photographs have nothing."""
+        """Return what a tile of a picture needs of the whole; for photographs nothing."""
         return statistics_of(picture.shrunk(self.scale).grey) if self.kind == "microscopy" else None
 
     def raw(self, picture: Picture) -> tuple[Float32, list[str]]:
-        """A few smoothed raw channels beside the logits, (c, h, w) float32, and their names."""
+        """Return a few smoothed raw channels, (c, h, w) float32, and their names."""
         if self.kind == "photograph":
             return blur(picture.lab, 1.0), ["L", "a", "b"]
         plane = picture.grey
         return np.stack([blur(plane, 1.0), blur(plane, 4.0)]), ["grey1", "grey4"]
 
     def linear(self, picture: Picture) -> tuple[Float32, list[str]]:
-        """A small bank for features="linear", (c, h, w) float32, and names: colour or intensity at
+        """Return a small bank, (c, h, w) float32, and names: colour or intensity at
         three scales, spread, gradient orientations, Hessian; with position also its square.
         """
         parts: list[tuple[str, Planes]] = []
         color = whole(picture.lab if self.kind == "photograph" else picture.grey)
         for sigma in (1, 4, 16):
             parts.append((f"mean{sigma}", blurred(color, sigma)))
-            parts.append((f"spread{2 * sigma}", spread(color[0], 2 * sigma)))
+            parts.append((f"spread{2 * sigma}", mean_and_spread(color[0], 2 * sigma)[1]))
         parts.append(("hog4", blurred(orientations(color, 4), 4)))
         for sigma in (2, 4):
             parts.append((f"hessian{sigma}", hessian(color[0], sigma)))
@@ -266,7 +256,7 @@ def shrink(image: Image, scale: int) -> Image: ...
 @overload
 def shrink(image: None, scale: int) -> None: ...
 def shrink(image: Image | None, scale: int) -> Image | None:
-    """Means over scale x scale pixels of an (h, w) or (h, w, c) array."""
+    """Return means over scale x scale pixels of an (h, w) or (h, w, c) array."""
     if image is None or scale == 1:
         return image
     planes = np.moveaxis(image[..., None] if image.ndim == 2 else image, -1, 0)
@@ -275,7 +265,7 @@ def shrink(image: Image | None, scale: int) -> Image | None:
 
 
 def is_grey(image: Image) -> bool:
-    """Whether an image has one channel, or three equal ones."""
+    """Return whether an image has one channel, or three equal ones."""
     if image.ndim == 2 or image.shape[2] == 1:
         return True
     return bool(np.array_equal(image[..., 0], image[..., 1])) and bool(
@@ -284,13 +274,13 @@ def is_grey(image: Image) -> bool:
 
 
 def one_if_grey(image: AnyArray, axes: int = 2) -> AnyArray:
-    """The image, or the one channel of it that counts; of so many axes beside channels."""
+    """Return the image, or one channel of a grey one; `axes`: those that are not channels."""
     grey = image.ndim > axes and is_grey(image.reshape(-1, 1, image.shape[-1]))
     return image[..., :1] if grey else image
 
 
 def as_grey(image: Image) -> Float32:
-    """(h, w) float32: the image, or its luminance (Rec. 601)."""
+    """Return the image, or its luminance (Rec. 601), (h, w) float32."""
     if image.ndim == 2:
         return np.asarray(image, np.float32)
     if image.shape[2] == 1 or is_grey(image):
@@ -304,14 +294,14 @@ def as_grey(image: Image) -> Float32:
 
 
 def as_color(image: Image) -> Float32:
-    """(h, w, 3) float32: the image, or its grey value three times."""
+    """Return the image, or its grey value three times, (h, w, 3) float32."""
     if image.ndim == 3 and image.shape[2] == 3:
         return np.asarray(image, np.float32)
     return np.repeat(as_grey(image)[..., None], 3, axis=2)
 
 
 def lab(image: Image) -> Float32:
-    """CIE Lab / 100 of a colour image, (3, h, w) float32."""
+    """Return CIE Lab / 100 of a colour image, (3, h, w) float32."""
     from skimage.color import rgb2lab
 
     planes = np.empty((3, *image.shape[:2]), np.float32)
@@ -321,19 +311,19 @@ def lab(image: Image) -> Float32:
     return planes
 
 
-def _palette(picture: Picture, kind: str, cells: int) -> Palette:
+def _palette(picture: Picture, kind: str, cells: int) -> ColorHistogram:
     if kind == "photograph":
         planes = whole(picture.lab)
         low, high, bins = [0.0, -0.45, -0.45], [1.0, 0.8, 0.8], [12, 24, 24]
     else:
         plane = whole(blur(picture.grey, 1.0))
-        planes = beside(plane, spread(plane, 4.0))
+        planes = beside(plane, mean_and_spread(plane, 4.0)[1])
         low, high, bins = [0.0, 0.0], [1.0, 0.25], [32, 12]
     if cells > 1:
         planes = beside(planes, position(picture.shape))
         low, high = low + [0.0, 0.0], high + [1.0, 1.0]
         bins = [n // 2 for n in bins] + [cells, cells]
-    return Palette(planes, low, high, bins)
+    return ColorHistogram(planes, low, high, bins)
 
 
 def _photograph(stack: Stack, picture: Picture) -> None:
@@ -353,13 +343,13 @@ def _photograph(stack: Stack, picture: Picture) -> None:
 
 
 def _shares(local: Float32) -> Float32:
-    """Shares of orientations, and their sum."""
+    """Return shares of orientations, and their sum."""
     energy = local.sum(axis=0)
     return np.concatenate([local / (energy + np.float32(0.003)), energy[None]])
 
 
 def _relative(stack: Stack, picture: Picture) -> None:
-    """Colours against the image's own: its mean, its border, and where like colours lie.
+    """Add colours relative to the image's mean and border, and where like colours lie.
 
     What is an object's colour differs from photograph to photograph; that it is rare at the
     border and gathered in one place does not.
@@ -389,7 +379,7 @@ def _relative(stack: Stack, picture: Picture) -> None:
 
 
 def _places(shape: Shape, border: Bits) -> Planes:
-    """Row and column from the middle, the larger of both, whether at the border, and squares."""
+    """Return row and column from the middle, the larger one, whether at the border, and squares."""
     place = position(shape)
 
     def rows(first: int, last: int) -> Float32:
@@ -407,7 +397,7 @@ STATISTICS_PIXELS = 1 << 22
 
 
 def statistics_of(grey: Float32) -> ImageStatistics:
-    """Give the light of an image."""
+    """Return the statistics of a whole image."""
     means = _means(grey) if grey.size <= STATISTICS_PIXELS else {}
     return _statistics(grey, means, _steep(means))
 
@@ -470,7 +460,7 @@ def microscopy(stack: Stack, grey: Float32, statistics: ImageStatistics | None =
 
 
 def _local(fine: Planes, both: Planes) -> Planes:
-    """Intensity against mean and deviation around it."""
+    """Return intensity relative to mean and deviation around it."""
 
     def rows(first: int, last: int) -> Float32:
         mean, spread = both.rows(first, last)
@@ -499,7 +489,7 @@ NETWORK = (
 
 
 def _coherence(local: Float32) -> Float32:
-    """Shares of orientations, and the least, two in the middle and the largest of them."""
+    """Return shares of orientations, and the least, two in the middle and the largest."""
     made = np.empty((12, *local.shape[1:]), np.float32)
     np.divide(local, local.sum(axis=0) + np.float32(0.003), out=made[:8])
     ordered = list(made[:8])
@@ -512,7 +502,7 @@ def _coherence(local: Float32) -> Float32:
 
 
 def _opened(plane: Planes, size: int) -> Planes:
-    """Opening, closing, and what the opening takes away."""
+    """Return opening, closing, and what the opening takes away."""
 
     def rows(first: int, last: int) -> Float32:
         part, inside = plane.around(first, last, 2 * (size // 2))

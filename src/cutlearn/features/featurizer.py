@@ -433,7 +433,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     # -- using -----------------------------------------------------------------------------
 
     def transform(self, images: Sequence[Any]) -> list[Float32]:
-        """Node features of new images or volumes, a list of (h * w, F) float32, row-major."""
+        """Return node features of new images or volumes, (h * w, F) float32 each, row-major."""
         return [self.node_features(image) for image in listed("images", images)]
 
     def image_statistics(self, image: Any) -> ImageStatistics | None:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import ndimage
 
 from cutlearn import _core
-from cutlearn.arrays import AnyArray, Float32, Floats, Indices, Mask, Shape
+from cutlearn.arrays import AnyArray, Float32, Floats, Indices, Shape
 
 # Rows that are made at a time: fewer repeat more of what lies around them, more need more memory.
 BAND = 64
@@ -38,36 +38,36 @@ class Planes:
     rows: Callable[[int, int], Float32]
 
     def all(self) -> Float32:
-        """All rows, (count, h, w) float32."""
+        """Return all rows, (count, h, w) float32."""
         made = np.empty((self.count, *self.shape), np.float32)
         for first, last in bands(self.shape[0]):
             made[:, first:last] = self.rows(first, last)
         return made
 
     def around(self, first: int, last: int, reach: int) -> tuple[Float32, slice]:
-        """Rows with `reach` more on both sides, as far as there are any; where the asked lie."""
+        """Return rows with `reach` more on both sides, within the image, and their slice."""
         top, bottom = max(0, first - reach), min(self.shape[0], last + reach)
         return self.rows(top, bottom), slice(first - top, last - top)
 
     def each(self, work: Callable[[Float32], Any], count: int | None = None) -> "Planes":
-        """Planes that `work` makes of every row by itself; count: how many, if others."""
+        """Return planes that `work` makes of every row by itself, `count` of them."""
         made = self.count if count is None else count
         return Planes(made, self.shape, lambda first, last: work(self.rows(first, last)))
 
     def __getitem__(self, plane: int) -> "Planes":
-        """One of the planes."""
+        """Return one of the planes."""
         return self.each(lambda part: part[plane : plane + 1], 1)
 
 
 def whole(stack: AnyArray) -> Planes:
-    """Planes that are in memory already, (h, w) or (c, h, w)."""
+    """Return planes that are in memory already, (h, w) or (c, h, w)."""
     planes = stack.reshape(-1, *stack.shape[-2:])
     shape = (planes.shape[1], planes.shape[2])
     return Planes(len(planes), shape, lambda first, last: planes[:, first:last])
 
 
 def bands(height: int, multiple: int = 1) -> Iterator[tuple[int, int]]:
-    """First and last row of every band; all but the last end at a multiple.
+    """Yield first and last row of every band; all but the last end at a multiple.
 
     Examples
     --------
@@ -85,12 +85,12 @@ DENSE_DIRECTIONS = tuple((np.sin(a), np.cos(a)) for a in np.arange(16) * np.pi /
 
 
 def blur(stack: Float32, sigma: float) -> Float32:
-    """Gaussian mean of every plane of a stack, (h, w) or (c, h, w) float32."""
+    """Return the Gaussian mean of every plane of a stack, (h, w) or (c, h, w) float32."""
     return blurred(whole(stack), sigma).all().reshape(stack.shape)
 
 
 def blurred(planes: Planes, sigma: float) -> Planes:
-    """Gaussian mean of every plane; sigma: standard deviation in pixels."""
+    """Return the Gaussian mean of every plane; sigma: standard deviation in pixels."""
     h, w = planes.shape
     step = 1
     while 2 * step <= sigma / 2 and 2 * step <= min(h, w) / 8:
@@ -123,7 +123,7 @@ class Kernel(NamedTuple):
 
 @cache
 def gaussian(sigma: float, order: int = 0) -> Kernel:
-    """A Gaussian, or a derivative of it, up to three deviations."""
+    """Return a Gaussian, or a derivative of it, up to three deviations."""
     reach = int(3.0 * sigma + 0.5)
     impulse = np.zeros(4 * reach + 3)
     impulse[2 * reach + 1] = 1
@@ -140,7 +140,7 @@ def smooth(stack: Float32, rows: slice, down: Kernel, across: Kernel) -> Float32
 
 
 def reduced(planes: Planes, step: int) -> Float32:
-    """Means over step x step pixels; borders are continued to whole blocks."""
+    """Return means over step x step pixels; borders are continued to whole blocks."""
     h, w = planes.shape
     small = np.empty((planes.count, -(-h // step), -(-w // step)), np.float32)
     for first, last in bands(h, step):
@@ -149,7 +149,7 @@ def reduced(planes: Planes, step: int) -> Float32:
 
 
 def reduce(stack: Float32, step: int) -> Float32:
-    """Means over step x step pixels of a stack (.., h, w); sums along rows, then over rows."""
+    """Return means over step x step pixels of a stack (.., h, w), summed along rows first."""
     if step == 1:
         return stack
     h, w = stack.shape[-2:]
@@ -175,7 +175,7 @@ def _total(parts: Sequence[Float32]) -> Float32:
 
 
 def enlarged(small: Float32, step: int, shape: Shape, centred: bool = True) -> Planes:
-    """Linear interpolation of a reduced stack (c, .., ..) back to (h, w) = shape.
+    """Return a reduced stack (c, .., ..) interpolated linearly to (h, w) = shape.
 
     ``centred``: the stack holds means of blocks (as `reduced`); else it holds every step-th pixel.
     """
@@ -194,7 +194,7 @@ def enlarged(small: Float32, step: int, shape: Shape, centred: bool = True) -> P
 
 
 def enlarge(planes: Float32, step: int, shape: Shape, centred: bool = True) -> Float32:
-    """Give all of reduced planes (.., ..) or (c, .., ..) interpolated, as `enlarged`."""
+    """Return reduced planes (.., ..) or (c, .., ..) interpolated as `enlarged`, in memory."""
     if step == 1:
         return planes
     stack = planes.reshape(-1, *planes.shape[-2:])
@@ -202,7 +202,7 @@ def enlarge(planes: Float32, step: int, shape: Shape, centred: bool = True) -> F
 
 
 def _places(first: int, last: int, step: int, size: int, centred: bool) -> tuple[Indices, Float32]:
-    """Of places in an enlarged line: the number before each in the reduced line, and the rest."""
+    """Return places in a reduced line for those in the enlarged one: index and fraction."""
     place = (np.arange(first, last) - ((step - 1) / 2 if centred else 0.0)) / step
     place = np.clip(place, 0, size - 1)
     low = np.minimum(place.astype(np.int64), max(size - 2, 0))
@@ -210,7 +210,7 @@ def _places(first: int, last: int, step: int, size: int, centred: bool) -> tuple
 
 
 def slopes(planes: Planes) -> tuple[Planes, Planes]:
-    """Central differences along rows and columns (one-sided at borders, 0 on one pixel)."""
+    """Return central differences along rows and columns (one-sided at borders, 0 on one pixel)."""
 
     def down(first: int, last: int) -> Float32:
         part, inside = planes.around(first, last, 1)
@@ -225,27 +225,8 @@ def _difference(stack: Float32, axis: int) -> Float32:
     return made
 
 
-@dataclass(frozen=True)
-class _Spread:
-    """Of every pixel: an orientation, and the magnitudes that it and the next one get."""
-
-    low: Mask
-    near: Float32
-    far: Float32
-    bins: int
-
-    def rows(self, first: int, last: int) -> Float32:
-        low = self.low[first:last]
-        made = np.zeros((self.bins, *low.shape), np.float32)
-        flat = made.reshape(self.bins, -1)
-        place, where = low.reshape(-1).astype(np.intp), np.arange(low.size)
-        flat[place, where] = self.near[first:last].reshape(-1)
-        flat[(place + 1) % self.bins, where] = self.far[first:last].reshape(-1)
-        return made
-
-
 def orientations(planes: Planes, bins: int = 8) -> Planes:
-    """Gradient magnitude spread over `bins` unsigned orientations.
+    """Return the gradient magnitude divided over `bins` unsigned orientations.
 
     Every pixel takes the plane with the strongest gradient there; its magnitude is divided
     linearly between the two nearest orientations. Three numbers a pixel are kept.
@@ -254,8 +235,8 @@ def orientations(planes: Planes, bins: int = 8) -> Planes:
     shape = planes.shape
     near, far = np.empty(shape, np.float32), np.empty(shape, np.float32)
     places = np.empty(shape, np.uint8)
-    for first, last in bands(shape[0]):
-        gy, gx = down.rows(first, last), across.rows(first, last)
+    for begin, end in bands(shape[0]):
+        gy, gx = down.rows(begin, end), across.rows(begin, end)
         square = gy * gy + gx * gx
         best = np.argmax(square, axis=0)[None]
         gy, gx = (np.take_along_axis(g, best, axis=0)[0] for g in (gy, gx))
@@ -263,14 +244,23 @@ def orientations(planes: Planes, bins: int = 8) -> Planes:
         place = (np.arctan2(gy, gx, dtype=np.float64) % np.pi) * (bins / np.pi)
         low = np.floor(place)
         part = (place - low).astype(np.float32)
-        places[first:last] = low.astype(np.intp) % bins
-        near[first:last] = size * (1 - part)
-        far[first:last] = size * part
-    return Planes(bins, shape, _Spread(places, near, far, bins).rows)
+        places[begin:end] = low.astype(np.intp) % bins
+        near[begin:end] = size * (1 - part)
+        far[begin:end] = size * part
+
+    def rows(first: int, last: int) -> Float32:
+        low = places[first:last].reshape(-1).astype(np.intp)
+        made = np.zeros((bins, low.size), np.float32)
+        where = np.arange(low.size)
+        made[low, where] = near[first:last].reshape(-1)
+        made[(low + 1) % bins, where] = far[first:last].reshape(-1)
+        return made.reshape(bins, last - first, -1)
+
+    return Planes(bins, shape, rows)
 
 
 def hessian(plane: Planes, sigma: float) -> Planes:
-    """Larger and smaller eigenvalue of the Hessian at scale sigma, times sigma^2."""
+    """Return the larger and smaller eigenvalue of the Hessian at scale sigma, times sigma^2."""
     kernels = [gaussian(float(sigma), order) for order in range(3)]
 
     def rows(first: int, last: int) -> Float32:
@@ -287,12 +277,12 @@ def hessian(plane: Planes, sigma: float) -> Planes:
 
 
 def middle(plane: Planes) -> np.float32:
-    """The mean of a plane."""
+    """Return the mean of a plane."""
     return np.float32(plane.all()[0].mean(dtype=np.float64))
 
 
 def rings(plane: Planes, radius: float, centre: np.float32) -> Planes:
-    """Mean, deviation, minimum and maximum of 16 samples on a circle.
+    """Return mean, deviation, minimum and maximum of 16 samples on a circle.
 
     Deviations from one constant, `centre`, keep the difference of squares exact enough in float32.
     """
@@ -319,7 +309,7 @@ def rings(plane: Planes, radius: float, centre: np.float32) -> Planes:
 
 
 def beside(a: Planes, b: Planes) -> Planes:
-    """Planes of both."""
+    """Return the planes of both."""
 
     def rows(first: int, last: int) -> Float32:
         return np.concatenate([a.rows(first, last), b.rows(first, last)])
@@ -328,7 +318,7 @@ def beside(a: Planes, b: Planes) -> Planes:
 
 
 def mean_and_spread(planes: Planes, sigma: float) -> Planes:
-    """Mean and deviation under a Gaussian window, of all planes."""
+    """Return mean and deviation under a Gaussian window, of all planes."""
     mean, square = blurred(planes, sigma), blurred(planes.each(lambda part: part * part), sigma)
 
     def rows(first: int, last: int) -> Float32:
@@ -339,13 +329,8 @@ def mean_and_spread(planes: Planes, sigma: float) -> Planes:
     return Planes(2 * planes.count, planes.shape, rows)
 
 
-def spread(plane: Planes, sigma: float) -> Planes:
-    """Deviation under a Gaussian window, of one plane."""
-    return mean_and_spread(plane, sigma)[1]
-
-
 def position(shape: Shape) -> Planes:
-    """Row and column of every pixel centre, in [0, 1]."""
+    """Return row and column of every pixel centre, in [0, 1]."""
     x = (np.arange(shape[1]).astype(np.float32) + 0.5) / shape[1]
 
     def rows(first: int, last: int) -> Float32:
@@ -355,8 +340,8 @@ def position(shape: Shape) -> Planes:
     return Planes(2, shape, rows)
 
 
-class Palette:
-    """Pixels of like values: a blurred histogram of an image's own colours, to average over.
+class ColorHistogram:
+    """A blurred histogram of an image's own colours, to average over pixels of like colour.
 
     Parameters
     ----------
@@ -390,12 +375,12 @@ class Palette:
         return made
 
     def share_table(self) -> Float32:
-        """Of every colour: the share of the image's pixels that are like it."""
+        """Return for every colour the share of the image's pixels that are like it."""
         made: Float32 = self.count / np.float32(self.code.size)
         return made
 
     def mean_tables(self, planes: Planes) -> list[Float32]:
-        """Of every colour: the means of planes over the pixels that are like it."""
+        """Return for every colour the means of planes over the pixels that are like it."""
         sums = np.zeros((planes.count, self.count.size))
         for first, last in bands(self.shape[0]):
             code = self.code[first:last].reshape(-1).astype(np.intp)
@@ -405,7 +390,7 @@ class Palette:
         return [self._smooth(total) / (self.count + np.float32(1e-6)) for total in sums]
 
     def look_up(self, tables: Sequence[Float32]) -> Planes:
-        """Of every pixel: what the tables say of its colour."""
+        """Return for every pixel the values of its colour in the tables."""
         table = np.stack([one.reshape(-1) for one in tables])
 
         def rows(first: int, last: int) -> Float32:

@@ -108,7 +108,7 @@ def _numbers(names: Sequence[Any]) -> list[int]:
 
 
 def alike(images: Sequence[Image]) -> list[int]:
-    """Group numbers: images of one size whose thumbnails correlate above `ALIKE`, chained."""
+    """Return group numbers: images of one size with thumbnails that correlate above `ALIKE`."""
     thumbnails, shapes = [], []
     for image in images:
         shapes.append(image.shape[:2])

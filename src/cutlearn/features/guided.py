@@ -43,7 +43,7 @@ class View:
 
     @staticmethod
     def of(box: Box | None, shape: tuple[int, int], room: float = ROOM) -> "View":
-        """The view of a box in an image of this shape; without a box, of all of it."""
+        """Return the view of a box in an image of this shape; without a box, of all of it."""
         if box is None:
             return View(0, 0, *shape)
         down, across = room * (box[2] - box[0]), room * (box[3] - box[1])
@@ -58,12 +58,12 @@ class View:
         return slice(self.top, self.bottom), slice(self.left, self.right)
 
     def small(self, plane: AnyArray, side: int = SIDE) -> Float32:
-        """A plane (h, w) of the image at the net's size: means over what a pixel covers."""
+        """Return a plane (h, w) of the image at the net's size: means over what a pixel covers."""
         picture = Image.fromarray(np.ascontiguousarray(plane[self.part], np.float32))
         return np.asarray(picture.resize((side, side), Image.Resampling.BILINEAR))
 
     def large(self, plane: Float32, shape: tuple[int, int], fill: float) -> Float32:
-        """The inverse of `small`, interpolated; `fill` outside of the view."""
+        """Invert `small` by interpolation; `fill` outside of the view."""
         size = (self.right - self.left, self.bottom - self.top)
         found = np.full(shape, fill, np.float32)
         part = Image.fromarray(plane).resize(size, Image.Resampling.BILINEAR)
@@ -74,7 +74,7 @@ class View:
 def mixture_odds(
     palette: Palette, fixed: NDArray[np.int16], boxed: bool
 ) -> tuple[Float32, Float32]:
-    """Log-odds of colours in every cell, before and after relabelling; (K,) each.
+    """Return log-odds of colours in every cell, before and after relabelling; (K,) each.
 
     With a box, open pixels begin as object; else only seeds count at first. Without any background
     there is nothing to compare with, and both are 0.
@@ -94,12 +94,12 @@ def mixture_odds(
 
 
 def colors_of(palette: Palette, mask: Bits) -> Float32:
-    """Log-odds of the colours inside of a mask to those outside, (h, w)."""
+    """Return log-odds of the colours inside of a mask to those outside, (h, w)."""
     return odds_of(palette, mask, MOST_ODDS).astype(np.float32)
 
 
 def lab_planes(palette: Palette) -> Float32:
-    """The colours of all pixels, (3, h, w), of about the same size; grey ones have no a and b."""
+    """Return the colours of all pixels, (3, h, w), of about the same size; a, b of grey are 0."""
     scaled = np.zeros((3, len(palette.colors)), np.float32)
     scaled[0] = 4 * palette.colors[:, 0] - 2
     scaled[1:] = 5 * palette.colors[:, 1:].T if palette.colors.shape[1] == 3 else 0
@@ -114,7 +114,7 @@ def channels(
     view: View,
     before: Float32 | None = None,
 ) -> Float32:
-    """What the net sees, (9, SIDE, SIDE) float32; the planes are in the image's shape.
+    """Return the inputs of the net, (9, SIDE, SIDE) float32; planes have the image's shape.
 
     `before` are the logits that it gave when it was asked last; none count as undecided.
     """
@@ -129,14 +129,14 @@ def channels(
 
 
 def _marked(seeds: NDArray[np.int16] | None, label: int, view: View) -> Bits:
-    """Where the net's pixels hold a seed of a label."""
+    """Return where the net's pixels hold a seed of a label."""
     if seeds is None or not (seeds == label).any():
         return np.zeros((SIDE, SIDE), bool)
     return view.small(seeds == label) > 0
 
 
 def _felt(seeds: NDArray[np.int16] | None, label: int, view: View) -> Float32:
-    """exp(-d^2 / (2 REACH^2)) with the distance d from the next seed of a label."""
+    """Return exp(-d^2 / (2 REACH^2)) with the distance d from the next seed of a label."""
     marked = _marked(seeds, label, view)
     if not marked.any():
         return np.zeros((SIDE, SIDE), np.float32)
@@ -144,7 +144,7 @@ def _felt(seeds: NDArray[np.int16] | None, label: int, view: View) -> Float32:
 
 
 def nearest(marked: Bits) -> tuple[Float32, NDArray[np.intp], NDArray[np.intp]]:
-    """Square distances from the next marked pixel, and its row and column; exact.
+    """Return square distances from the next marked pixel, and its row and column; exact.
 
     Within a column the next mark is above or below; then the best of the columns that have marks.
     """
@@ -164,7 +164,7 @@ def nearest(marked: Bits) -> tuple[Float32, NDArray[np.intp], NDArray[np.intp]]:
 
 
 def spoken(lab: Float32, marked: Bits, view: View) -> Float32:
-    """How far a stroke speaks for a pixel that is near and of its colour, (h, w) in [0, 1].
+    """Return how much a stroke counts for pixels near it of its colour, (h, w) in [0, 1].
 
     exp(-d^2 / (2 NEAR^2)) exp(-|x - c|^2 / (2 ALIKE^2)) with the distance d from the next mark, in
     pixels of the net, its colour c there, and the pixel's own colour x.
@@ -185,13 +185,13 @@ def spoken(lab: Float32, marked: Bits, view: View) -> Float32:
 
 
 def _enlarged(plane: Float32, view: View) -> Float32:
-    """A plane of the net at the size of the view, without interpolation."""
+    """Return a plane of the net at the size of the view, without interpolation."""
     size = (view.right - view.left, view.bottom - view.top)
     return np.asarray(Image.fromarray(plane).resize(size, Image.Resampling.NEAREST))
 
 
 def net_logits(shape: NetShape, weights: Weights, planes: Float32) -> Float32:
-    """The mean logits of the net over a picture and its mirror image, (SIDE, SIDE) float32."""
+    """Return the net's mean logits over a picture and its mirror image, (SIDE, SIDE) float32."""
     pair = np.stack([planes, planes[..., ::-1]], axis=1)
     with one_thread():
         found = Pass(shape, weights, True).logits(np.ascontiguousarray(pair))[0]

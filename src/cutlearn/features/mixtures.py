@@ -31,7 +31,7 @@ KNEE, SLOPE, START = 0.008856, 7.787, 16 / 116
 
 
 def srgb_to_lab(colors: Floats) -> Floats:
-    """Give CIE Lab / 100 of sRGB colours (n, 3) in [0, 1].
+    """Return CIE Lab / 100 of sRGB colours (n, 3) in [0, 1].
 
     With f(t) = cube root of t (a line near 0): L = 1.16 f(Y) - 0.16, a = 5 (f(X) - f(Y)),
     b = 2 (f(Y) - f(Z)).
@@ -138,7 +138,7 @@ def palette(image: NDArray[np.floating]) -> Palette:
 
 
 def _numbered(key: AnyArray, most: int) -> tuple[Indices, NDArray[np.int32], Indices]:
-    """The keys that occur, in order; of every entry the place among them; how often each occurs."""
+    """Return the keys that occur, the place of every entry among them, and their counts."""
     found = np.bincount(key, minlength=most)
     used = np.flatnonzero(found)
     place = np.zeros(most, np.int32)
@@ -160,7 +160,7 @@ class Mixture:
     covariances: Floats
 
     def log_density(self, colors: ArrayLike) -> Floats:
-        """Log of the density at colours (n, c), with a trace of any colour mixed in."""
+        """Return the log of the density at colours (n, c), with a trace of any colour mixed in."""
         joint = _log_joint(_squares(np.asarray(colors, np.float64)), self)
         top = joint.max(axis=0)
         own = top + np.log(np.exp(joint - top).sum(axis=0))
@@ -222,7 +222,7 @@ def fit_mixture(
 
 
 def _starts(x: Floats, n: Floats, components: int, rng: np.random.Generator) -> Indices:
-    """Which of the clusters each colour belongs to: k-means++, then a few steps of k-means."""
+    """Return the cluster of each colour: k-means++, then a few steps of k-means."""
     centers = x[[_drawn(n, rng)]]
     distance = _distances(x, centers)[0]
     while len(centers) < components and (distance * n).sum() > 0:
@@ -239,26 +239,26 @@ def _starts(x: Floats, n: Floats, components: int, rng: np.random.Generator) -> 
 
 
 def _drawn(worth: Floats, rng: np.random.Generator) -> int:
-    """A place, drawn in proportion to its worth."""
+    """Return a place, drawn in proportion to its worth."""
     total = np.cumsum(worth)
     place = int(np.searchsorted(total, rng.random() * total[-1], side="right"))
     return min(place, len(worth) - 1)
 
 
 def _distances(x: Floats, centers: Floats) -> Floats:
-    """Square distances, (k, n)."""
+    """Return square distances, (k, n)."""
     return np.asarray(sum((x[:, i] - centers[:, i, None]) ** 2 for i in range(x.shape[1])))
 
 
 def _squares(x: Floats) -> Floats:
-    """1, x, and all products of two: what Gaussians are linear in, (1 + c + c^2, n)."""
+    """Return 1, x, and all products of two, in which Gaussians are linear, (1 + c + c^2, n)."""
     columns = np.ascontiguousarray(x.T)
     products = (columns[:, None] * columns).reshape(-1, len(x))
     return np.concatenate([np.ones((1, len(x))), columns, products])
 
 
 def _of_moments(moments: Floats, c: int) -> Mixture:
-    """The mixture whose components have these sums of 1, x and xx'; faint ones go."""
+    """Return the mixture whose components have these sums of 1, x and xx'; drop faint ones."""
     mass = moments[:, 0]
     kept = mass >= min(FEWEST, float(mass.max()))
     moments, mass = moments[kept], mass[kept]
@@ -270,7 +270,7 @@ def _of_moments(moments: Floats, c: int) -> Mixture:
 
 
 def _log_joint(squares: Floats, mixture: Mixture) -> Floats:
-    """log pi_k + log N(x; m_k, S_k) of colours by their `_squares`, (k, n)."""
+    """Return log pi_k + log N(x; m_k, S_k) of colours by their `_squares`, (k, n)."""
     c = mixture.means.shape[1]
     precision = np.linalg.inv(mixture.covariances)
     _, volume = np.linalg.slogdet(2 * np.pi * mixture.covariances)
@@ -281,13 +281,13 @@ def _log_joint(squares: Floats, mixture: Mixture) -> Floats:
 
 
 def log_odds(palette: Palette, mixtures: Sequence[Mixture]) -> Floats:
-    """Log of p_1 / p_0 in every cell, for the mixtures of labels 0 and 1, (K,)."""
+    """Return the log of p_1 / p_0 in every cell, for the mixtures of labels 0 and 1, (K,)."""
     zero, one = (mixture.log_density(palette.colors) for mixture in mixtures)
     return np.asarray(one - zero)
 
 
 def odds_of(palette: Palette, mask: Bits, most: float = SUREST) -> Floats:
-    """Log-odds of the colour of every pixel, when a mask (h, w) tells which have label 1.
+    """Return the log-odds of the colour of every pixel, given a mask (h, w) of label 1.
 
     Within +-most; 0 everywhere if the mask is empty or full.
     """
@@ -301,7 +301,7 @@ def odds_of(palette: Palette, mask: Bits, most: float = SUREST) -> Floats:
 def relabelled(
     palette: Palette, known: tuple[Floats, Floats], open_counts: Floats, ones: Floats
 ) -> tuple[Floats, Floats]:
-    """Log-odds in every cell, when the labels of some pixels are open; the first and the last.
+    """Return log-odds in every cell if some labels are open; the first and the last.
 
     Each open pixel is given the label that its colour has more of, and the mixtures are fitted
     again, until no cell changes its label.

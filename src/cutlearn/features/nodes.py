@@ -25,7 +25,7 @@ from cutlearn.checks import listed, one_of, whole_number
 from cutlearn.errors import InputError
 from cutlearn.features.auto import best_threshold
 from cutlearn.features.columns import standardise
-from cutlearn.features.describe import Bank, ImageStatistics, Picture
+from cutlearn.features.describe import KINDS, Bank, ImageStatistics, Picture
 from cutlearn.features.folds import Answers
 from cutlearn.features.mixtures import odds_of, palette
 from cutlearn.features.sources import SOURCES, NoLogits, Source, Task
@@ -164,7 +164,8 @@ def _refuse(what: str) -> NoReturn:
 def bank_from_plain(plain: dict[str, Any]) -> Bank:
     """Read the bank that a model file describes."""
     scale = whole_number("features: scale", plain["scale"], 1, MOST_SCALE)
-    return Bank(str(plain["kind"]), bool(plain["position"]), scale)
+    one_of("features: kind", plain["kind"], KINDS)
+    return Bank(plain["kind"], bool(plain["position"]), scale)
 
 
 def checked_channels(names: Any) -> list[str]:

@@ -438,7 +438,7 @@ class StackedLogits(BothLogits):
 
     @staticmethod
     def recipe(task: Task) -> Recipe:
-        """How its trees are grown: one stage, and no more folds than the nets had."""
+        """Return the recipe of its trees: one stage, and no more folds than the nets had."""
         folds, share = min(task.recipe.folds, task.net.folds), max(task.recipe.share, SHARE)
         return replace(task.recipe, stages=1, folds=folds, share=share)
 

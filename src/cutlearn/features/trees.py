@@ -68,7 +68,7 @@ class Recipe:
 
 
 def default_recipe(bank: Bank, questions: int = 1) -> Recipe:
-    """The measured default of a kind of image and a number of questions.
+    """Return the measured default of a kind of image and a number of questions.
 
     docs/decisions/0030-one-kind-of-trees.md; 0024 for several questions.
     """
@@ -122,13 +122,13 @@ class Trees:
 
     @staticmethod
     def constant(*logits: float) -> "Trees":
-        """An ensemble that says the same logits everywhere."""
+        """Return an ensemble with the same logits everywhere."""
         arrays = {name: np.zeros(0, dtype) for name, dtype in DTYPES.items()}
         return Trees.of_arrays(arrays | {"baseline": np.array(logits)})
 
     @staticmethod
     def of_arrays(arrays: dict[str, AnyArray], where: str = "trees") -> "Trees":
-        """The inverse of `arrays`; a damaged set is refused."""
+        """Invert `arrays`; refuse a damaged set."""
         missing = [name for name in DTYPES if name not in arrays]
         if missing:
             raise InputError(f"{where}: the array {missing[0]!r} is missing. Refit the model.")
@@ -144,19 +144,19 @@ class Trees:
         return Trees(**made)
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Name -> array, for a model file; one question has a plain list of values."""
+        """Return arrays by name, for a model file; one question has a plain list of values."""
         every = {item.name: getattr(self, item.name) for item in fields(self)}
         return every | ({"value": self.value[:, 0]} if self.questions == 1 else {})
 
     def evaluate(self, columns: Columns, step: int = 1) -> Floats:
-        """Logits of every step-th pixel of every step-th row of a band, (T, .., ..) float64."""
+        """Return the logits of every step-th pixel of every step-th row of a band, (T, .., ..)."""
         h, w = columns.shape
         out: Floats = np.empty((self.questions, -(-h // step), -(-w // step)), np.float64)
         self._run(columns.buffer, columns.start, columns.stride, step, out)
         return out
 
     def evaluate_rows(self, rows: Float32) -> Floats:
-        """Logits of the rows of a matrix (n, f) float32; (T, n) float64."""
+        """Return the logits of the rows of a matrix (n, f) float32, (T, n) float64."""
         n, f = rows.shape
         out: Floats = np.empty((self.questions, 1, n), np.float64)
         buffer = np.ascontiguousarray(rows.T, np.float32).reshape(-1)
@@ -190,7 +190,7 @@ class Trees:
 def logits_of(
     grown: Sequence[Trees], base: Stack, more: Sequence[Stack], step: int = 1
 ) -> list[Float32]:
-    """Logits of an image by several ensembles, (T, h, w) float32 each.
+    """Return the logits of an image by several ensembles, (T, h, w) float32 each.
 
     Each sees the columns of `base` and of a further stack of its own. With step > 1 every step-th
     pixel is looked at, and the rest interpolated.
@@ -304,7 +304,7 @@ def grow_on(given: tuple[MultiTargetTrees, Sequence[int], int]) -> Trees:
 
 
 def binned(rows: Float32, column: int) -> tuple[Float32, Labels]:
-    """The bins of a column of (n, f) numbers: their upper ends but the last, and that of each.
+    """Return the bins of a column of (n, f) numbers: upper ends but the last, and each one's bin.
 
     Equal ends are one. A bin is the number of ends below: x <= ends[b] where bin <= b, which is
     the comparison of a tree.
