@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from scipy import ndimage
 
-from cutlearn.features.guided import View, lab_planes, mixture_odds
 from cutlearn.features.mixtures import palette
 from cutlearn.images import Sample, read_image, read_values
 from cutlearn.images.resize import resize_image, resize_labels
+from cutlearn.model.session.guided import View, lab_planes, mixture_odds
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 from simulated_user import drawn_box

@@ -1,4 +1,4 @@
-"""Train the net that `cutlearn.features.guided` asks; read by `learn_defaults.py`.
+"""Train the net that `cutlearn.model.session.guided` asks; read by `learn_defaults.py`.
 
 A pupil is a lesson and how far it got. Whenever it is drawn, the net sees what a person gave so
 far and what the net itself said before, and a step is taken; then a robot looks at what the net
@@ -15,11 +15,11 @@ from defaults_data import FRAME, STEPS, Lesson, Object, in_steps, lessons, strok
 from PIL import Image
 from scipy import ndimage
 
-from cutlearn.features.guided import BEFORE, CHANNELS, MOST_ODDS, ODDS, View, channels
 from cutlearn.features.mixtures import fit_mixture
 from cutlearn.features.net.body import NetShape, Pass, Weights, folded
 from cutlearn.features.net.train import Optimiser, loss_of
 from cutlearn.model.session.defaults import Net, packed, unpacked
+from cutlearn.model.session.guided import BEFORE, CHANNELS, MOST_ODDS, ODDS, View, channels
 from cutlearn.run.executor import one_thread
 
 WIDTHS = (12, 24, 48, 64, 64)

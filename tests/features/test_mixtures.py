@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from skimage.color import rgb2lab
 from sklearn.mixture import GaussianMixture
 
 import cutlearn as cl
@@ -14,6 +15,7 @@ from cutlearn.features.mixtures import (
     odds_of,
     palette,
     relabelled,
+    srgb_to_lab,
 )
 
 
@@ -123,3 +125,10 @@ def test_odds_of_a_mask():
     assert abs(odds).max() <= SUREST
     for even in (mask & False, mask | True):
         assert not odds_of(palette(image), even).any()
+
+
+def test_colors_are_those_of_scikit_image():
+    colors = np.concatenate(
+        [np.random.default_rng(0).random((200, 3)), np.eye(3) * 0.02, np.eye(3)]
+    )
+    assert srgb_to_lab(colors) == pytest.approx(rgb2lab(colors[None])[0] / 100, abs=1e-9)

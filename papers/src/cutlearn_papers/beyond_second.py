@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn.arrays import Mask
-from cutlearn.features.guided import MOST_ODDS, colors_of
 from cutlearn.features.mixtures import palette
 from cutlearn.images.resize import Shape, resize_channels, resize_labels
+from cutlearn.model.session.guided import MOST_ODDS, colors_of
 from cutlearn.shape.boltzmann import Boltzmann, sigmoid
 from cutlearn.shape.frame import filled
 from cutlearn.shape.generative import train_layers

@@ -91,7 +91,7 @@ def asked_of_all(
 
     Gives what reads the image, and the answer.
     """
-    from cutlearn.features.given import GivenFolder
+    from cutlearn.images.logits import GivenFolder
 
     away = place.remote
     work = partial(_answered, estimator.alone(), folder, one, away)

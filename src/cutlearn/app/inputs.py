@@ -58,8 +58,8 @@ def open_folder(
     Folder, or GivenFolder with logits
     """
     from cutlearn.errors import InputError
-    from cutlearn.features.given import with_logits
     from cutlearn.images.folder import read_folder
+    from cutlearn.images.logits import with_logits
 
     if "volume" in reading:
         why = "on images: distances and slices are those of volumes"

@@ -68,7 +68,7 @@ def refine(
     """
     import numpy as np
 
-    from cutlearn.features.given import ARRAYS
+    from cutlearn.images.logits import ARRAYS
     from cutlearn.model.session.refine import refine as refined
 
     begin, out = time.monotonic(), Path(output)
@@ -111,7 +111,7 @@ def refine(
 
 def _values(values: str, arrays: list[Path]) -> str:
     """Return what the arrays hold, logits or probabilities; all are checked before work starts."""
-    from cutlearn.features.given import read_array
+    from cutlearn.images.logits import read_array
     from cutlearn.model.session.refine import like_probabilities
 
     if values == "logits":

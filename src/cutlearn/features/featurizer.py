@@ -343,9 +343,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         intensities = Intensities.of(images)
         pairs, others = (mapped(partial(_scaled, intensities), v) for v in (samples, chosen))
 
-        def learn(cache: Cache) -> Sequence[Float32]:
-            return self._learn(pairs, labels, numbers, intensities, progress, cache, others)
-
+        learn = partial(self._learn, pairs, labels, numbers, intensities, progress, others)
         if not cached:
             return learn(Cache())
         mark = _mark(settings, numbers, pairs, labels, others)
@@ -366,8 +364,8 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         groups: Sequence[int],
         intensities: Intensities,
         progress: Progress | None,
-        cache: Cache,
         unannotated: Sequence[Pair],
+        cache: Cache,
     ) -> Sequence[Float32]:
         """Fit on checked images; return their out-of-fold node features."""
         pictures, extras = (mapped(itemgetter(k), pairs) for k in (0, 1))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from cutlearn.features.guided import CHANNELS
 from cutlearn.features.net.body import NetShape
 from cutlearn.model.session.defaults import FILE, defaults, packed, unpacked
+from cutlearn.model.session.guided import CHANNELS
 
 
 def test_the_file_is_small_and_its_weights_keep_the_cut_exact():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from cutlearn.features.guided import View
 from cutlearn.images import Sample
 from cutlearn.model.session.engines import LiveGraph, faded, grid_energy, new_seeds, parts, window
+from cutlearn.model.session.guided import View
 
 
 @pytest.mark.parametrize("place", [(10, 20), (30, 45), (59, 89)])

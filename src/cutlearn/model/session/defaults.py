@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from cutlearn.arrays import AnyArray, Floats
-from cutlearn.features.guided import CHANNELS
 from cutlearn.features.net.body import NetShape, Weights
 from cutlearn.model.calibration import Calibration
+from cutlearn.model.session.guided import CHANNELS
 from cutlearn.store import load_sealed, save_sealed
 
 FILE = Path(__file__).with_name("defaults.safetensors")
@@ -39,7 +39,7 @@ class Defaults:
     Attributes
     ----------
     net : Net
-        Of `cutlearn.features.guided`.
+        Of `cutlearn.model.session.guided`.
     nodes : (F,) weights of the columns of `cutlearn.model.session.engines.UntrainedEngine`
     edges : weights of the edge features "bias" and "contrast"
     calibration : Calibration

@@ -38,7 +38,12 @@ from cutlearn.energy.solver import Solver
 from cutlearn.errors import InputError
 from cutlearn.features.describe import Intensities
 from cutlearn.features.edges import edge_contrast
-from cutlearn.features.guided import (
+from cutlearn.features.mixtures import palette
+from cutlearn.grid import grid_slices
+from cutlearn.images.sample import FREE, Sample
+from cutlearn.model.calibration import Calibration, costs_alone, uncalibrated
+from cutlearn.model.session.defaults import Defaults, defaults
+from cutlearn.model.session.guided import (
     BEFORE,
     MOST_ODDS,
     ODDS,
@@ -50,11 +55,6 @@ from cutlearn.features.guided import (
     net_logits,
     spoken,
 )
-from cutlearn.features.mixtures import palette
-from cutlearn.grid import grid_slices
-from cutlearn.images.sample import FREE, Sample
-from cutlearn.model.calibration import Calibration, costs_alone, uncalibrated
-from cutlearn.model.session.defaults import Defaults, defaults
 
 Fixed = NDArray[np.int16]
 # Passes of the net over the box: the second one has the colours of the first mask.

@@ -8,8 +8,8 @@ import tifffile
 
 import cutlearn as cl
 from cutlearn.errors import InputError
-from cutlearn.features.given import read_logits, with_logits
 from cutlearn.images import read_folder, write_probability
+from cutlearn.images.logits import read_logits, with_logits
 from small_folders import PLAIN, make_folders, run
 
 SHAPE = (12, 20)

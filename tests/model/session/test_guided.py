@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from cutlearn.features.guided import (
+from cutlearn.features.mixtures import palette
+from cutlearn.model.session.guided import (
     BEFORE,
     CHANNELS,
     REACH,
@@ -15,7 +16,6 @@ from cutlearn.features.guided import (
     nearest,
     spoken,
 )
-from cutlearn.features.mixtures import palette
 
 
 def test_a_view_has_room_and_stays_in_the_image():
