@@ -28,7 +28,7 @@ from PIL import Image
 import cutlearn as cl
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.metrics import bootstrap, confusion, iou_of
-from cutlearn.model.fitting.pieces import in_pieces
+from cutlearn.model.pieces import in_pieces
 from cutlearn.model.size import at_side, mask_at_side
 
 # Thickness of slices and size of pixels in nm, the side at which slices are worked (half of their

@@ -14,7 +14,7 @@ import cutlearn as cl
 from cutlearn.energy.label_space import LABELS
 from cutlearn.energy.model import model_of
 from cutlearn.learn.learners import LEARNERS as ALL
-from cutlearn.model.fitting.parameters import check_parameters
+from cutlearn.model.parameters import check_parameters
 
 LEARNERS = [name for name, one in ALL.items() if one.margin]
 LIKELIHOOD = [name for name, one in ALL.items() if not one.margin]

@@ -14,7 +14,7 @@ from cutlearn.model.base import Estimator
 from cutlearn.model.calibration import calibrate, drawn
 from cutlearn.model.card import Summary
 from cutlearn.model.estimators import ESTIMATORS
-from cutlearn.model.fitting.parameters import check_parameters
+from cutlearn.model.parameters import check_parameters
 
 
 def brightness(sample):

@@ -204,7 +204,7 @@ def fit(
     from cutlearn.energy.label_space import kind_of
     from cutlearn.images.training_set import TrainingSet
     from cutlearn.learn.learners import is_margin
-    from cutlearn.model.fitting.parameters import check_parameters
+    from cutlearn.model.parameters import check_parameters
     from cutlearn.run.process import only_one
 
     begin = time.monotonic()

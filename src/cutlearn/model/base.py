@@ -37,9 +37,9 @@ from cutlearn.model.budget import check_disk, disk_message, fits, images_at_once
 from cutlearn.model.calibration import Calibration
 from cutlearn.model.card import Summary, card_of
 from cutlearn.model.decisions import Decision, decision_of
-from cutlearn.model.fitting.on_disk import Scratch
-from cutlearn.model.fitting.parameters import SHARED, Rule, check_parameters, check_side
-from cutlearn.model.fitting.pieces import in_pieces
+from cutlearn.model.on_disk import Scratch
+from cutlearn.model.parameters import SHARED, Rule, check_parameters, check_side
+from cutlearn.model.pieces import in_pieces
 from cutlearn.model.probabilities import Probabilities
 from cutlearn.model.size import (
     at_side,

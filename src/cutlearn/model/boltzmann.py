@@ -26,7 +26,7 @@ from cutlearn.model import boltzmann_file
 from cutlearn.model.base import Estimator, FitRun
 from cutlearn.model.calibration import Rows, calibrate, drawn, uncalibrated
 from cutlearn.model.card import Summary
-from cutlearn.model.fitting.parameters import BOLTZMANN, seed_of
+from cutlearn.model.parameters import BOLTZMANN, seed_of
 from cutlearn.run.checkpoint import fingerprint
 from cutlearn.run.executor import Jobs
 from cutlearn.shape.conditional import Conditional, Learning, choose_strength, refinement

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.model.fitting.parameters import (
+from cutlearn.model.parameters import (
     MOST,
     check_parameters,
     plain_seed,

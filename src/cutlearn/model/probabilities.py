@@ -23,7 +23,7 @@ from cutlearn.images.sample import Sample
 from cutlearn.images.training_set import TrainingSet
 from cutlearn.model.calibration import Calibration, Evidence, calibrate, drawn, margin_of
 from cutlearn.model.decisions import Decision, decision_of
-from cutlearn.model.fitting.parameters import check_parameters
+from cutlearn.model.parameters import check_parameters
 from cutlearn.model.size import probabilities_at_full_size, to_full_size
 from cutlearn.model.training_images import known_coding
 

@@ -36,7 +36,9 @@ from cutlearn.model.base import Estimator, FitRun
 from cutlearn.model.budget import phases_of
 from cutlearn.model.calibration import Evidence, costs_alone
 from cutlearn.model.card import Summary
-from cutlearn.model.fitting.parameters import (
+from cutlearn.model.fitting.training_set import TrainingSet
+from cutlearn.model.large import LargeImage, is_large
+from cutlearn.model.parameters import (
     SEGMENTER,
     check_parameters_for,
     feature_names,
@@ -46,9 +48,10 @@ from cutlearn.model.fitting.parameters import (
     model_for,
     plain_C,
 )
-from cutlearn.model.fitting.selection import Chosen, Plan, choose
+from cutlearn.model.selection import Chosen, Plan, choose
 from cutlearn.model.large import LargeImage, is_large
 from cutlearn.model.ranking import Described, Ranked, describe, rank
+from cutlearn.model.selection import Chosen, Trainer, least_gap, settings_of
 from cutlearn.run.executor import Jobs
 from cutlearn.run.progress import Progress
 
@@ -215,13 +218,11 @@ class Segmenter(Estimator):
         model = model_for(self, featurizer, labels.count, len(problems[0].regions))
         source, named = featurizer.fitted_.source, enumerate(featurizer.edge_names_)
         contrast = tuple(k for k, name in named if name.startswith("contrast"))
-        plan = Plan(
-            self.loss, self.learner, self.C, float(self.tol), place, run.folder,
-            run.callback, model, self.calibration, self._rivals,
-            source.edges, contrast, bool(source.stages),
-        )  # fmt: skip
-        assert data.groups is not None
-        chosen = choose(problems, data.masks, plan, data.groups)
+        chosen = Trainer(
+            problems, data.masks, model, self.loss, self.learner, self.C, float(self.tol),
+            data.groups, self.calibration, self._rivals, source.edges, contrast,
+            bool(source.stages), place, run.folder, run.callback,
+        ).choose()  # fmt: skip
         self._keep(featurizer, chosen, model, problems[0])
 
     def _keep(self, featurizer: Featurizer, chosen: Chosen, model: Model, problem: Problem) -> None:
@@ -299,10 +300,8 @@ class Segmenter(Estimator):
     def trainings(self, n_images: int) -> int:
         """Give how often a fit trains: for each C and each held-out part, then once on all."""
         parts = len(held_out_parts(range(n_images)))
-        model = Model(labels=kinds(self)[0]())
-        path = Plan(learner=self.learner, model=model, rivals=self._rivals).path
-        path = path if self.C == "auto" else path[:1]
-        return 1 + (0 if parts < 2 else parts * len(path))
+        path = settings_of(kinds(self)[0](), self.learner, self._rivals)
+        return 1 + (0 if parts < 2 else parts * (len(path) if self.C == "auto" else 1))
 
     def phases(self, shapes: Sequence[Shape], color: bool, n_labels: int) -> dict[str, float]:
         """Give the seconds of the features and of all trainings, as reckoned beforehand."""
@@ -379,7 +378,7 @@ class Segmenter(Estimator):
         else:
             proof = "certified" if self.certified_ else "not certified"
             state = proof if self.converged_ else "NOT REACHED"
-            asked = max(float(self.tol), Plan(model=self.model_).least_gap)
+            asked = max(float(self.tol), least_gap(self.model_.labels))
             gap, tol = 100 * self.gap_, 100 * asked
             reached = f"gap {gap:.2f} % ({tol:.2f} % asked for, {state})"
         return f"C = {self.C_:g}, {reached} after {self.n_steps_} steps"

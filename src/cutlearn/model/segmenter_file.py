@@ -19,7 +19,7 @@ from cutlearn.images.sample import Sample, of_slices
 from cutlearn.learn.learners import learner_of
 from cutlearn.learn.losses import loss_from_plain, loss_to_plain
 from cutlearn.learn.run import Step, rows_to_steps, steps_to_rows
-from cutlearn.model.fitting.parameters import (
+from cutlearn.model.parameters import (
     check_parameters,
     feature_names,
     model_for,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cutlearn as cl
-from cutlearn.model.fitting.pieces import in_pieces, volume_blocks
+from cutlearn.model.pieces import in_pieces, volume_blocks
 
 
 def stack(annotated, depth):

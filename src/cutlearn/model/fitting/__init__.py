@@ -1,1 +1,0 @@
-"""Before and during training: parameters, sizes, the choice of C and bias, what it is scored by."""
