@@ -36,7 +36,6 @@ from cutlearn.model.base import Estimator, FitRun
 from cutlearn.model.budget import phases_of
 from cutlearn.model.calibration import Evidence, costs_alone
 from cutlearn.model.card import Summary
-from cutlearn.model.fitting.training_set import TrainingSet
 from cutlearn.model.large import LargeImage, is_large
 from cutlearn.model.parameters import (
     SEGMENTER,
@@ -48,8 +47,6 @@ from cutlearn.model.parameters import (
     model_for,
     plain_C,
 )
-from cutlearn.model.selection import Chosen, Plan, choose
-from cutlearn.model.large import LargeImage, is_large
 from cutlearn.model.ranking import Described, Ranked, describe, rank
 from cutlearn.model.selection import Chosen, Trainer, least_gap, settings_of
 from cutlearn.run.executor import Jobs
