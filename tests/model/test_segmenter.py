@@ -247,7 +247,7 @@ def test_a_model_without_regulariser_is_saved_and_loaded(tmp_path):
         boosted(C=math.inf).fit(IMAGES[:3], MASKS[:3])
 
 
-@pytest.mark.parametrize("late", ["base.card_of", "segmenter.choose"])
+@pytest.mark.parametrize("late", ["base.card_of", "segmenter.Trainer.choose"])
 def test_interrupted_at_the_end_nothing_is_half_fitted(monkeypatch, late):
     def stop(*_):
         raise KeyboardInterrupt
