@@ -91,8 +91,7 @@ inline Graph graph_of(const std::vector<std::int64_t>& shape, int connectivity,
   const GridShape grid = grid_shape(shape, true);
   if (connectivity == 0) {
     need(shape.size() == 1, "a list of edges needs the number of nodes as its shape");
-    need(ends.size() % 2 == 0 &&
-             all_within(ends, 0, static_cast<std::int64_t>(graph.nodes) - 1),
+    need(ends.size() % 2 == 0 && all_within(ends, 0, static_cast<std::int64_t>(graph.nodes) - 1),
          "edges must be pairs of nodes");
     graph.edges = {ends.size() / 2};
     return graph;

@@ -232,7 +232,8 @@ std::tuple<Out<double>, Out<std::int64_t>, Out<std::int64_t>> all_argmins(Flow& 
 
 using Stack = nb::ndarray<const double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
-Out<double> looked_up(const AnyTable& features, const Stack& tables, const In<std::int64_t>& pairs) {
+Out<double> looked_up(const AnyTable& features, const Stack& tables,
+                      const In<std::int64_t>& pairs) {
   const Table given = table(features);
   const Lookup asked{tables.shape(1), tables.shape(2), {tables.data(), tables.size()}, view(pairs)};
   if (given.rows != pairs.size() || given.columns != tables.shape(1) ||

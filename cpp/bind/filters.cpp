@@ -38,8 +38,8 @@ void smooth(Stacked stack, std::int64_t first, Line<double> down, double down_si
             Line<double> across, double across_sign, Made out) {
   const auto given = stack_of(stack);
   need(first >= 0 && first <= given.rows - size_of(out, 1) && given.cols > 0 &&
-           size_of(out, 0) == given.planes &&
-           size_of(out, 2) == given.cols && down.shape(0) > 0 && across.shape(0) > 0,
+           size_of(out, 0) == given.planes && size_of(out, 2) == given.cols && down.shape(0) > 0 &&
+           across.shape(0) > 0,
        "smooth: rows outside the stack, or an empty kernel");
   const std::int64_t last = first + size_of(out, 1);
   nb::gil_scoped_release released;

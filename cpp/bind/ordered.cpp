@@ -54,9 +54,9 @@ std::unique_ptr<Door> open(In<double> unary, Id labels, std::vector<std::int64_t
          "tables must have labels x labels numbers, for all edges or for each");
     input.tables.push_back({tables[d].data(), each[d]});
   }
-  need((fixed.size() == 0 || fixed.size() == graph.nodes) &&
-           all_within(input.fixed, -1, labels - 1),
-       "fixed must be empty, or -1 or a label for each pixel");
+  need(
+      (fixed.size() == 0 || fixed.size() == graph.nodes) && all_within(input.fixed, -1, labels - 1),
+      "fixed must be empty, or -1 or a label for each pixel");
   return without_interpreter([&] {
     OrderedTerms terms(input);
     auto door = std::make_unique<Door>(Door{terms.fault, nullptr});
@@ -190,14 +190,15 @@ void bind_ordered(nb::module_& m) {
       .def_prop_ro("inexact", [](const Door& d) { return d.network().terms().inexact; })
       .def_prop_ro("clipped", [](const Door& d) { return d.network().terms().beyond; })
       .def_prop_ro("clipped_error", [](const Door& d) { return d.network().terms().beyond_error; })
-      .def("min_marginals", [](Door& d, std::vector<std::size_t> shape) {
-        Ordered& flow = d.network();
-        std::vector<double> least(flow.labels().size() * static_cast<std::size_t>(flow.terms().L));
-        without_interpreter([&] { flow.min_marginals(least.data()); });
-        return owned(std::move(least), shape);
-      })
-      .def("argmin_sums", &sum_argmins, nb::arg("weights").noconvert(),
-           nb::arg("ends").noconvert(),
+      .def("min_marginals",
+           [](Door& d, std::vector<std::size_t> shape) {
+             Ordered& flow = d.network();
+             std::vector<double> least(flow.labels().size() *
+                                       static_cast<std::size_t>(flow.terms().L));
+             without_interpreter([&] { flow.min_marginals(least.data()); });
+             return owned(std::move(least), shape);
+           })
+      .def("argmin_sums", &sum_argmins, nb::arg("weights").noconvert(), nb::arg("ends").noconvert(),
            nb::sig("def argmin_sums(self, weights: numpy.typing.NDArray[numpy.float64], "
                    "ends: numpy.typing.NDArray[numpy.int32]) "
                    "-> tuple[numpy.typing.NDArray[numpy.float64], "

@@ -48,8 +48,8 @@ void make_regions(OwnedRegions* self, In<std::int64_t> member_first, In<Id> memb
   const std::size_t count = regions.slope.size();
   if (regions.member_first.size() != count + 1 || regions.hinge_first.size() != count + 1 ||
       !are_offsets(regions.member_first, members.size()) ||
-      !are_offsets(regions.hinge_first, alpha.size()) ||
-      regions.mass.size() != members.size() || beta.size() != alpha.size())
+      !are_offsets(regions.hinge_first, alpha.size()) || regions.mass.size() != members.size() ||
+      beta.size() != alpha.size())
     throw std::invalid_argument("the arrays of the regions do not fit each other");
   Id least = 0;
   for (const Id i : regions.members) {  // no branch: it is walked many numbers at a time

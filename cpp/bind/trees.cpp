@@ -51,27 +51,35 @@ void evaluate_trees(In<std::int32_t> feature, In<float> threshold, In<std::int32
 }
 
 using cutlearn::Out;
-using Grown = std::tuple<Out<std::int32_t>, Out<std::int32_t>, Out<std::int32_t>,
-                         Out<std::int32_t>, Out<double>, Out<std::int32_t>>;
+using Grown = std::tuple<Out<std::int32_t>, Out<std::int32_t>, Out<std::int32_t>, Out<std::int32_t>,
+                         Out<double>, Out<std::int32_t>>;
 
 Grown grow_trees(Matrix<std::uint8_t> bins, Matrix<std::uint8_t> answers,
-                     Matrix<std::int32_t> drawn, In<double> first, std::int64_t leaves,
-                     std::int64_t least, double rate, double l2) {
+                 Matrix<std::int32_t> drawn, In<double> first, std::int64_t leaves,
+                 std::int64_t least, double rate, double l2) {
   if (bins.shape(1) != answers.shape(0) || answers.shape(1) != first.size())
     throw std::invalid_argument("grow: arrays of different lengths");
-  const cutlearn::Growth task{flat(bins),       flat(answers),       flat(drawn),
-                              view(first),      size_of(bins, 0),    size_of(bins, 1),
-                              size_of(answers, 1), size_of(drawn, 0), size_of(drawn, 1),
-                              leaves,           least,               rate,
+  const cutlearn::Growth task{flat(bins),
+                              flat(answers),
+                              flat(drawn),
+                              view(first),
+                              size_of(bins, 0),
+                              size_of(bins, 1),
+                              size_of(answers, 1),
+                              size_of(drawn, 0),
+                              size_of(drawn, 1),
+                              leaves,
+                              least,
+                              rate,
                               l2};
   cutlearn::Grown grown = cutlearn::without_interpreter([&] { return cutlearn::grow(task); });
   const std::size_t nodes = grown.feature.size(), trees = grown.roots.size();
   return Grown(cutlearn::owned(std::move(grown.feature), {nodes}),
-                        cutlearn::owned(std::move(grown.bin), {nodes}),
-                        cutlearn::owned(std::move(grown.left), {nodes}),
-                        cutlearn::owned(std::move(grown.right), {nodes}),
-                        cutlearn::owned(std::move(grown.value), {nodes, answers.shape(1)}),
-                        cutlearn::owned(std::move(grown.roots), {trees}));
+               cutlearn::owned(std::move(grown.bin), {nodes}),
+               cutlearn::owned(std::move(grown.left), {nodes}),
+               cutlearn::owned(std::move(grown.right), {nodes}),
+               cutlearn::owned(std::move(grown.value), {nodes, answers.shape(1)}),
+               cutlearn::owned(std::move(grown.roots), {trees}));
 }
 
 }  // namespace
@@ -83,10 +91,11 @@ void bind_trees(nb::module_& m) {
         nb::arg("buffer").noconvert(), nb::arg("start").noconvert(), nb::arg("stride"),
         nb::arg("step"), nb::arg("out").noconvert(),
         "Write baseline + the sum of the trees' values into out, a plane of logits a question.");
-  m.def("grow_trees", &grow_trees, nb::arg("bins").noconvert(), nb::arg("answers").noconvert(),
-        nb::arg("drawn").noconvert(), nb::arg("first").noconvert(), nb::arg("leaves"),
-        nb::arg("least"), nb::arg("rate"), nb::arg("l2"),
-        "Boost trees whose leaves have a value a question; feature, bin, left, right, value, roots.");
+  m.def(
+      "grow_trees", &grow_trees, nb::arg("bins").noconvert(), nb::arg("answers").noconvert(),
+      nb::arg("drawn").noconvert(), nb::arg("first").noconvert(), nb::arg("leaves"),
+      nb::arg("least"), nb::arg("rate"), nb::arg("l2"),
+      "Boost trees whose leaves have a value a question; feature, bin, left, right, value, roots.");
   m.attr("TREE_BINS") = cutlearn::BINS;
   m.attr("MOST_TREE_ROWS") = cutlearn::MOST_ROWS;
 }

@@ -50,8 +50,7 @@ inline Cap forget(Quantiser& quantise, double x) {
 // The quanta by which a number grew; exact: both are whole numbers of them.
 inline Cap replace(Quantiser& quantise, double old, double now, bool exact) {
   const Cap before = quantise.rounded(old), after = quantise.rounded(now);
-  if (!exact)
-    quantise.inexact += quantise.is_exact(old, before) - quantise.is_exact(now, after);
+  if (!exact) quantise.inexact += quantise.is_exact(old, before) - quantise.is_exact(now, after);
   return after - before;
 }
 

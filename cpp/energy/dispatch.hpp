@@ -20,7 +20,7 @@ std::unique_ptr<Engine> make_live(const Input& input, const Survey& survey, doub
     case 0: return std::make_unique<Live<Network<0, true, R>>>(input, survey, narrow);
 #define CUTLEARN_MAKE(D) \
   case D: return make_grid<D, R>(input, survey, narrow);
-    CUTLEARN_CONNECTIVITIES(CUTLEARN_MAKE)
+      CUTLEARN_CONNECTIVITIES(CUTLEARN_MAKE)
 #undef CUTLEARN_MAKE
     default: throw std::invalid_argument("connectivity must be 0, 4, 8, 6, 10, 18 or 26");
   }

@@ -29,7 +29,9 @@ struct Seen {
   double sum() const { return std::accumulate(sums.begin(), sums.end(), 0.0); }
   bool any_below_zero() const { return *std::min_element(least.begin(), least.end()) < 0; }
   double largest() const { return *std::max_element(most.begin(), most.end()); }
-  bool whole() const { return std::all_of(broken.begin(), broken.end(), [](auto b) { return !b; }); }
+  bool whole() const {
+    return std::all_of(broken.begin(), broken.end(), [](auto b) { return !b; });
+  }
 
  private:
   void see(double x, std::size_t k, double scale) {

@@ -61,11 +61,11 @@ struct Input {
 // What the numbers look like; an index of -1 means that nothing is wrong.
 struct Survey {
   double unary = 0, edges = 0, rest = 0;  // sums of absolute values
-  double constant = 0;                    // likewise; it forces no label, so it plays no part in clip
-  double widest = 0;                      // the largest p + q, or alpha m, of an arc
-  double largest = 0;                     // the largest unary
-  double whole_at = 0;  // a scale that makes unaries and weights whole; 0 if none was found
-  std::int64_t bad_unary = -1;            // first that is not finite
+  double constant = 0;          // likewise; it forces no label, so it plays no part in clip
+  double widest = 0;            // the largest p + q, or alpha m, of an arc
+  double largest = 0;           // the largest unary
+  double whole_at = 0;          // a scale that makes unaries and weights whole; 0 if none was found
+  std::int64_t bad_unary = -1;  // first that is not finite
   std::int64_t bad_direction = -1, bad_edge = -1;
   std::int64_t worst_direction = -1, worst_edge = -1;  // the least p + q below rounding
   double worst = 0;

@@ -96,9 +96,7 @@ class LineByLine {
 
  private:
   // Whether the trees can follow a change of slope; a greater one turns too many of them over.
-  bool small(double alpha) const {
-    return alpha * total_ < kSmall * survey_.unary;
-  }
+  bool small(double alpha) const { return alpha * total_ < kSmall * survey_.unary; }
 
   // A new engine, at line k.
   void anew(std::size_t k = 0) {

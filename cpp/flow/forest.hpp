@@ -200,10 +200,10 @@ class Forest {
     PooledVector<Id> level, current;
     PooledVector<Link> parent;
     PooledVector<std::uint8_t> sunk;
-  } memory_;                     // of the whole; its parts have none
-  Id* level_ = nullptr;          // > 0 depth in S, < 0 minus the depth in T, 0 in neither
-  Link* parent_ = nullptr;       // code of the arc from the node towards its parent
-  Id* current_ = nullptr;        // first arc that may still lead to a parent
+  } memory_;                // of the whole; its parts have none
+  Id* level_ = nullptr;     // > 0 depth in S, < 0 minus the depth in T, 0 in neither
+  Link* parent_ = nullptr;  // code of the arc from the node towards its parent
+  Id* current_ = nullptr;   // first arc that may still lead to a parent
   std::uint8_t* sunk_ = nullptr;
   std::array<Levels<Id>, 2> active_, orphans_;
   std::array<Levels<Arc>, 2> reopened_;  // arcs outside the grid that wait, not their nodes

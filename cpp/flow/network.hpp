@@ -105,7 +105,9 @@ struct Network {
   Id begin() const { return guard; }
   Id end() const { return slots - guard; }
   // The offsets of v's layer.
-  const Id* offsets(Id v) const { return offset.data() + (T == 1 ? 0 : static_cast<std::uint32_t>(v) % T * D); }
+  const Id* offsets(Id v) const {
+    return offset.data() + (T == 1 ? 0 : static_cast<std::uint32_t>(v) % T * D);
+  }
   static constexpr Id opposite(Id d) { return T == 1 ? d ^ 1 : kOpposite[d]; }
   Id neighbour(Id v, Id code) const {
     if (is_direction(code)) return v + offsets(v)[code];

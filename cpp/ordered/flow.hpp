@@ -139,7 +139,8 @@ class OrderedFlow final : public Ordered {
     Id t = 0;
     for (Id z = 0; z < layout_.grid.size[0]; ++z)
       for (Id y = 0; y < layout_.grid.size[1]; ++y)
-        for (Id slot = layout_.grid.slot(z, y, 0), end = slot + layout_.grid.size[2]; slot < end; ++slot)
+        for (Id slot = layout_.grid.slot(z, y, 0), end = slot + layout_.grid.size[2]; slot < end;
+             ++slot)
           f(t++, slot);
   }
 

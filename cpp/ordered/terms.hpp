@@ -76,7 +76,7 @@ struct OrderedTerms {
   double beyond_error = 0;             // the rounding of that sum, at most
   std::vector<double> limited, taken;  // unaries after limiting and what it took; empty if nothing
   std::vector<std::size_t> edges;      // their number in each direction
-  Id reach = 0;  // the largest |k - l| with c(k,l) != 0, before rounding
+  Id reach = 0;                        // the largest |k - l| with c(k,l) != 0, before rounding
 
   std::size_t edge_count() const {
     return std::accumulate(edges.begin(), edges.end(), std::size_t{0});

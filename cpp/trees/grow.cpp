@@ -82,9 +82,9 @@ class Grower {
     add_up(open[0], columns);
     find_best(open[0], columns);
     while (static_cast<std::int64_t>(open.size()) < task_.leaves) {
-      const auto best = std::max_element(open.begin(), open.end(), [](const Open& a, const Open& b) {
-        return a.best.gain < b.best.gain;
-      });
+      const auto best =
+          std::max_element(open.begin(), open.end(),
+                           [](const Open& a, const Open& b) { return a.best.gain < b.best.gain; });
       if (best->best.feature < 0) break;
       Open right = split(*best, columns);
       open.push_back(std::move(right));
@@ -205,8 +205,7 @@ class Grower {
 void check(const Growth& task) {
   if (task.rows < 1 || task.rows > MOST_ROWS || task.questions < 1 ||
       task.questions > MOST_QUESTIONS || task.leaves < 1 || task.least < 1 ||
-      task.least > MOST_ROWS || task.tried < 1 ||
-      !(task.l2 > 0.0))
+      task.least > MOST_ROWS || task.tried < 1 || !(task.l2 > 0.0))
     throw std::invalid_argument("grow: G1 broken: too few or too many rows or questions");
   const auto at_bin = std::max_element(task.bins.begin(), task.bins.end());
   if (at_bin == task.bins.end() || *at_bin >= BINS)

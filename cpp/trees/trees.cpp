@@ -117,7 +117,8 @@ void evaluate(const Trees& trees, const Columns& columns, std::span<double> out)
     double* line = out.data() + r * columns.cols;
     std::int64_t c = 0;
     if (together)
-      for (; c + Masks::LANES <= columns.cols; c += Masks::LANES) masks.add_all(row + c, line + c, plane, sums);
+      for (; c + Masks::LANES <= columns.cols; c += Masks::LANES)
+        masks.add_all(row + c, line + c, plane, sums);
     for (; c + LANES <= columns.cols; c += LANES)
       add_all<LANES>(trees, packed, row + c * columns.step, columns.step, line + c, plane, sums);
     for (; c < columns.cols; ++c)

@@ -35,8 +35,7 @@ TEST_CASE("all tasks are done where there is memory for no thread, or for a few"
   for (std::size_t most = 0; most < 12; ++most) {
     std::vector<std::atomic<int>> done(1000);
     allocations_left = most;
-    parallel(
-        done.size(), 4, [](int) { return 0; }, [&](int, std::size_t i) { ++done[i]; });
+    parallel(done.size(), 4, [](int) { return 0; }, [&](int, std::size_t i) { ++done[i]; });
     allocations_left = kNever;
     for (const auto& times : done) REQUIRE(times == 1);
   }
