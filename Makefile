@@ -39,6 +39,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror cpp/*/*.?pp tests/core/*.?pp
 
 test: lint
 	$(BIN)/python -m pytest -n 2
