@@ -1,4 +1,4 @@
-// What the doors of the core share: arrays in as views, arrays out with an owner, and the checks
+// What the bindings of the core share: arrays in as views, arrays out with an owner, and the checks
 // that keep every index and length within them. Whatever Python passes is checked here or in the
 // function that takes it, once; the folders behind trust it.
 #pragma once
@@ -87,26 +87,23 @@ struct Graph {
 // throws std::invalid_argument unless the shape has that connectivity and all ends are nodes
 inline Graph graph_of(const std::vector<std::int64_t>& shape, int connectivity,
                       std::span<const Id> ends) {
-  Graph graph{entries(shape), {}};
+  const std::size_t nodes = entries(shape);
   const GridShape grid = grid_shape(shape, true);
   if (connectivity == 0) {
     need(shape.size() == 1, "a list of edges needs the number of nodes as its shape");
-    need(ends.size() % 2 == 0 && all_within(ends, 0, static_cast<std::int64_t>(graph.nodes) - 1),
+    need(ends.size() % 2 == 0 && all_within(ends, 0, static_cast<std::int64_t>(nodes) - 1),
          "edges must be pairs of nodes");
-    graph.edges = {ends.size() / 2};
-    return graph;
+  } else {
+    need(!forward_offsets(connectivity).empty() &&
+             shape.size() == (connectivity == 4 || connectivity == 8 ? 2 : 3),
+         "connectivity must be 4 or 8 for two dimensions, 6, 10, 18 or 26 for three");
+    need(ends.empty(), "a grid takes no list of edges");
   }
-  const auto offsets = forward_offsets(connectivity);
-  need(!offsets.empty() && shape.size() == (connectivity == 4 || connectivity == 8 ? 2 : 3),
-       "connectivity must be 4 or 8 for two dimensions, 6, 10, 18 or 26 for three");
-  need(ends.empty(), "a grid takes no list of edges");
-  for (const Offset& o : offsets) {
-    std::size_t count = 1;
-    for (int k = 0; k < 3; ++k)
-      count *= static_cast<std::size_t>(std::max(0, grid.size[k] - std::abs(o[k])));
-    graph.edges.push_back(count);
-  }
-  return graph;
+  return {nodes, edge_counts(grid, connectivity, ends)};
+}
+
+inline void check_labels(Id labels) {
+  need(labels >= 2 && labels <= 255, "labels must be 2 to 255");  // a label is a byte
 }
 
 template <class T>

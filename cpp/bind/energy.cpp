@@ -1,5 +1,5 @@
-// The door to energies: arrays in, arrays out, the lock of the interpreter released while the core
-// works.
+// Energies of binary and of ordered labels: arrays in, arrays out, the interpreter's lock released
+// while the core works.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -9,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
+#include <numeric>
 #include <stdexcept>
 
 #include "bind/arrays.hpp"
@@ -26,80 +27,125 @@ Out<T> copied(std::span<const T> values, std::vector<std::size_t> shape) {
   return owned(std::vector<T>(values.begin(), values.end()), std::move(shape));
 }
 
-// An engine that one thread at a time may use, and how much it was built from.
-class Flow {
+// An engine that one thread at a time may use.
+template <class E>
+class Handle {
  public:
-  Flow(std::unique_ptr<Engine> engine, const Input& input)
-      : engine_(std::move(engine)),
-        shape_(input.shape),
-        connectivity_(input.connectivity),
-        nodes_(input.unary.size()),
-        ends_(input.edges.size()),
-        members_(input.regions.members.size()),
-        hinges_(input.regions.alpha.size()),
-        edges_(connectivity_ ? graph_of(shape_, connectivity_, {}).edge_count() : ends_ / 2) {}
-
-  std::size_t nodes() const { return nodes_; }
-  std::size_t edges() const { return edges_; }
-  // Whether an energy has the structure of the one that was built.
-  bool fits(const Input& input) const {
-    return input.shape == shape_ && input.connectivity == connectivity_ &&
-           input.edges.size() == ends_ && input.regions.members.size() == members_ &&
-           input.regions.alpha.size() == hinges_;
-  }
+  explicit Handle(std::unique_ptr<E> engine) : engine_(std::move(engine)) {}
 
   // Work that needs no interpreter.
   template <class F>
   auto use(F&& work) {
-    const Lock lock(busy_);
-    return without_interpreter([&] { return work(*engine_); });
+    return read([&](E& engine) { return without_interpreter([&] { return work(engine); }); });
   }
-  void solve(int threads) {
-    use([&](Engine& e) {
-      solved_ = false;
-      e.solve(threads);
-      solved_ = true;
-    });
+  // A short look that makes Python objects.
+  template <class F>
+  auto read(F&& look) {
+    need(engine_ != nullptr, "the energy has a fault, so that there is no network");
+    if (busy_.exchange(true))
+      throw std::runtime_error(
+          "this solver is at work in another thread; give each thread a solver of its own");
+    const Release release{busy_};
+    return look(*engine_);
   }
+
+  // Work after which the network has to be solved again.
   template <class F>
   void change(F&& work) {
-    use([&](Engine& e) {
+    use([&](E& engine) {
       solved_ = false;
-      work(e);
+      work(engine);
+    });
+  }
+  void solve(int threads) {
+    use([&](E& engine) {
+      solved_ = false;
+      engine.solve(threads);
+      solved_ = true;
     });
   }
   // Work on the residual network of a solve.
   template <class F>
   auto use_solved(F&& work) {
-    return use([&](Engine& e) {
+    return use([&](E& engine) {
       need(solved_, "solve the network first");
-      return work(e);
+      return work(engine);
     });
-  }
-  // A short look that makes Python objects.
-  template <class F>
-  auto read(F&& look) {
-    const Lock lock(busy_);
-    return look(*engine_);
   }
 
  private:
-  struct Lock {
-    explicit Lock(std::atomic<bool>& flag) : busy(flag) {
-      if (busy.exchange(true))
-        throw std::runtime_error(
-            "this solver is at work in another thread; give each thread a solver of its own");
-    }
-    ~Lock() { busy = false; }
+  struct Release {
     std::atomic<bool>& busy;
+    ~Release() { busy = false; }
   };
 
-  std::unique_ptr<Engine> engine_;
-  std::vector<std::int64_t> shape_;
-  int connectivity_;
-  std::size_t nodes_, ends_, members_, hinges_, edges_;
+  std::unique_ptr<E> engine_;
   bool solved_ = false;
   std::atomic<bool> busy_{false};
+};
+
+template <auto get, class H>
+auto answer(H& handle) {
+  return handle.read([](auto& engine) { return (engine.*get)(); });
+}
+
+// What the handles of both engines have.
+template <class H>
+nb::class_<H> bind_handle(nb::module_& m, const char* name) {
+  return nb::class_<H>(m, name)
+      .def("labels",
+           [](H& h, std::vector<std::size_t> shape) {
+             return h.read([&](auto& e) { return copied(e.labels(), std::move(shape)); });
+           })
+      .def_prop_ro("minimum", &answer<&Engine::minimum, H>)
+      .def_prop_ro("scale", &answer<&Engine::scale, H>)
+      .def_prop_ro("inexact", &answer<&Engine::inexact, H>)
+      .def_prop_ro("clipped", &answer<&Engine::clipped, H>)
+      .def_prop_ro("clipped_error", &answer<&Engine::clipped_error, H>);
+}
+
+// Binary labels, and the structure that the engine was built for.
+class Flow : public Handle<BinaryEngine> {
+ public:
+  Flow(std::unique_ptr<BinaryEngine> engine, const Input& input)
+      : Handle(std::move(engine)), built_(sizes(input)), edges_(graph(input).edge_count()) {}
+
+  std::size_t nodes() const { return static_cast<std::size_t>(built_[0]); }
+  std::size_t edges() const { return edges_; }
+  // Whether an energy has the structure of the one that was built.
+  bool fits(const Input& input) const { return sizes(input) == built_; }
+
+ private:
+  static Graph graph(const Input& input) {
+    return graph_of(input.shape, input.connectivity, input.edges);
+  }
+  static std::vector<std::int64_t> sizes(const Input& input) {
+    std::vector<std::int64_t> all(input.shape);
+    for (const std::size_t size :
+         {input.edges.size(), input.regions.members.size(), input.regions.alpha.size()})
+      all.push_back(static_cast<std::int64_t>(size));
+    all.push_back(input.connectivity);
+    all.insert(all.begin(), static_cast<std::int64_t>(input.unary.size()));
+    return all;
+  }
+
+  std::vector<std::int64_t> built_;
+  std::size_t edges_;
+};
+
+// Ordered labels; without an engine where the energy has a fault.
+struct OrderedHandle : Handle<OrderedEngine> {
+  OrderedHandle(std::unique_ptr<OrderedEngine> engine, const OrderedFault& found, Graph graph,
+                std::size_t count)
+      : Handle(std::move(engine)),
+        fault(found),
+        nodes(graph.nodes),
+        labels(count),
+        edges(std::move(graph.edges)) {}
+
+  OrderedFault fault;
+  std::size_t nodes, labels;
+  std::vector<std::size_t> edges;  // of each direction
 };
 
 Input make_input(double constant, const In<double>& unary, std::vector<std::int64_t> shape,
@@ -172,7 +218,7 @@ Survey make_survey(double constant, In<double> unary, std::vector<std::int64_t> 
 template <class F>
 auto with_marginals(Flow& f, F&& work) {
   std::vector<double> phi;
-  auto result = f.use_solved([&](Engine& e) {
+  auto result = f.use_solved([&](BinaryEngine& e) {
     phi.resize(2 * e.labels().size());
     return work(e, phi.data());
   });
@@ -182,7 +228,7 @@ auto with_marginals(Flow& f, F&& work) {
 
 Out<double> all_marginals(Flow& f, int threads) {
   return with_marginals(f,
-                        [&](Engine& e, double* phi) {
+                        [&](BinaryEngine& e, double* phi) {
                           e.min_marginals(phi, threads);
                           return 0;
                         })
@@ -208,8 +254,8 @@ std::tuple<Out<double>, Out<double>, Out<double>, Out<double>> argmin_sums(
   need(all_within(task.members, 0, static_cast<std::int64_t>(n) - 1),
        "a region has a member that is no node");
   need(are_offsets(task.region_first, members.size()), "region_first must be offsets of members");
-  auto [phi, sums] =
-      with_marginals(f, [&](Engine& e, double* out) { return e.argmin_sums(out, task, threads); });
+  auto [phi, sums] = with_marginals(
+      f, [&](BinaryEngine& e, double* out) { return e.argmin_sums(out, task, threads); });
   const auto array = [](std::vector<double>& x) {
     const std::size_t size = x.size();
     return owned(std::move(x), {size});
@@ -217,17 +263,75 @@ std::tuple<Out<double>, Out<double>, Out<double>, Out<double>> argmin_sums(
   return {phi, array(sums.node), array(sums.edge), array(sums.region)};
 }
 
-// The min-marginals; and the sets one after the other, set i from first[i] to first[i + 1].
-std::tuple<Out<double>, Out<std::int64_t>, Out<std::int64_t>> all_argmins(Flow& f, int threads) {
-  const auto [phi, sets] =
-      with_marginals(f, [&](Engine& e, double* out) { return e.argmins(out, threads); });
-  std::vector<std::int64_t> first{0}, nodes;
-  for (const auto& set : sets) {
-    nodes.insert(nodes.end(), set.begin(), set.end());
-    first.push_back(static_cast<std::int64_t>(nodes.size()));
+OrderedInput make_ordered_input(const In<double>& unary, Id labels, std::vector<std::int64_t> shape,
+                                int connectivity, const In<Id>& edges,
+                                const std::vector<In<double>>& tables,
+                                const std::vector<bool>& each, const In<std::int16_t>& fixed) {
+  OrderedInput input;
+  input.labels = labels;
+  input.unary = view(unary);
+  input.shape = std::move(shape);
+  input.connectivity = connectivity;
+  input.edges = view(edges);
+  input.fixed = view(fixed);
+  check_labels(labels);
+  const Graph graph = graph_of(input.shape, connectivity, input.edges);
+  const auto L = static_cast<std::size_t>(labels);
+  need(graph.nodes > 0 && unary.size() == graph.nodes * L,
+       "unary must have a number for each pixel and label");
+  need(tables.size() == each.size() && tables.size() == graph.edges.size(),
+       "tables and each must have an entry for each direction of edges");
+  for (std::size_t d = 0; d < tables.size(); ++d) {
+    need(tables[d].size() == (each[d] ? graph.edges[d] : 1) * L * L,
+         "tables must have labels x labels numbers, for all edges or for each");
+    input.tables.push_back({tables[d].data(), each[d]});
   }
-  const std::size_t size = nodes.size();
-  return {phi, owned(std::move(first), {sets.size() + 1}), owned(std::move(nodes), {size})};
+  need(
+      (fixed.size() == 0 || fixed.size() == graph.nodes) && all_within(input.fixed, -1, labels - 1),
+      "fixed must be empty, or -1 or a label for each pixel");
+  return input;
+}
+
+std::unique_ptr<OrderedHandle> open_ordered(In<double> unary, Id labels,
+                                            std::vector<std::int64_t> shape, int connectivity,
+                                            In<Id> edges, std::vector<In<double>> tables,
+                                            std::vector<bool> each, In<std::int16_t> fixed) {
+  const OrderedInput input =
+      make_ordered_input(unary, labels, std::move(shape), connectivity, edges, tables, each, fixed);
+  return without_interpreter([&] {
+    OrderedTerms terms(input);
+    const OrderedFault fault = terms.fault;
+    return std::make_unique<OrderedHandle>(
+        fault.what == OrderedFault::kNone ? make_ordered(input, std::move(terms)) : nullptr, fault,
+        graph_of(input.shape, connectivity, input.edges), labels);
+  });
+}
+
+std::string ordered_disproof(OrderedHandle& h, In<double> unary, Id labels,
+                             std::vector<std::int64_t> shape, int connectivity, In<Id> edges,
+                             std::vector<In<double>> tables, std::vector<bool> each,
+                             In<std::int16_t> fixed) {
+  const OrderedInput input =
+      make_ordered_input(unary, labels, std::move(shape), connectivity, edges, tables, each, fixed);
+  const Graph graph = graph_of(input.shape, connectivity, input.edges);
+  need(graph.nodes == h.nodes && graph.edges == h.edges &&
+           static_cast<std::size_t>(labels) == h.labels,
+       "the energy must have the nodes, edges and labels of this network");
+  return h.use_solved([&](OrderedEngine& e) { return e.disproof(input); });
+}
+
+nb::object ordered_argmin_sums(OrderedHandle& h, In<double> weights, In<Id> ends) {
+  const std::size_t L = h.labels;
+  need(weights.size() == h.nodes * L, "weights must have a number for each pixel and label");
+  need(ends.size() == 2 * std::accumulate(h.edges.begin(), h.edges.end(), std::size_t{0}) &&
+           all_within(view(ends), 0, static_cast<std::int64_t>(h.nodes) - 1),
+       "ends must be the two pixels of each edge");
+  std::vector<double> node(h.nodes * L), edge(ends.size() / 2 * L * L);
+  h.use([&](OrderedEngine& e) {
+    e.argmin_sums(view(weights), view(ends), node.data(), edge.data());
+  });
+  const std::size_t nodes = node.size(), edges = edge.size();
+  return nb::make_tuple(owned(std::move(node), {nodes}), owned(std::move(edge), {edges}));
 }
 
 using Stack = nb::ndarray<const double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
@@ -300,40 +404,32 @@ void bind_energy(nb::module_& m) {
       .def_ro("clipped_error", &Solved::clipped_error)
       .def_ro("cuts", &Solved::cuts);
 
-  nb::class_<Flow>(m, "Flow")
-      .def("solve", &Flow::solve, nb::arg("threads"))
-      .def("labels",
-           [](Flow& f, std::vector<std::size_t> shape) {
-             return f.read([&](Engine& e) { return copied(e.labels(), std::move(shape)); });
-           })
+  bind_handle<Flow>(m, "Flow")
+      .def(
+          "solve", [](Flow& f, int threads) { f.solve(threads); }, nb::arg("threads"))
       .def("changed",
            [](Flow& f) {
-             return f.read([](Engine& e) { return copied(e.changed(), {e.changed().size()}); });
+             return f.read(
+                 [](BinaryEngine& e) { return copied(e.changed(), {e.changed().size()}); });
            })
-      .def_prop_ro("resumed", [](Flow& f) { return f.read([](Engine& e) { return e.resumed(); }); })
+      .def_prop_ro("resumed", &answer<&BinaryEngine::resumed, Flow>)
       .def("residuals",
            [](Flow& f) {
-             return f.read([](Engine& e) {
+             return f.read([](BinaryEngine& e) {
                const auto [excess, difference] = e.residuals();
                return std::tuple(copied(std::span<const Cap>(excess), {excess.size()}),
                                  copied(std::span<const Cap>(difference), {difference.size()}));
              });
            })
-      .def_prop_ro("minimum", [](Flow& f) { return f.read([](Engine& e) { return e.minimum(); }); })
-      .def_prop_ro("scale", [](Flow& f) { return f.read([](Engine& e) { return e.scale(); }); })
-      .def_prop_ro("inexact", [](Flow& f) { return f.read([](Engine& e) { return e.inexact(); }); })
-      .def_prop_ro("clipped", [](Flow& f) { return f.read([](Engine& e) { return e.clipped(); }); })
-      .def_prop_ro("clipped_error",
-                   [](Flow& f) { return f.read([](Engine& e) { return e.clipped_error(); }); })
-      .def_prop_ro("outgrown",
-                   [](Flow& f) { return f.read([](Engine& e) { return e.outgrown(); }); })
+      .def_prop_ro("outgrown", &answer<&BinaryEngine::outgrown, Flow>)
       .def(
           "change_unary",
           [](Flow& f, In<std::int64_t> index, In<double> values,
              nb::ndarray<double, nb::ndim<1>, nb::c_contig> stored) {
             check_change(index, f.nodes(), values.size() == index.size(),
                          stored.size() == f.nodes());
-            f.change([&](Engine& e) { e.change_unary(view(index), view(values), stored.data()); });
+            f.change(
+                [&](BinaryEngine& e) { e.change_unary(view(index), view(values), stored.data()); });
           },
           nb::arg("index").noconvert(), nb::arg("values").noconvert(),
           nb::arg("stored").noconvert())
@@ -344,7 +440,8 @@ void bind_energy(nb::module_& m) {
             check_change(index, f.edges(),
                          pq.size() == index.size() || pq.size() == 2 * index.size(),
                          stored.size() == 2 * f.edges());
-            f.change([&](Engine& e) { e.change_weights(view(index), view(pq), stored.data()); });
+            f.change(
+                [&](BinaryEngine& e) { e.change_weights(view(index), view(pq), stored.data()); });
           },
           nb::arg("index").noconvert(), nb::arg("pq").noconvert(), nb::arg("stored").noconvert())
       .def(
@@ -354,7 +451,8 @@ void bind_energy(nb::module_& m) {
             check_change(index, f.nodes(),
                          labels.size() == index.size() && all_within(view(labels), -1, 1),
                          stored.size() == f.nodes());
-            f.change([&](Engine& e) { e.change_fixed(view(index), view(labels), stored.data()); });
+            f.change(
+                [&](BinaryEngine& e) { e.change_fixed(view(index), view(labels), stored.data()); });
           },
           nb::arg("index").noconvert(), nb::arg("labels").noconvert(),
           nb::arg("stored").noconvert())
@@ -362,7 +460,6 @@ void bind_energy(nb::module_& m) {
       .def("argmin_sums", &argmin_sums, nb::arg("weights").noconvert(),
            nb::arg("truth").noconvert(), nb::arg("region_first").noconvert(),
            nb::arg("members").noconvert(), nb::arg("threads"))
-      .def("argmins", &all_argmins, nb::arg("threads"))
       .def(
           "disproof",
           [](Flow& f, double constant, In<double> unary, std::vector<std::int64_t> shape,
@@ -372,7 +469,44 @@ void bind_energy(nb::module_& m) {
                                            weights, kinds, regions, fixed);
             need(f.fits(input),
                  "the energy must have the nodes, edges and regions of this network");
-            return f.use_solved([&](Engine& e) { return e.disproof(input); });
+            return f.use_solved([&](BinaryEngine& e) { return e.disproof(input); });
           },
           ENERGY_ARGUMENTS, nb::sig("def disproof" METHOD_SIGNATURE "str"));
+
+  nb::class_<OrderedFault>(m, "OrderedFault")
+      .def_prop_ro("what", [](const OrderedFault& f) { return static_cast<int>(f.what); })
+      .def_ro("index", &OrderedFault::index)
+      .def_ro("direction", &OrderedFault::direction)
+      .def_ro("a", &OrderedFault::a)
+      .def_ro("b", &OrderedFault::b)
+      .def_ro("amount", &OrderedFault::amount);
+#define ORDERED_PARAMETERS                                                  \
+  "unary: numpy.typing.NDArray[numpy.float64], labels: int, "               \
+  "shape: collections.abc.Sequence[int], connectivity: int, "               \
+  "edges: numpy.typing.NDArray[numpy.int32], "                              \
+  "tables: collections.abc.Sequence[numpy.typing.NDArray[numpy.float64]], " \
+  "each: collections.abc.Sequence[bool], fixed: numpy.typing.NDArray[numpy.int16]"
+#define ORDERED_ARGUMENTS                                                                     \
+  nb::arg("unary").noconvert(), nb::arg("labels"), nb::arg("shape"), nb::arg("connectivity"), \
+      nb::arg("edges").noconvert(), nb::arg("tables").noconvert(), nb::arg("each"),           \
+      nb::arg("fixed").noconvert()
+  bind_handle<OrderedHandle>(m, "Ordered")
+      .def_ro("fault", &OrderedHandle::fault)
+      .def("solve", [](OrderedHandle& h) { h.solve(1); })
+      .def("min_marginals",
+           [](OrderedHandle& h, std::vector<std::size_t> shape) {
+             std::vector<double> least(h.nodes * h.labels);
+             h.use([&](OrderedEngine& e) { e.min_marginals(least.data(), 1); });
+             return owned(std::move(least), shape);
+           })
+      .def("argmin_sums", &ordered_argmin_sums, nb::arg("weights").noconvert(),
+           nb::arg("ends").noconvert(),
+           nb::sig("def argmin_sums(self, weights: numpy.typing.NDArray[numpy.float64], "
+                   "ends: numpy.typing.NDArray[numpy.int32]) "
+                   "-> tuple[numpy.typing.NDArray[numpy.float64], "
+                   "numpy.typing.NDArray[numpy.float64]]"))
+      .def("disproof", &ordered_disproof, ORDERED_ARGUMENTS,
+           nb::sig("def disproof(self, " ORDERED_PARAMETERS ") -> str"));
+  m.def("ordered", &open_ordered, ORDERED_ARGUMENTS,
+        nb::sig("def ordered(" ORDERED_PARAMETERS ") -> Ordered"));
 }

@@ -22,7 +22,7 @@ void bind_filters(nb::module_& m);
 void bind_net(nb::module_& m);
 
 NB_MODULE(_core, m) {
-  m.doc() = "The C++ core of cutlearn; see cutlearn.graph for the doors to it.";
+  m.doc() = "The C++ core of cutlearn; see cutlearn.energy for its use.";
   bind_regions(m);
   bind_oracle(m);
   bind_ordered(m);

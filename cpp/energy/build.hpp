@@ -18,7 +18,6 @@
 #include <utility>
 
 #include "energy/input.hpp"
-#include "flow/arcs.hpp"
 #include "flow/checks.hpp"
 #include "flow/network.hpp"
 
@@ -42,7 +41,7 @@ class Builder {
   };
   std::vector<Clipped> clipped;
   // The share of the pixels whose unary is more than a tenth of what their edges hold; where it is
-  // small, edges decide and flow takes long ways. One pixel in kSample tells.
+  // small, edges decide and flow takes long ways. From a sample.
   double decided = 0;
 
   void build(bool clip) {
@@ -57,7 +56,6 @@ class Builder {
     if constexpr (Net::has_arcs) add_arcs();
     add_unaries(clip);
     if constexpr (D) count_decided();
-    if constexpr (kChecks) demand(broken_network(net_));
   }
 
  private:
@@ -77,8 +75,7 @@ class Builder {
   void add_grid_edges() {
     const auto offsets = forward_offsets(D);
     for (int k = 0; k < D / 2; ++k) {
-      const Offset& o = offsets[k];
-      net_.offset[2 * k] = o[0] * grid_.stride[0] + o[1] * grid_.stride[1] + o[2];
+      net_.offset[2 * k] = grid_.step(offsets[k]);
       net_.offset[2 * k + 1] = -net_.offset[2 * k];
     }
     for (int k = 0; k < D / 2; ++k) {
@@ -161,17 +158,12 @@ class Builder {
   }
 
   void add_unaries(bool clip) {
-    const double* u = input_.unary.data();
-    for (Id z = 0; z < grid_.size[0]; ++z)
-      for (Id y = 0; y < grid_.size[1]; ++y) {
-        const Id slot = grid_.slot(z, y, 0);
-        for (Id x = 0; x < grid_.size[2]; ++x, ++u) {
-          if (clip)
-            add_clipped(slot + x, *u);
-          else
-            net_.add_unary(slot + x, q_(*u));
-        }
-      }
+    grid_.for_pixels([&](Id i, Id slot) {
+      if (clip)
+        add_clipped(slot, input_.unary[i]);
+      else
+        net_.add_unary(slot, q_(input_.unary[i]));
+    });
   }
 
   void add_clipped(Id v, double u) {

@@ -89,18 +89,9 @@ EdgeSums survey_edges(const Weights& weights, std::size_t count, double scale) {
   return s;
 }
 
-std::size_t edge_count(const GridShape& grid, const Offset& offset) {
-  std::size_t count = 1;
-  for (int k = 0; k < 3; ++k) count *= std::max(0, grid.size[k] - std::abs(offset[k]));
-  return count;
-}
-
-// How many numbers the weights of direction k, or of the list, are.
-std::size_t weight_count(const Input& input, const GridShape& grid, std::size_t k,
-                         const std::vector<Offset>& offsets) {
-  const std::size_t edges =
-      input.connectivity ? edge_count(grid, offsets[k]) : input.edges.size() / 2;
-  switch (input.weights[k].kind) {
+// How many numbers the weights of so many edges are.
+std::size_t weight_count(const Weights& weights, std::size_t edges) {
+  switch (weights.kind) {
     case Weights::kScalar: return 1;
     case Weights::kSymmetric: return edges;
     default: return 2 * edges;
@@ -182,12 +173,9 @@ Survey survey(const Input& input) {
   if (!std::isfinite(s.unary))
     for (std::size_t i = 0; i < input.unary.size() && s.bad_unary < 0; ++i)
       if (!std::isfinite(input.unary[i])) s.bad_unary = static_cast<std::int64_t>(i);
-  const auto offsets = forward_offsets(input.connectivity);
-  const GridShape grid = grid_shape(input.shape, true);
+  const auto counts = edge_counts(grid_shape(input.shape, true), input.connectivity, input.edges);
   for (std::size_t k = 0; k < input.weights.size(); ++k) {
-    const std::size_t count =
-        input.connectivity ? edge_count(grid, offsets[k]) : input.edges.size() / 2;
-    const EdgeSums sums = survey_edges(input.weights[k], count, scale);
+    const EdgeSums sums = survey_edges(input.weights[k], counts[k], scale);
     whole = whole && sums.whole;
     s.edges += sums.sum;
     s.widest = std::max(s.widest, sums.widest);
@@ -216,10 +204,9 @@ double narrow_scale(const Input& input, const Survey& survey) {
   if (survey.whole_at > 0 && survey.whole_at <= scale && survey.largest * scale < 0x1p50)
     return regions_are_multiples(input.regions, scale) ? scale : 0;
   if (!all_multiples(input.unary, scale)) return 0;
-  const auto offsets = forward_offsets(input.connectivity);
-  const GridShape grid = grid_shape(input.shape, true);
+  const auto counts = edge_counts(grid_shape(input.shape, true), input.connectivity, input.edges);
   for (std::size_t k = 0; k < input.weights.size(); ++k) {
-    const std::size_t count = weight_count(input, grid, k, offsets);
+    const std::size_t count = weight_count(input.weights[k], counts[k]);
     if (!all_multiples({input.weights[k].data, count}, scale)) return 0;
   }
   return regions_are_multiples(input.regions, scale) ? scale : 0;

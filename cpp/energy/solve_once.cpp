@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "energy/engine.hpp"
 #include "run/pool.hpp"
 
 namespace cutlearn {
@@ -68,7 +67,7 @@ class LineByLine {
     std::array<double, 8> sums{};  // side by side: one alone would wait for each addition
     for (std::size_t q = 0; q < mass_.size(); ++q) sums[q % sums.size()] += mass_[q];
     total_ = std::accumulate(sums.begin(), sums.end(), 0.0);
-    anew();
+    rebuild();
   }
 
   Solved solve() {
@@ -80,7 +79,7 @@ class LineByLine {
       if (k > 0) {
         lines += quantise(beta_[k - 1]);
         inexact = std::max(inexact, engine_->inexact());
-        small(alpha_[k - 1]) ? engine_->shift_unary(members_, mass_, -alpha_[k - 1]) : anew(k);
+        small(alpha_[k - 1]) ? engine_->shift_unary(members_, mass_, -alpha_[k - 1]) : rebuild(k);
       }
       engine_->solve();
       if (k == 0 || engine_->minimum() + lines < best.minimum) {
@@ -99,7 +98,7 @@ class LineByLine {
   bool small(double alpha) const { return alpha * total_ < kSmall * survey_.unary; }
 
   // A new engine, at line k.
-  void anew(std::size_t k = 0) {
+  void rebuild(std::size_t k = 0) {
     engine_.reset();
     if (narrow_scale_ > 0) add_line(k);
     engine_ = make_engine_at(rest_, survey_, narrow_scale_);
@@ -130,7 +129,7 @@ class LineByLine {
   Survey survey_;  // of all regions
   std::unique_ptr<OtherRegions> others_;
   double narrow_scale_ = 0;
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<BinaryEngine> engine_;
   std::span<const Id> members_;
   std::span<const double> mass_, alpha_, beta_;
   double slope_ = 0, total_ = 0;  // of the first line; of the masses

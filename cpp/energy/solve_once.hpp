@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "energy/solved.hpp"
+#include "energy/engine.hpp"
 
 namespace cutlearn {
 

@@ -137,7 +137,7 @@ class ArgminSummer {
   ArgminSums sums(std::span<const Id> edge_arc) const {
     ArgminSums out;
     const auto real = [&](std::int64_t x) { return plan_.unit() * static_cast<double>(x); };
-    for (Id i = 0; i < grid_.pixels(); ++i) out.node.push_back(real(node_[grid_.slot(i)]));
+    grid_.for_pixels([&](Id, Id v) { out.node.push_back(real(node_[v])); });
     for (const std::int64_t x : region_) out.region.push_back(real(x));
     if constexpr (D == 0) {
       for (const Id a : edge_arc) out.edge.push_back(real(edge_[a] + edge_[net_.sister[a]]));

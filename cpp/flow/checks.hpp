@@ -1,4 +1,4 @@
-// The invariants that the headers name, as functions that find where one is broken. They are asked
+// The invariants that the headers name, as functions that find where one is broken. They are called
 // only where CUTLEARN_CHECKS is defined.
 #pragma once
 
@@ -20,7 +20,7 @@ constexpr bool kChecks = false;
 #endif
 
 // throws std::logic_error unless there is no fault
-inline void demand(const std::string& fault) {
+inline void throw_if_fault(const std::string& fault) {
   if (!fault.empty()) throw std::logic_error(fault);
 }
 

@@ -1,10 +1,10 @@
-// The two search trees of a maximum flow: what a node knows of them, and how orphans find parents.
+// The two search trees of a maximum flow: the state of a node, and how orphans find parents.
 //
 // What     Nodes of tree S and of tree T have a level and the code of the arc to their parent;
 //          lists by depth hold what waits: nodes and arcs to look from, orphans. Several searches
 //          may share the levels and parents of one network, each in a part of it that no arc joins to
 //          the others'. Invariants T1 to T3 are those of maxflow.hpp.
-// Why it stops  An orphan finds a parent, sinks, or goes free after a few steps (patience.hpp).
+// Why it stops  An orphan finds a parent, sinks, or goes free after a few steps (RelabelBudget).
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,35 @@
 
 #include "flow/levels.hpp"
 #include "flow/network.hpp"
-#include "flow/patience.hpp"
 #include "run/pool.hpp"
 
 namespace cutlearn {
+
+// How often a node may sink before it goes free.
+//
+// A set of nodes cut off from its roots would climb level by level, each one taking another for its
+// parent, up to the top. After a few steps in one phase a node goes free instead: if it is still
+// reached, its neighbours find it again.
+class RelabelBudget {
+ public:
+  // sunk: zeros, one for each node
+  void start(std::uint8_t* sunk) { sunk_ = sunk; }
+  void next_phase() { phase_ = static_cast<std::uint8_t>(phase_ + kSteps + 2); }
+
+  // Whether v may sink once more in this phase; counts it.
+  bool spend(Id v) {
+    // sunk_[v] - phase_ counts the steps of this phase. Other differences are older counts; one
+    // that looks recent because bytes wrap only frees a node too early.
+    const auto count = static_cast<std::uint8_t>(sunk_[v] - phase_);
+    sunk_[v] = static_cast<std::uint8_t>(phase_ + (count > kSteps ? 1 : count + 1));
+    return count != kSteps;
+  }
+
+ private:
+  static constexpr std::uint8_t kSteps = 2;  // measured: 1 to 4 are alike
+  std::uint8_t* sunk_ = nullptr;
+  std::uint8_t phase_ = 0;
+};
 
 template <class Net>
 class Forest {
@@ -90,7 +115,7 @@ class Forest {
   void adopt() {
     Levels<Id>& waiting = orphans_[side];
     if (waiting.lowest() < 0) return;
-    patience_.next_phase();
+    budget_.next_phase();
     for (Id depth; (depth = waiting.lowest()) >= 0;) {
       for (std::size_t k = 0; k < waiting.at(depth).size(); ++k) {
         const Id v = waiting.at(depth)[k];
@@ -117,7 +142,7 @@ class Forest {
       if (at < nearest && (side == S ? in : out) > 0) nearest = at;
       return false;
     });
-    if (nearest < top_[side] && patience_.lasts(v)) {
+    if (nearest < top_[side] && budget_.spend(v)) {
       level_[v] = sign<side> * (nearest + 1);
       orphans_[side].add(v, nearest + 1);
       if (nearest + 1 == top_[side]) active_[side].add(v, nearest + 1);
@@ -187,7 +212,7 @@ class Forest {
     level_ = level;
     parent_ = parent;
     current_ = current;
-    patience_.start(sunk_ = sunk);
+    budget_.start(sunk_ = sunk);
   }
 
   // Looks into the trees of another.
@@ -209,7 +234,7 @@ class Forest {
   std::array<Levels<Arc>, 2> reopened_;  // arcs outside the grid that wait, not their nodes
   std::array<Id, 2> top_{1, 1};
   std::vector<Id> touched_;
-  Patience patience_;
+  RelabelBudget budget_;
   bool track_ = false;  // the first solve touches everything: not worth listing
 };
 

@@ -42,6 +42,24 @@ std::vector<Offset> forward_offsets(int connectivity) {
   return offsets;
 }
 
+std::vector<Offset> all_offsets(int connectivity) {
+  std::vector<Offset> offsets;
+  for (const Offset& o : forward_offsets(connectivity))
+    offsets.insert(offsets.end(), {o, {-o[0], -o[1], -o[2]}});
+  return offsets;
+}
+
+std::vector<std::size_t> edge_counts(const GridShape& grid, int connectivity,
+                                     std::span<const Id> ends) {
+  if (!connectivity) return {ends.size() / 2};
+  std::vector<std::size_t> counts;
+  for (const Offset& o : forward_offsets(connectivity)) {
+    counts.push_back(1);
+    for (int k = 0; k < 3; ++k) counts.back() *= std::max(0, grid.size[k] - std::abs(o[k]));
+  }
+  return counts;
+}
+
 GridShape grid_shape(std::span<const std::int64_t> shape, bool padded) {
   GridShape grid;
   std::array<std::int64_t, 3> size{1, 1, 1};

@@ -12,6 +12,8 @@
 
 namespace cutlearn {
 
+using Offset = std::array<int, 3>;
+
 // Where the pixels of a grid lie among the slots. Two dimensions are three with depth 1.
 struct GridShape {
   std::array<Id, 3> size{1, 1, 1};    // depth, rows, columns
@@ -29,14 +31,29 @@ struct GridShape {
     const Id at = slot - guard, z = at / stride[0], rest = at % stride[0];
     return (z * size[1] + rest / stride[1]) * size[2] + rest % stride[1];
   }
+  // The slot of a neighbour less that of the pixel.
+  Id step(const Offset& o) const { return o[0] * stride[0] + o[1] * stride[1] + o[2]; }
+
+  // Calls f(pixel, slot) for every pixel in order.
+  template <class F>
+  void for_pixels(F&& f) const {
+    Id pixel = 0;
+    for (Id z = 0; z < size[0]; ++z)
+      for (Id y = 0; y < size[1]; ++y)
+        for (Id v = slot(z, y, 0), end = v + size[2]; v < end; ++v) f(pixel++, v);
+  }
 };
 
-using Offset = std::array<int, 3>;
 // Every connectivity of images (4, 8) and volumes, for code that is made for each of them.
 #define CUTLEARN_CONNECTIVITIES(F) F(4) F(8) F(6) F(10) F(18) F(26)
 // The forward directions of a connectivity, in the order of the public `grid_edges`; empty for a
 // connectivity that does not exist.
 std::vector<Offset> forward_offsets(int connectivity);
+// All directions as networks number them: each forward one, then its opposite.
+std::vector<Offset> all_offsets(int connectivity);
+// The edges of every direction of a grid, or of a list (connectivity 0) with these ends.
+std::vector<std::size_t> edge_counts(const GridShape& grid, int connectivity,
+                                     std::span<const Id> ends);
 // throws std::invalid_argument if there are too many, or a length is no length
 GridShape grid_shape(std::span<const std::int64_t> shape, bool padded);
 
@@ -135,6 +152,20 @@ void for_runs(const GridShape& grid, const Offset& offset, F&& f) {
   std::size_t e = 0;
   for (Id z = begin[0]; z < end[0]; ++z)
     for (Id y = begin[1]; y < end[1]; ++y, e += n) f(grid.slot(z, y, begin[2]), e, n);
+}
+
+// Calls f(direction, e, tail, head) for every edge, numbered within its direction, by the slots of
+// its ends; ends: tail, head, ... of a list (connectivity 0).
+template <class F>
+void for_edges(const GridShape& grid, int connectivity, std::span<const Id> ends, F&& f) {
+  for (std::size_t e = 0; 2 * e < ends.size(); ++e)
+    f(std::size_t{0}, e, ends[2 * e], ends[2 * e + 1]);
+  const auto offsets = forward_offsets(connectivity);
+  for (std::size_t d = 0; d < offsets.size(); ++d)
+    for_runs(grid, offsets[d], [&](Id tail, std::size_t e, Id n) {
+      const Id step = grid.step(offsets[d]);
+      for (const std::size_t end = e + n; e < end; ++e, ++tail) f(d, e, tail, tail + step);
+    });
 }
 
 }  // namespace cutlearn

@@ -34,10 +34,10 @@
 namespace cutlearn {
 
 template <class Net>
-class Gather {
+class MarginalSearch {
  public:
   // requires a solved network, on[v] iff v is on the source side, auxiliary nodes from `hubs` on
-  Gather(Net solved, const std::vector<std::uint8_t>& on, Id hubs)
+  MarginalSearch(Net solved, const std::vector<std::uint8_t>& on, Id hubs)
       : net_(std::move(solved)),
         hubs_(hubs),
         found_(std::make_unique_for_overwrite<Found[]>(net_.slots)),
@@ -124,7 +124,7 @@ class Gather {
   bool two_steps(Id code_of_d, Id n) {
     const Cap all = onward<one>(d_, code_of_d);
     Cap left = all;
-    circle(n, [&](Id code) {
+    resume_scan(n, [&](Id code) {
       const Id w = net_.neighbour(n, code);
       const Cap there = w == d_ ? 0 : std::min<Cap>(onward<one>(n, code), room<one>(w));
       const Cap amount = std::max<Cap>(std::min(there, left), 0);
@@ -139,7 +139,7 @@ class Gather {
   }
 
   template <class F>
-  bool circle(Id v, F&& f) {
+  bool resume_scan(Id v, F&& f) {
     if constexpr (Net::has_arcs)
       return net_.any_code_from(v, next_[v], [&](Id code) {
         const bool stop = f(code);
@@ -179,10 +179,10 @@ class Gather {
           if (inside && w == holder_) return same = true;
         }
         add<one>(w, at, code);
-        if (is_hub(u)) cut = peek<one>(count_ - 1);
+        if (is_hub(u)) cut = look_ahead<one>(count_ - 1);
         return cut >= 0;
       };
-      circle(u, look);
+      resume_scan(u, look);
       if (same) return true;
       if (cut < 0) {
         ++at;
@@ -198,7 +198,7 @@ class Gather {
   // Looks one step beyond place `at`, so that a search need not go through all members of a hub
   // before it looks further. As augment.
   template <bool one>
-  Id peek(Id at) {
+  Id look_ahead(Id at) {
     const Id u = found_[at].node;
     Id cut = -1;
     net_.any_code(u, [&](Id code) {
@@ -270,11 +270,11 @@ void each_marginal(const Net& solved, const std::vector<std::uint8_t>& on, const
                    int threads, Skip&& skip, Visit&& visit) {
   struct Worker {
     int thread;
-    Gather<Net> gather;
+    MarginalSearch<Net> search;
   };
   const auto pieces = MarginalPieces::of<Net>(grid);
   const auto make = [&](int thread) {
-    return Worker{thread, Gather<Net>(solved.clone(), on, grid.slots)};
+    return Worker{thread, MarginalSearch<Net>(solved.clone(), on, grid.slots)};
   };
   const auto work = [&](Worker& worker, std::size_t piece) {
     const Id from = static_cast<Id>(piece) * pieces.step;
@@ -285,8 +285,8 @@ void each_marginal(const Net& solved, const std::vector<std::uint8_t>& on, const
         if ((k & 1023) == 0) allow_interrupt();
         const Id i = row % 2 ? end - 1 - (k - begin) : k;
         if (skip(i)) continue;
-        const Cap f = worker.gather(i + shift);
-        visit(worker.thread, i, f, worker.gather.set());
+        const Cap f = worker.search(i + shift);
+        visit(worker.thread, i, f, worker.search.set());
       }
     }
   };

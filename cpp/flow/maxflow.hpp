@@ -65,7 +65,8 @@ class Maxflow : public Forest<Net> {
     search();
     net_.K += std::exchange(flow_, 0);
     track_ = true;
-    if constexpr (kChecks) demand(broken_trees(net_, level_, parent_, kRoot, top_, active_));
+    if constexpr (kChecks)
+      throw_if_fault(broken_trees(net_, level_, parent_, kRoot, top_, active_));
   }
 
   // The excesses and deficits of a range become roots.

@@ -82,8 +82,8 @@ class Members {
   // The regions of another, over blocks of its nodes: pairs of a block are the sums of its members'.
   // block: by the nodes there. Returns where the pairs of each member's block begin.
   template <class Q>
-  PooledVector<Id> gather(const Members<Q>& fine, std::span<const Id> block, Id first_hub,
-                          Id slots) {
+  PooledVector<Id> coarsen(const Members<Q>& fine, std::span<const Id> block, Id first_hub,
+                           Id slots) {
     PooledVector<Id> place(fine.nodes_.size());
     std::vector<Id> nodes, row_of(slots, -1);
     std::vector<std::int64_t> member_first{0}, hinge_first{0};
@@ -128,12 +128,6 @@ class Members {
   std::span<const Join> joins(Id v) const {
     return {joins_.data() + first_[v], static_cast<std::size_t>(first_[v + 1] - first_[v])};
   }
-  Id degree(Id v) const {
-    if (empty() || v - first_hub_ >= static_cast<Id>(hubs_.size())) return 0;
-    if (is_hub(v)) return hubs_[v - first_hub_].rows;
-    return first_[v] == first_[v + 1] ? 0 : joins(v).back().place + joins(v).back().count;
-  }
-
   Id neighbour(Id v, Id place) const {
     if (is_hub(v)) return nodes_[hubs_[v - first_hub_].member + place];
     const Join& j = join_at(v, place);

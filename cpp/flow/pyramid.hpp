@@ -40,10 +40,8 @@ class Pyramid {
   using Coarse = Network<D, Net::has_arcs, Cap>;
 
   // requires a network that was never solved
-  Pyramid(Net& net, const GridShape& grid) : net_(net), grid_(grid), wide_(halved(grid)) {
-    const auto forward = forward_offsets(D);
-    for (Id d = 0; d < D; ++d)
-      for (int k = 0; k < 3; ++k) offset_[d][k] = d % 2 ? -forward[d / 2][k] : forward[d / 2][k];
+  Pyramid(Net& net, const GridShape& grid)
+      : net_(net), grid_(grid), coarse_grid_(halved(grid)), offset_(all_offsets(D)) {
     for (int parity = 0; parity < 8; ++parity)
       for (Id d = 0; d < D; ++d)
         if (const Id e = across(parity, d); e < D) crossing_[parity].push_back({d, e});
@@ -60,7 +58,7 @@ class Pyramid {
   void operator()() {
     const Cap before = positive();
     coarsen();
-    solve_coarse(coarse_, wide_);
+    solve_coarse(coarse_, coarse_grid_);
     even_out();
     prolong();
     if constexpr (Net::has_arcs) prolong_hubs();
@@ -98,7 +96,7 @@ class Pyramid {
   void each(F&& f) const {
     for (Id z = 0; z < grid_.size[0]; ++z)
       for (Id y = 0; y < grid_.size[1]; ++y) {
-        const Id v = grid_.slot(z, y, 0), b = wide_.slot(z / 2, y / 2, 0);
+        const Id v = grid_.slot(z, y, 0), b = coarse_grid_.slot(z / 2, y / 2, 0);
         const int parity = (z & 1) | (y & 1) << 1;
         for (Id x = 0; x < grid_.size[2]; ++x) f(v + x, b + x / 2, parity | (x & 1) << 2);
       }
@@ -112,11 +110,8 @@ class Pyramid {
 
   void coarsen() {
     const Id hubs = net_.end() - grid_.slots;
-    coarse_.allocate(wide_.slots + hubs, wide_.guard);
-    for (Id d = 0; d < D; ++d) {
-      const Offset& o = offset_[d];
-      coarse_.offset[d] = o[0] * wide_.stride[0] + o[1] * wide_.stride[1] + o[2];
-    }
+    coarse_.allocate(coarse_grid_.slots + hubs, coarse_grid_.guard);
+    for (Id d = 0; d < D; ++d) coarse_.offset[d] = coarse_grid_.step(offset_[d]);
     each([&](Id v, Id b, int parity) {
       coarse_.excess[b] += net_.excess[v];
       for (const auto& [d, e] : crossing_[parity]) coarse_.at(b, e) += net_.at(v, d);
@@ -124,10 +119,10 @@ class Pyramid {
     room_ = Zeroed<Cap>(static_cast<std::size_t>(coarse_.slots) * D);
     std::copy_n(coarse_.grid_caps.get(), static_cast<std::size_t>(coarse_.slots) * D, room_.get());
     if constexpr (Net::has_arcs) {
-      std::copy_n(net_.excess.get() + grid_.slots, hubs, coarse_.excess.get() + wide_.slots);
+      std::copy_n(net_.excess.get() + grid_.slots, hubs, coarse_.excess.get() + coarse_grid_.slots);
       std::vector<Id> block(net_.slots);
       each([&](Id v, Id b, int) { block[v] = b; });
-      place_ = coarse_.members.gather(net_.members, block, wide_.slots, coarse_.slots);
+      place_ = coarse_.members.coarsen(net_.members, block, coarse_grid_.slots, coarse_.slots);
       hub_room_ = coarse_.members.pairs();
     }
   }
@@ -185,11 +180,11 @@ class Pyramid {
   void even_out() {
     for (int a = 0; a < 3; ++a)
       for (int b = a + 1; b < 3; ++b) {
-        std::array<Id, 3> n = wide_.size;
+        std::array<Id, 3> n = coarse_grid_.size;
         --n[a], --n[b];
         for (Id z = 0; z < n[0]; ++z)
           for (Id y = 0; y < n[1]; ++y)
-            for (Id x = 0; x < n[2]; ++x) turn(wide_.slot(z, y, x), axis_[a], axis_[b]);
+            for (Id x = 0; x < n[2]; ++x) turn(coarse_grid_.slot(z, y, x), axis_[a], axis_[b]);
       }
   }
 
@@ -303,8 +298,8 @@ class Pyramid {
 
   Net& net_;
   const GridShape& grid_;
-  GridShape wide_;
-  std::array<Offset, D> offset_{};
+  GridShape coarse_grid_;
+  std::vector<Offset> offset_;
   std::array<Id, 3> axis_{};
   std::array<std::vector<Crossing>, 8> crossing_;  // by the place in a block
   Coarse coarse_;

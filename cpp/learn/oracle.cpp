@@ -35,28 +35,6 @@ void add_row(const Table& table, std::size_t i, double sign, double* sum) {
   for (std::size_t c = 0; c < table.columns; ++c) sum[c] += sign * static_cast<double>(row[c]);
 }
 
-// Calls f(e, tail, head) for every edge in the order of the features.
-template <class F>
-void for_edges(const OracleTask& task, F&& f) {
-  if (!task.connectivity) {
-    for (std::size_t e = 0; 2 * e < task.ends.size(); ++e)
-      f(e, task.ends[2 * e], task.ends[2 * e + 1]);
-    return;
-  }
-  if (!task.edge.rows) return;
-  const GridShape grid = grid_shape(task.shape, false);  // slots are pixels
-  std::size_t before = 0;
-  for (const Offset& o : forward_offsets(task.connectivity)) {
-    const Id step = o[0] * grid.stride[0] + o[1] * grid.stride[1] + o[2];
-    std::size_t last = before;
-    for_runs(grid, o, [&](Id slot, std::size_t e, Id n) {
-      for (Id j = 0; j < n; ++j) f(before + e + j, slot + j, slot + j + step);
-      last = before + e + n;
-    });
-    before = last;
-  }
-}
-
 template <class T>
 void add_difference(const OracleTask& task, std::span<const std::uint8_t> y, double* a) {
   const auto truth = task.truth;
@@ -66,11 +44,15 @@ void add_difference(const OracleTask& task, std::span<const std::uint8_t> y, dou
 
 template <class T>
 void add_edge_difference(const OracleTask& task, std::span<const std::uint8_t> y, double* a) {
+  if (!task.edge.rows) return;
   const auto truth = task.truth;
-  for_edges(task, [&](std::size_t e, Id u, Id v) {
-    const bool wanted = truth[u] != truth[v], found = y[u] != y[v];
-    if (wanted != found) add_row<T>(task.edge, e, wanted ? 1 : -1, a);
-  });
+  std::size_t row = 0;
+  for_edges(grid_shape(task.shape, false), task.connectivity, task.ends,
+            [&](std::size_t, std::size_t, Id u, Id v) {
+              const bool wanted = truth[u] != truth[v], found = y[u] != y[v];
+              if (wanted != found) add_row<T>(task.edge, row, wanted ? 1 : -1, a);
+              ++row;
+            });
 }
 
 // constant_k + unary_k . y

@@ -88,7 +88,6 @@ void write_plane(const OrderedTask& task, std::span<const std::uint8_t> y,
   double* table = node + L * F;
   if (task.edge.rows)
     with_rows(task.edge, [&](const auto* g) {
-      const OrderedInput input = make_input(task);
       const auto add = [&](std::size_t, std::size_t, Id u, Id v) {
         const std::size_t wanted = truth[u] * L + truth[v], found = y[u] * L + y[v];
         if (wanted != found)
@@ -98,7 +97,7 @@ void write_plane(const OrderedTask& task, std::span<const std::uint8_t> y,
           }
         g += G;
       };
-      for_edges(input, grid_shape(task.shape, false), add);
+      for_edges(grid_shape(task.shape, false), task.connectivity, task.ends, add);
     });
   for (double& x : plane) x *= task.energy_scale;
   plane[0] = task.loss_scale * loss(task, y);
@@ -111,12 +110,8 @@ double height(std::span<const double> plane, std::span<const double> w) {
 }  // namespace
 
 void OrderedTask::survey() {
-  edges.clear();
   alike.clear();
-  const OrderedInput input = make_input(*this);
-  edges.assign(connectivity ? forward_offsets(connectivity).size() : 1, 0);
-  for_edges(input, grid_shape(shape, false),
-            [&](std::size_t d, std::size_t, Id, Id) { ++edges[d]; });
+  edges = edge_counts(grid_shape(shape, false), connectivity, ends);
   std::size_t before = 0;
   for (const std::size_t count : edges) {
     bool same = true;

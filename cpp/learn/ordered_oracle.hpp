@@ -4,7 +4,7 @@
 // What     E(y; w) = sum_i w_node[y_i] . f_i + sum_e sum_g g_eg T_g[y_i, y_j]; w holds w_node (L x
 //          F) and then one table T_g (L x L) for each edge feature. The loss is given as pieces,
 //          -Delta(y) = min_k (constant_k + sum_i cost_k[i, y_i]): one cut each
-//          (ordered/engine.hpp).
+//          (energy/engine.hpp).
 // Plane    b + a . w of the labelling found, b = r Delta(y), a = s (psi(y_n) - psi(y)); psi sums f
 //          at each label and g at each pair of labels, here over nodes and edges that disagree.
 #pragma once
@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
+#include "energy/engine.hpp"
 #include "learn/oracle.hpp"
-#include "ordered/engine.hpp"
 
 namespace cutlearn {
 

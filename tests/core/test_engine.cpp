@@ -1,6 +1,8 @@
 // Engines against enumeration: minimum, minimal labels, min-marginals, changes, proofs.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "energy/engine.hpp"
 #include "energy/solve_once.hpp"
 #include "worlds.hpp"
@@ -14,7 +16,7 @@ void check_equal(double found, double want) {
   CHECK((found == want || found == doctest::Approx(want).epsilon(1e-12)));
 }
 
-void check_solved(const World& world, Engine& engine) {
+void check_solved(const World& world, BinaryEngine& engine) {
   const double least = world.least();
   const double found = static_cast<double>(engine.minimum()) / engine.scale() + engine.clipped();
   CHECK(found == doctest::Approx(least).epsilon(1e-12));
@@ -24,7 +26,7 @@ void check_solved(const World& world, Engine& engine) {
   if (world.fixed.empty()) CHECK(engine.disproof(world.input()) == "");
 }
 
-void check_marginals(const World& world, Engine& engine) {
+void check_marginals(const World& world, BinaryEngine& engine) {
   for (const int threads : {1, 2}) {
     std::vector<double> phi(2 * world.size());
     engine.min_marginals(phi.data(), threads);
@@ -145,26 +147,49 @@ TEST_CASE("changes lead to the same answer as a new engine") {
     }
 }
 
-TEST_CASE("argmins turn the nodes that a forced label turns") {
-  for (int seed = 0; seed < 20; ++seed) {
-    Random random(seed);
-    const World world = make_world(random, 4, {3, 3}, seed % 2, 1);
-    const Input input = world.input();
-    const auto engine = make_engine(input, survey(input));
-    engine->solve();
-    std::uint64_t labels = 0;
-    for (std::size_t i = 0; i < world.size(); ++i)
-      labels |= static_cast<std::uint64_t>(engine->labels()[i]) << i;
-    std::vector<double> phi(2 * world.size());
-    const auto sets = engine->argmins(phi.data(), 1);
-    for (std::size_t i = 0; i < world.size(); ++i) {
-      std::uint64_t turned = labels;
-      for (const std::int64_t k : sets[i]) turned ^= std::uint64_t{1} << k;
-      CHECK((turned >> i & 1) != (labels >> i & 1));
-      const int label = static_cast<int>(turned >> i & 1);
-      CHECK(world.value(turned) == doctest::Approx(world.least(static_cast<int>(i), label)));
+TEST_CASE("sums over argmins are those of labellings that attain the min-marginals") {
+  for (const Kind& kind : kinds)
+    for (int seed = 0; seed < 6; ++seed) {
+      CAPTURE(kind.connectivity);
+      CAPTURE(seed);
+      Random random(seed);
+      const World world = make_world(random, kind.connectivity, kind.shape, seed % 2, 1);
+      const std::size_t n = world.size();
+      const Input input = world.input();
+      const auto engine = make_engine(input, survey(input));
+      engine->solve();
+      const std::vector<std::uint8_t> cut(engine->labels().begin(), engine->labels().end());
+      std::vector<double> phi(2 * n), weights(n);
+      // One region of the even nodes.
+      std::vector<Id> members;
+      for (Id i = 0; i < static_cast<Id>(n); i += 2) members.push_back(i);
+      const std::vector<std::int64_t> first{0, static_cast<std::int64_t>(members.size())};
+      for (std::size_t i = 0; i < n; ++i) {
+        weights.assign(n, 0);
+        weights[i] = 1;
+        const ArgminSums sums =
+            engine->argmin_sums(phi.data(), {weights, {}, first, members}, 1 + seed % 2);
+        std::vector<int> y(cut.begin(), cut.end());
+        std::uint64_t labels = 0;
+        for (std::size_t k = 0; k < n; ++k) {
+          y[k] += static_cast<int>(std::lround(sums.node[k]));
+          labels |= static_cast<std::uint64_t>(y[k]) << k;
+        }
+        CHECK(y[i] != cut[i]);
+        CHECK(world.value(labels) == doctest::Approx(world.least(static_cast<int>(i), y[i])));
+        for (std::size_t e = 0; e < sums.edge.size(); ++e) {
+          const Id u = world.edges[2 * e], v = world.edges[2 * e + 1];
+          CHECK(sums.edge[e] == doctest::Approx((y[u] != y[v]) - (cut[u] != cut[v])));
+        }
+        std::vector<double> region(members.size() + 1, 0);
+        std::size_t before = 0, after = 0;
+        for (const Id k : members) before += cut[k], after += static_cast<std::size_t>(y[k]);
+        region[after] += 1;
+        region[before] -= 1;
+        for (std::size_t s = 0; s < region.size(); ++s)
+          CHECK(sums.region[s] == doctest::Approx(region[s]));
+      }
     }
-  }
 }
 
 TEST_CASE("a region over most nodes of a large list is solved line by line") {

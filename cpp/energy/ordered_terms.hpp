@@ -43,37 +43,18 @@ struct OrderedFault {
   double amount = 0;  // of the worst c(a+1, b+1)
 };
 
-// Calls f(direction, e, tail, head) for every edge, numbered within its direction; the ends are
-// slots of `grid`, which is the input's own shape with or without padding.
-template <class F>
-void for_edges(const OrderedInput& input, const GridShape& grid, F&& f) {
-  if (!input.connectivity) {
-    for (std::size_t e = 0; 2 * e < input.edges.size(); ++e)
-      f(std::size_t{0}, e, input.edges[2 * e], input.edges[2 * e + 1]);
-    return;
-  }
-  const auto offsets = forward_offsets(input.connectivity);
-  for (std::size_t d = 0; d < offsets.size(); ++d) {
-    const Offset& o = offsets[d];
-    const Id step = o[0] * grid.stride[0] + o[1] * grid.stride[1] + o[2];
-    for_runs(grid, o, [&](Id slot, std::size_t e, Id n) {
-      for (Id j = 0; j < n; ++j) f(d, e + j, slot + j, slot + j + step);
-    });
-  }
-}
-
 struct OrderedTerms {
   explicit OrderedTerms(const OrderedInput& input);
 
   Id L, pixels;
   OrderedFault fault;
   double scale = 1;
-  // Likely every number is a whole number of quanta, and every arc less than 2^30. Whoever finds one
-  // that is not makes them wide and begins again.
+  // Likely every number is a whole number of quanta, and every arc less than 2^30. If a network is
+  // inexact at such a scale, the terms are widened and it is built again.
   bool narrow = false;
   std::int64_t inexact = 0;
-  double beyond = 0;                   // what fixed and best labels cost beyond their limited unary
-  double beyond_error = 0;             // the rounding of that sum, at most
+  double clipped = 0;                  // what fixed and best labels cost above their limited unary
+  double clipped_error = 0;            // the rounding of that sum, at most
   std::vector<double> limited, taken;  // unaries after limiting and what it took; empty if nothing
   std::vector<std::size_t> edges;      // their number in each direction
   Id reach = 0;                        // the largest |k - l| with c(k,l) != 0, before rounding

@@ -1,5 +1,8 @@
 // Where the nodes and arcs of ordered labels lie in a network, and their capacities.
 //
+// Parts    The part of a table V is L x L integers: V(0,0); what x_k and x'_l cost besides the arcs
+//          (first column, first row); c(k,l) (engine.hpp). One that all edges of a direction share is
+//          made once, one of an edge's own when it is read: nothing of their size is stored.
 // Grid     The nodes of a pixel lie side by side. Directions 0 and 1 lead up and down the
 //          thresholds of a pixel. Where the network has layers, one a threshold, the others lead to
 //          every threshold of a neighbour (network.hpp); else to the same one, then to the next
@@ -8,16 +11,124 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <cstdlib>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "flow/arcs.hpp"
+#include "energy/ordered_terms.hpp"
 #include "flow/network.hpp"
-#include "ordered/parts.hpp"
 
 namespace cutlearn {
+
+// Capacities of the arcs of c(k,l): tail's x_k -> head's x_l, and back.
+struct ArcPair {
+  Cap there, back;
+};
+constexpr ArcPair arcs_of(Cap c, Id k, Id l) {
+  if (k == l) return {c - c / 2, c / 2};
+  return k > l ? ArcPair{c, 0} : ArcPair{0, c};
+}
+
+// A number of labels that is known beforehand, not 0, unrolls the loops; small numbers have less
+// than 2^51 quanta.
+template <Id known, bool small>
+class Parts {
+ public:
+  std::int64_t inexact = 0;  // quanta, of all edges that were read
+
+  Parts(const OrderedInput& input, const OrderedTerms& terms)
+      : tables_(input.tables), labels_(terms.L), scale_(terms.scale), quantum_(1 / terms.scale) {
+    part_.resize((tables_.size() + 1) * square());
+    off_.resize(tables_.size());
+    for (std::size_t d = 0; d < tables_.size(); ++d)
+      if (!tables_[d].each && terms.edges[d])
+        off_[d] = make(tables_[d].data, part_.data() + (d + 1) * square());
+  }
+
+  const Cap* operator()(std::size_t direction, std::size_t edge) {
+    const Tables& tables = tables_[direction];
+    if (tables.each) {
+      inexact += make(tables.data + edge * square(), part_.data());
+      return part_.data();
+    }
+    inexact += off_[direction];
+    return part_.data() + (direction + 1) * square();
+  }
+
+ private:
+  Id L() const { return known ? known : labels_; }
+  std::size_t square() const { return static_cast<std::size_t>(L()) * L(); }
+
+  // The part of a table V; returns the quanta that an edge with it is inexact by.
+  std::int64_t make(const double* V, Cap* part) {
+    const Id L = this->L();
+    bool off = false;
+#pragma GCC unroll 32
+    for (Id i = 0; i < L * L; ++i) off |= !round(V[i], part[i]);
+    Cap clamped = 0;
+#pragma GCC unroll 8
+    for (Id k = L - 1; k > 0; --k)
+#pragma GCC unroll 8
+      for (Id l = L - 1; l > 0; --l) {
+        Cap* at = part + k * L + l;
+        const Cap c = at[-L] + at[-1] - at[-L - 1] - at[0];
+        clamped -= std::min<Cap>(c, 0);
+        at[0] = std::max<Cap>(c, 0);
+      }
+#pragma GCC unroll 8
+    for (Id k = L - 1; k > 0; --k) {
+      part[k * L] -= part[(k - 1) * L];
+      part[k] -= part[k - 1];
+    }
+#pragma GCC unroll 8
+    for (Id k = 1; k < L; ++k)
+#pragma GCC unroll 8
+      for (Id l = 1; l < L; ++l) {
+        const ArcPair arcs = arcs_of(part[k * L + l], k, l);
+        part[k * L] -= arcs.there;
+        part[l] -= arcs.back;
+      }
+    return off + clamped;
+  }
+
+  // Whether x is a whole number of quanta.
+  bool round(double x, Cap& quanta) const {
+    if constexpr (small) {
+      constexpr double kRounder = 0x1.8p52;  // its last digit is one: adding it rounds
+      const double shifted = x * scale_ + kRounder;
+      quanta = std::bit_cast<Cap>(shifted) - std::bit_cast<Cap>(kRounder);
+      return (shifted - kRounder) * quantum_ == x;
+    } else {
+      quanta = std::llrint(x * scale_);
+      return static_cast<double>(quanta) * quantum_ == x;
+    }
+  }
+
+  const std::vector<Tables>& tables_;
+  Id labels_;
+  double scale_, quantum_;
+  std::vector<Cap> part_;          // the last one of an edge's own, then those of the directions
+  std::vector<std::int64_t> off_;  // inexact by so much, each of these
+};
+
+// The largest |k - l| with c(k,l) > 0 after rounding.
+inline Id rounded_reach(const OrderedInput& input, const OrderedTerms& terms) {
+  const Id L = terms.L;
+  Parts<0, false> parts(input, terms);
+  Id reach = 0;
+  for (std::size_t d = 0; d < input.tables.size(); ++d)
+    for (std::size_t e = 0; e < (input.tables[d].each ? terms.edges[d] : terms.edges[d] > 0); ++e) {
+      const Cap* part = parts(d, e);
+      for (Id k = 1; k < L; ++k)
+        for (Id l = 1; l < L; ++l)
+          if (part[k * L + l]) reach = std::max(reach, std::abs(k - l));
+      if (reach == L - 2) return reach;
+    }
+  return reach;
+}
 
 template <class Net>
 class OrderedLayout {
@@ -28,6 +139,7 @@ class OrderedLayout {
   // Those that do both hardly ever carry flow: they are left to the search.
   static constexpr Id kForward = T > 1 ? (D - 2) / T / 2 : D == 6 || D == 14 ? 2 : 4;
   static constexpr Id kStraight = kGrid ? 2 + 2 * kForward : 0;
+  static constexpr Id kReach = T > 1 ? T - 1 : D == kStraight ? 0 : 1;  // the largest |k - l|
 
   OrderedLayout(const OrderedInput& input, OrderedTerms& terms, Net& net)
       : grid(roomy(grid_shape(input.shape, kGrid))), L_(terms.L), net_(net), terms_(terms) {
@@ -50,8 +162,6 @@ class OrderedLayout {
   }
 
   Id node(Id slot, Id k) const { return slot * (L_ - 1) + k - 1; }
-  // Whether nothing was rounded.
-  bool exact() const { return !rounded_; }
 
   const GridShape grid;
 
@@ -79,7 +189,6 @@ class OrderedLayout {
       add_list(input, arcs, parts);
     }
     terms_.inexact += parts.inexact;
-    rounded_ |= parts.rounded;
   }
 
   // --- a grid ---
@@ -89,7 +198,6 @@ class OrderedLayout {
     const Id turn = T > 1 ? (l - k + T) % T : l == k ? 0 : l > k ? 1 : 2;
     return 2 + 2 * (turn * kForward + static_cast<Id>(direction));
   }
-  static constexpr Id kReach = T > 1 ? T - 1 : D == kStraight ? 0 : 1;
 
   void set_offsets(const OrderedInput& input) {
     for (Id layer = 0; layer < T; ++layer) {
@@ -98,7 +206,7 @@ class OrderedLayout {
     }
     const auto offsets = forward_offsets(input.connectivity);
     for (std::size_t d = 0; d < offsets.size(); ++d) {
-      const Id step = (L_ - 1) * pixel_step(offsets[d]);
+      const Id step = (L_ - 1) * grid.step(offsets[d]);
       for (Id k = 1; k < L_; ++k)
         for (Id l = std::max(1, k - kReach); l <= std::min(L_ - 1, k + kReach); ++l) {
           const Id there = code(d, k, l), from = T > 1 ? k - 1 : 0, to = T > 1 ? l - 1 : 0;
@@ -106,9 +214,6 @@ class OrderedLayout {
           net_.offset[to * D + Net::opposite(there)] = k - l - step;
         }
     }
-  }
-  Id pixel_step(const Offset& o) const {
-    return o[0] * grid.stride[0] + o[1] * grid.stride[1] + o[2];
   }
 
   // The residuals of a pixel's nodes lie together: all of an edge's are written at once, at the same
@@ -126,7 +231,7 @@ class OrderedLayout {
         places.push_back({(k - 1) * std::size_t{D} + c, (l - 1) * std::size_t{D} + o});
       }
     const Offset offset = forward_offsets(input.connectivity)[d];
-    const Id step = pixel_step(offset);
+    const Id step = grid.step(offset);
     Cap constant = 0;
     for_runs(grid, offset, [&](Id first, std::size_t e, Id n) {
       for (Id tail = first, end = first + n; tail < end; ++tail, ++e) {
@@ -167,12 +272,13 @@ class OrderedLayout {
     check_size(2 * thresholds * (terms_.pixels + edges * thresholds), "arcs");
     for (Id t = 0; t < terms_.pixels; ++t)
       for (Id k = 2; k < L_; ++k) arcs.count(node(t, k), node(t, k - 1));
-    for_edges(input, grid, [&](std::size_t d, std::size_t e, Id tail, Id head) {
-      const Cap* part = parts(d, e);
-      for (Id k = 1; k < L_; ++k)
-        for (Id l = 1; l < L_; ++l)
-          if (part[k * L_ + l]) arcs.count(node(tail, k), node(head, l));
-    });
+    for_edges(grid, input.connectivity, input.edges,
+              [&](std::size_t d, std::size_t e, Id tail, Id head) {
+                const Cap* part = parts(d, e);
+                for (Id k = 1; k < L_; ++k)
+                  for (Id l = 1; l < L_; ++l)
+                    if (part[k * L_ + l]) arcs.count(node(tail, k), node(head, l));
+              });
     arcs.make_room();
     for (Id t = 0; t < terms_.pixels; ++t)
       for (Id k = 2; k < L_; ++k) arcs.join(node(t, k), node(t, k - 1));
@@ -180,22 +286,23 @@ class OrderedLayout {
 
   template <class Reader>
   void add_list(const OrderedInput& input, ArcLayout<Net>& arcs, Reader& parts) {
-    for_edges(input, grid, [&](std::size_t d, std::size_t e, Id tail, Id head) {
-      const Cap* part = parts(d, e);
-      net_.K += part[0];
-      Cap carried = 0;
-      for (Id k = 1; k < L_; ++k) {
-        net_.excess[node(tail, k)] -= part[k * L_];
-        net_.excess[node(head, k)] -= part[k];
-        for (Id l = 1; l < L_; ++l) {
-          const Cap c = part[k * L_ + l];
-          carried += c;
-          if (c) join(arcs, node(tail, k), node(head, l), arcs_of(c, k, l));
-        }
-      }
-      carried_[tail] += carried;
-      carried_[head] += carried;
-    });
+    for_edges(grid, input.connectivity, input.edges,
+              [&](std::size_t d, std::size_t e, Id tail, Id head) {
+                const Cap* part = parts(d, e);
+                net_.K += part[0];
+                Cap carried = 0;
+                for (Id k = 1; k < L_; ++k) {
+                  net_.excess[node(tail, k)] -= part[k * L_];
+                  net_.excess[node(head, k)] -= part[k];
+                  for (Id l = 1; l < L_; ++l) {
+                    const Cap c = part[k * L_ + l];
+                    carried += c;
+                    if (c) join(arcs, node(tail, k), node(head, l), arcs_of(c, k, l));
+                  }
+                }
+                carried_[tail] += carried;
+                carried_[head] += carried;
+              });
   }
 
   void join(ArcLayout<Net>& arcs, Id u, Id v, ArcPair pair) {
@@ -210,23 +317,20 @@ class OrderedLayout {
     Quantiser q(terms_.scale);
     const double* u = unary.data();
     Cap constant = 0;
-    for (Id z = 0; z < grid.size[0]; ++z)
-      for (Id y = 0; y < grid.size[1]; ++y)
-        for (Id slot = grid.slot(z, y, 0), end = slot + grid.size[2]; slot < end; ++slot) {
-          q.inexact = 0;
-          Cap below = q(*u++), all = carried_[slot];
-          constant += below;
-          for (Id k = 1; k < L_; ++k) {
-            const Cap here = q(*u++);
-            Cap& excess = net_.excess[node(slot, k)];
-            excess -= here - std::exchange(below, here);
-            all += std::abs(excess);
-            constant -= std::max<Cap>(excess, 0);
-          }
-          terms_.inexact += q.inexact != 0;
-          rounded_ |= q.inexact != 0;
-          for (Id k = 2; k < L_; ++k) keep_order(node(slot, k), all);
-        }
+    grid.for_pixels([&](Id, Id slot) {
+      q.inexact = 0;
+      Cap below = q(*u++), all = carried_[slot];
+      constant += below;
+      for (Id k = 1; k < L_; ++k) {
+        const Cap here = q(*u++);
+        Cap& excess = net_.excess[node(slot, k)];
+        excess -= here - std::exchange(below, here);
+        all += std::abs(excess);
+        constant -= std::max<Cap>(excess, 0);
+      }
+      terms_.inexact += q.inexact != 0;
+      for (Id k = 2; k < L_; ++k) keep_order(node(slot, k), all);
+    });
     net_.K += constant;
   }
 
@@ -241,7 +345,6 @@ class OrderedLayout {
   Net& net_;
   OrderedTerms& terms_;
   std::vector<Cap> carried_;  // one more than the sum of the arcs at each pixel
-  bool rounded_ = false;
 };
 
 }  // namespace cutlearn

@@ -1,8 +1,10 @@
-// Engine over one kind of network: changes, re-solves, min-marginals.
+// Binary labels over one kind of network: changes, re-solves, min-marginals.
 //
 // What     The network is built once (build.hpp) and solved. A change is quantised, applied to the
-//          network in place and told to the search (maxflow.hpp), which goes on from its trees. A
-//          label is fixed by a unary greater than all that can act on its node.
+//          network in place and passed on to the search (maxflow.hpp), which resumes from its trees.
+// Changes  Very many numbers may come at a time: all of them where w is new. They go in blocks: the
+//          old numbers are taken out of the store, their sums checked once, then the quanta by which
+//          each grew are added to the network. Nothing is divided or searched for each number alone.
 // Invariants (between calls)
 //   V1  the network stores the energy as it is now, quantised at the scale in use: what a new
 //       engine would store at it. So the minimum and the labels do not depend on the history.
@@ -10,12 +12,9 @@
 //       engine might choose another scale or clip, outgrown() is true and nothing follows.
 //   V3  quantise_.inexact counts the numbers as they are now: a change takes the old one out.
 //   V4  labels_ are the minimal minimum cut of the last solve; min-marginals need no change since.
-//   V5  offset_ + net_.K is the minimum once solved: forcing a node to 1 took `amount` from K.
-//   V6  a search that was broken off leaves trees nobody can go on with: stale_ until built anew.
+//   V5  a search that was broken off leaves trees that cannot be resumed: stale_ until built anew.
 // Why it stops  As maxflow.hpp; every change is a constant number of steps, or as many as the node
 //          has arcs where it is fixed.
-// Checks   With CUTLEARN_CHECKS a twin network follows every change but is never solved, and every
-//          solve is proved against it (certificate.hpp).
 #pragma once
 
 #include <algorithm>
@@ -26,26 +25,80 @@
 #include <utility>
 
 #include "energy/build.hpp"
-#include "energy/changes.hpp"
 #include "energy/engine.hpp"
-#include "flow/certificate.hpp"
-#include "flow/checks.hpp"
 #include "flow/marginals.hpp"
-#include "flow/maxflow.hpp"
+#include "flow/partition.hpp"
 #include "flow/pyramid.hpp"
+#include "flow/solver.hpp"
 #include "flow/sweep.hpp"
-#include "flow/tiles.hpp"
 
 namespace cutlearn {
 
+constexpr std::size_t kBlock = 256;
+
+// Calls f(begin, end) for the blocks of n numbers.
+template <class F>
+void in_blocks(std::size_t n, F&& f) {
+  for (std::size_t begin = 0; begin < n; begin += kBlock) f(begin, std::min(begin + kBlock, n));
+}
+
+// Absolute values of a block that go and come, and whether the network can hold these.
+struct BlockSums {
+  double before = 0, now = 0;
+  bool held = true;
+  void take(double gone, double come) { before += gone, now += come; }
+};
+
+// Whether a network at a scale can hold a number. An object of its own, so that loops which write numbers need
+// not read the scale again, nor divide by it.
+class FitsScale {
+ public:
+  FitsScale(double scale, bool narrow) : scale_(scale), any_(!narrow) {}
+  bool operator()(double x) const { return any_ | is_multiple(x, scale_); }
+
+ private:
+  double scale_;
+  bool any_;
+};
+
+// The quantised number, no longer counted among the inexact ones.
+inline Cap uncount(Quantiser& quantise, double x) {
+  const Cap r = quantise.rounded(x);
+  quantise.inexact -= !quantise.is_exact(x, r);
+  return r;
+}
+
+// The quanta by which a number grew; exact: both are whole numbers of them.
+inline Cap replace(Quantiser& quantise, double old, double now, bool exact) {
+  const Cap before = quantise.rounded(old), after = quantise.rounded(now);
+  if (!exact) quantise.inexact += quantise.is_exact(old, before) - quantise.is_exact(now, after);
+  return after - before;
+}
+
+// What the new weights p, q of an edge add to r(tail -> head) and to r(head -> tail).
+inline std::pair<Cap, Cap> replace_pair(Quantiser& quantise, const double* old, double p, double q,
+                                        bool exact) {
+  if (exact && p == q && old[0] == old[1]) {  // the most frequent case
+    const Cap change = replace(quantise, old[0], p, exact);
+    return {change, change};
+  }
+  Cap P, Q, P0 = uncount(quantise, old[0]), Q0 = uncount(quantise, old[1]);
+  if (P0 + Q0 < 0) {
+    quantise.inexact += P0 + Q0;  // as `pair` counted it
+    Q0 = -P0;
+  }
+  quantise.pair(p, q, P, Q);
+  return {Q - Q0, P - P0};
+}
+
 template <class Net>
-class Live final : public Engine {
+class BinaryCut final : public BinaryEngine {
  public:
   static constexpr int D = Net::directions;
 
   // narrow: the scale that makes every number whole, or 0
-  Live(const Input& input, const Survey& survey, double narrow)
-      : grid_(grid_shape(input.shape, D > 0)), offsets_(forward_offsets(D)), flow_(net_) {
+  BinaryCut(const Input& input, const Survey& survey, double narrow)
+      : grid_(grid_shape(input.shape, D > 0)), offsets_(forward_offsets(D)) {
     survey_ = survey;
     narrow_ = narrow > 0;
     clips_ = !narrow_ && survey.clip();
@@ -58,41 +111,36 @@ class Live final : public Engine {
     edge_arc_ = std::move(builder.edge_arc);
     decided_ = builder.decided;
     for (const auto& [slot, amount, lost, on] : builder.clipped) {
-      beyond_[slot] = on ? -amount : amount;
+      clipped_rest_[slot] = on ? -amount : amount;
       const std::int8_t fixed = input.fixed.empty() ? -1 : input.fixed[grid_.pixel(slot)];
       if (fixed >= 0 ? fixed != 1 : !on) continue;
       clipped_ = exact_sum(clipped_, amount, clipped_error_);
       clipped_error_ += lost;
     }
-    if constexpr (kChecks) {
-      Quantiser again = quantise_;
-      Builder<Net>(twin_, input, grid_, again).build(clips_);
-    }
+    solver_.check_network();
     labels_.assign(grid_.pixels(), 0);
     for (std::size_t i = 0; i < input.fixed.size(); ++i)
       if (input.fixed[i] >= 0) force(grid_.slot(static_cast<Id>(i)), input.fixed[i]);
   }
 
   void solve(int threads) override {
-    // A search that is broken off leaves trees that nobody can go on with.
     const bool stale = std::exchange(stale_, true);
     if (!solved_) start(threads);
-    flow_.solve();
+    solver_.solve();
     stale_ = stale;
     changed_.clear();
     resumed_ = solved_;
     solved_ ? read_touched() : read_all();
     solved_ = true;
-    if constexpr (kChecks) demand(disproof_from(twin_));
   }
 
   bool resumed() const override { return resumed_; }
 
-  Cap minimum() const override { return net_.K + offset_; }
+  Cap minimum() const override { return net_.K; }
 
   std::pair<std::vector<Cap>, std::vector<Cap>> residuals() override {
     std::vector<Cap> excess, difference;
-    for (Id i = 0; i < grid_.pixels(); ++i) excess.push_back(net_.excess[grid_.slot(i)]);
+    grid_.for_pixels([&](Id, Id v) { excess.push_back(net_.excess[v]); });
     for (const Id a : edge_arc_) difference.push_back(net_.arc[a] - net_.arc[net_.sister[a]]);
     return {std::move(excess), std::move(difference)};
   }
@@ -101,7 +149,7 @@ class Live final : public Engine {
                     double* stored) override {
     std::array<double, kBlock> old;
     PixelCursor slot(grid_);
-    const Holds holds(scale(), narrow_);
+    const FitsScale holds(scale(), narrow_);
     in_blocks(index.size(), [&](std::size_t begin, std::size_t end) {
       BlockSums sums;
       for (std::size_t k = begin; k < end; ++k) {
@@ -115,7 +163,7 @@ class Live final : public Engine {
         const Cap amount = replace(quantise_, old[k - begin], values[k], narrow_);
         const Id v = slot(index[k]);
         if (amount == 0) continue;
-        for_networks([&](Net& net) { net.add_unary(v, amount); });
+        solver_.change([&](Net& net) { net.add_unary(v, amount); });
         flow_.excess_changed(v);
       }
     });
@@ -127,7 +175,7 @@ class Live final : public Engine {
     const std::size_t columns = pq.size() == index.size() ? 1 : 2;  // p = q, or p and q
     std::array<double, 2 * kBlock> old;
     EdgeCursor edge(grid_, offsets_);
-    const Holds holds(scale(), narrow_);
+    const FitsScale holds(scale(), narrow_);
     const double widest = narrow_ ? 0x1p30 / scale() : std::numeric_limits<double>::infinity();
     const auto locate = [&](std::int64_t e) {
       if constexpr (D == 0)
@@ -154,7 +202,7 @@ class Live final : public Engine {
         const auto [v, code] = locate(index[k]);
         if (there == 0 && back == 0) continue;
         bool moved = false;  // whether a residual below zero became a change of unaries
-        for_networks([&, v = v, code = code, there = there, back = back](Net& net) {
+        solver_.change([&, v = v, code = code, there = there, back = back](Net& net) {
           moved |= net.add_pairwise(v, code, there, back);
         });
         flow_.residual_changed(v, code);
@@ -195,7 +243,7 @@ class Live final : public Engine {
       }
       const Id slot = cursor(nodes[k]);
       if (amount == 0) continue;
-      for_networks([&](Net& net) { net.add_unary(slot, amount); });
+      solver_.change([&](Net& net) { net.add_unary(slot, amount); });
       flow_.excess_changed(slot);
     }
     force_again(nodes.size(), [&](std::size_t k, auto&& see) { see(grid_.slot(nodes[k])); });
@@ -207,7 +255,7 @@ class Live final : public Engine {
 
   ArgminSums argmin_sums(double* phi, const ArgminTask& task, int threads) override {
     const ArgminPlan plan(task, labels_);
-    const std::vector<std::uint8_t> on = source_side();
+    const std::vector<std::uint8_t> on = solver_.source_side();
     // One for each thread that has something to add.
     std::vector<std::optional<ArgminSummer<Net>>> summers(kMostThreads);
     summers[0].emplace(net_, grid_, on, plan);
@@ -221,19 +269,13 @@ class Live final : public Engine {
     return summers[0]->sums(edge_arc_);
   }
 
-  std::vector<std::vector<std::int64_t>> argmins(double* phi, int threads) override {
-    std::vector<std::vector<std::int64_t>> sets(grid_.pixels());
-    marginals(phi, threads, [&](int, Id i, double, std::span<const Id> set) {
-      for (const Id v : set)
-        if (v < grid_.slots) sets[i].push_back(grid_.pixel(v));
-      std::sort(sets[i].begin(), sets[i].end());
-    });
-    return sets;
-  }
-
   std::string disproof(const Input& input) override {
-    Live pristine(input, cutlearn::survey(input), narrow_ ? scale() : 0);
-    return disproof_from(pristine.net_);
+    BinaryCut pristine(input, cutlearn::survey(input), narrow_ ? scale() : 0);
+    std::string fault;
+    grid_.for_pixels([&](Id i, Id v) {
+      if (labels_[i] != flow_.on_source_side(v)) fault = "labels differ from the source side";
+    });
+    return fault.empty() ? solver_.disproof(pristine.net_) : fault;
   }
 
  private:
@@ -248,7 +290,7 @@ class Live final : public Engine {
     if constexpr (D > 0)
       if (hard) Pyramid<Net>(net_, grid_)();
     if constexpr (D > 0 && !Net::has_arcs)
-      if (Tiles<Net>::pay(grid_)) return Tiles<Net>(net_, flow_, grid_)(threads, hard);
+      if (tiles_pay(grid_)) return search_tiles(net_, flow_, grid_, threads, hard);
     if (!hard) push_ahead(net_);
   }
 
@@ -263,18 +305,6 @@ class Live final : public Engine {
     return false;
   }
 
-  template <class F>
-  void for_networks(F&& change) {
-    change(net_);
-    if constexpr (kChecks) change(twin_);
-  }
-
-  std::vector<std::uint8_t> source_side() const {
-    std::vector<std::uint8_t> on(net_.slots);
-    for (Id v = net_.begin(); v < net_.end(); ++v) on[v] = flow_.on_source_side(v);
-    return on;
-  }
-
   // Writes phi, and calls visit(thread, i, rise, A_i) for every free node i: its other label costs
   // `rise` more than the minimum.
   template <class Visit>
@@ -286,29 +316,19 @@ class Live final : public Engine {
       phi[2 * i + !labels_[i]] = std::numeric_limits<double>::infinity();
     }
     const auto skip = [&](Id i) { return !forced_.empty() && forced_.count(grid_.slot(i)); };
-    each_marginal(net_, source_side(), grid_, threads, skip,
+    each_marginal(net_, solver_.source_side(), grid_, threads, skip,
                   [&](int thread, Id i, Cap f, std::span<const Id> set) {
                     double& other = phi[2 * i + !labels_[i]];
                     other = static_cast<double>(best + f) * quantum + clipped_;
                     double rise = static_cast<double>(f) * quantum;
-                    if (!beyond_.empty())
-                      if (const auto it = beyond_.find(grid_.slot(i)); it != beyond_.end()) {
+                    if (!clipped_rest_.empty())
+                      if (const auto it = clipped_rest_.find(grid_.slot(i));
+                          it != clipped_rest_.end()) {
                         other += it->second;
                         rise += it->second;
                       }
                     visit(thread, i, rise, set);
                   });
-  }
-
-  std::string disproof_from(Net& pristine) {
-    const std::vector<std::uint8_t> on = source_side();
-    for (Id i = 0; i < grid_.pixels(); ++i)
-      if (labels_[i] != on[grid_.slot(i)]) return "labels differ from the source side";
-    return cutlearn::disproof(net_, pristine, on);
-  }
-
-  double energy(Cap minimum) const {
-    return static_cast<double>(minimum) / quantise_.scale() + clipped_;
   }
 
   // Moves one of the survey's sums on by a block; false if the network can no longer follow.
@@ -324,24 +344,14 @@ class Live final : public Engine {
     return !stale_;
   }
 
-  // Changes the label that v is forced to; -1 frees it. The amount depends on the energy alone,
-  // not on the flow: more than all the rest of the energy can make of v.
+  // Changes the label that v is forced to; -1 frees it.
   void force(Id v, std::int8_t label) {
     if (const auto it = forced_.find(v); it != forced_.end()) {
-      const Force& old = it->second;
-      const Cap back = old.label ? old.amount : -old.amount;
-      for_networks([&](Net& net) { net.add_unary(v, back); });
-      if (old.label) offset_ -= old.amount;
+      solver_.add_bias(v, it->second.label, -it->second.amount);
       forced_.erase(it);
+      if (label < 0) flow_.excess_changed(v);
     }
-    if (label >= 0) {
-      const Cap linear = linear_coefficient(net_, v);
-      const Cap amount = net_.incident(v) + (linear < 0 ? -linear : linear) + 1;
-      for_networks([&](Net& net) { net.add_unary(v, label ? -amount : amount); });
-      if (label) offset_ += amount;
-      forced_[v] = {label, amount};
-    }
-    flow_.excess_changed(v);
+    if (label >= 0) forced_[v] = {label, solver_.force(v, label)};
   }
 
   // Forces anew the nodes that are and that a change of n numbers touched; each(k, see) calls see
@@ -362,11 +372,7 @@ class Live final : public Engine {
   }
 
   void read_all() {
-    std::uint8_t* label = labels_.data();
-    for (Id z = 0; z < grid_.size[0]; ++z)
-      for (Id y = 0; y < grid_.size[1]; ++y)
-        for (Id x = 0, v = grid_.slot(z, y, 0); x < grid_.size[2]; ++x, ++v)
-          *label++ = flow_.on_source_side(v);
+    grid_.for_pixels([&](Id i, Id v) { labels_[i] = flow_.on_source_side(v); });
     flow_.touched().clear();
   }
 
@@ -386,14 +392,14 @@ class Live final : public Engine {
 
   GridShape grid_;
   std::vector<Offset> offsets_;
-  Net net_, twin_;  // twin_: see the top
-  Maxflow<Net> flow_;
+  FlowSolver<Net> solver_;
+  Net& net_ = solver_.net;
+  Maxflow<Net>& flow_ = solver_.search;
   std::vector<Id> edge_arc_;
   std::unordered_map<Id, Force> forced_;
   std::unordered_map<Id, double>
-      beyond_;          // what clipping took from the cost of the label not forced
+      clipped_rest_;    // what clipping took from the cost of the label not forced
   double decided_ = 0;  // see Builder
-  Cap offset_ = 0;      // what forcing to label 1 took from K
   bool solved_ = false, resumed_ = false;
 };
 

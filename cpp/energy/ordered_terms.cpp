@@ -1,4 +1,4 @@
-#include "ordered/terms.hpp"
+#include "energy/ordered_terms.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -33,17 +33,6 @@ double size_of(const double* V, Id L) {
   return size;
 }
 
-std::vector<std::size_t> edge_counts(const OrderedInput& input) {
-  if (!input.connectivity) return {input.edges.size() / 2};
-  const GridShape grid = grid_shape(input.shape, false);
-  std::vector<std::size_t> counts;
-  for (const Offset& o : forward_offsets(input.connectivity)) {
-    counts.push_back(0);
-    for_runs(grid, o, [&](Id, std::size_t, Id n) { counts.back() += n; });
-  }
-  return counts;
-}
-
 double steps(const double* u, Id L) {
   double sum = std::abs(u[0]);
   for (Id l = 1; l < L; ++l) sum += std::abs(u[l] - u[l - 1]);
@@ -55,7 +44,7 @@ double steps(const double* u, Id L) {
 OrderedTerms::OrderedTerms(const OrderedInput& input)
     : L(input.labels),
       pixels(static_cast<Id>(input.unary.size() / input.labels)),
-      edges(edge_counts(input)) {
+      edges(edge_counts(grid_shape(input.shape, false), input.connectivity, input.edges)) {
   survey(input);
   if (fault.what != OrderedFault::kNone) return;
   const bool dwarfs = edge_sum_ > 0 && node_sum_ > kDwarf * edge_sum_;
@@ -68,7 +57,7 @@ OrderedTerms::OrderedTerms(const OrderedInput& input)
   if (narrow) scale = coarse;
 }
 
-// Asked of a few numbers: whoever reads them all will know.
+// From a sample: the layout reads them all and counts what is inexact.
 bool OrderedTerms::seems_narrow(const OrderedInput& input, double coarse) const {
   const auto whole = [&](std::span<const double> x) {
     constexpr std::size_t kSample = 64;
@@ -171,7 +160,7 @@ void OrderedTerms::limit_unaries(const OrderedInput& input) {
   // whole.
   const double sum = edge_sum_ > 0 ? edge_sum_ : node_sum_ > 0 ? node_sum_ : 1;
   std::vector<double> room(pixels, sum / pixels);
-  for_edges(input, grid_shape(input.shape, false),
+  for_edges(grid_shape(input.shape, false), input.connectivity, input.edges,
             [&](std::size_t d, std::size_t e, Id tail, Id head) {
               const Tables& t = input.tables[d];
               const double* V = t.data + (t.each ? e * square() : 0);
@@ -192,7 +181,7 @@ void OrderedTerms::limit_unaries(const OrderedInput& input) {
 }
 
 // The costs of a pixel above its fixed or best label, at most `room`. What that label costs goes to
-// `beyond`: beside a cost that dwarfs it, room would vanish.
+// `clipped`: next to a cost that dwarfs it, room would vanish.
 void OrderedTerms::limit_pixel(double* u, double* taken_here, int label, double room) {
   const double base = label >= 0 ? u[label] : *std::min_element(u, u + L);
   double lost = 0;
@@ -203,8 +192,8 @@ void OrderedTerms::limit_pixel(double* u, double* taken_here, int label, double 
     taken_here[l] = above - u[l];
     if (u[l] < room) lost = std::max(lost, rounding);  // one that can be chosen
   }
-  beyond = exact_sum(beyond, base, beyond_error);
-  beyond_error += lost;
+  clipped = exact_sum(clipped, base, clipped_error);
+  clipped_error += lost;
 }
 
 }  // namespace cutlearn
