@@ -10,13 +10,14 @@
 
 #include <atomic>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
+#include <type_traits>
 
 #include "bind/arrays.hpp"
 #include "bind/regions.hpp"
 #include "energy/engine.hpp"
 #include "energy/lookup.hpp"
-#include "energy/solve_once.hpp"
 
 using namespace cutlearn;
 
@@ -183,35 +184,32 @@ Input make_input(double constant, const In<double>& unary, std::vector<std::int6
   return input;
 }
 
-// What `make` gives for an energy, or nothing if its numbers are faulty.
-template <auto make, class... Rest>
+// What f makes of an energy.
+template <auto f, class... Rest>
 auto of_energy(double constant, In<double> unary, std::vector<std::int64_t> shape, int connectivity,
                In<Id> edges, std::vector<In<double>> weights, std::vector<int> kinds,
                RegionsPtr regions, In<std::int8_t> fixed, Rest... rest) {
   const Input input = make_input(constant, unary, std::move(shape), connectivity, edges, weights,
                                  kinds, regions, fixed);
-  using Made = decltype(make(input, Survey{}, rest...));
-  return without_interpreter([&]() -> Made {
-    const Survey s = survey(input);
-    if (s.bad_unary >= 0 || s.bad_edge >= 0 || s.worst_edge >= 0 || !std::isfinite(s.total()))
-      return nullptr;
-    return make(input, s, rest...);
-  });
+  return without_interpreter([&] { return f(input, rest...); });
 }
 
-std::unique_ptr<Flow> make_flow(const Input& input, const Survey& survey) {
-  return std::make_unique<Flow>(make_engine(input, survey), input);
+// The survey of an energy whose numbers have no fault.
+std::optional<Survey> faultless(const Input& input) {
+  const Survey s = survey(input);
+  if (s.bad_unary >= 0 || s.bad_edge >= 0 || s.worst_edge >= 0 || !std::isfinite(s.total()))
+    return std::nullopt;
+  return s;
 }
 
-std::unique_ptr<Solved> make_solved(const Input& input, const Survey& survey, int threads) {
-  return std::make_unique<Solved>(solve_once(input, survey, threads));
+std::unique_ptr<Flow> make_flow(const Input& input) {
+  const auto s = faultless(input);
+  return s ? std::make_unique<Flow>(make_engine(input, *s), input) : nullptr;
 }
 
-Survey make_survey(double constant, In<double> unary, std::vector<std::int64_t> shape,
-                   int connectivity, In<Id> edges, std::vector<In<double>> weights,
-                   std::vector<int> kinds, RegionsPtr regions, In<std::int8_t> fixed) {
-  return survey(make_input(constant, unary, std::move(shape), connectivity, edges, weights, kinds,
-                           regions, fixed));
+std::unique_ptr<Solved> make_solved(const Input& input, int threads) {
+  const auto s = faultless(input);
+  return s ? std::make_unique<Solved>(solve_once(input, *s, threads)) : nullptr;
 }
 
 // Work that writes the min-marginals; they come as an array beside its result.
@@ -235,13 +233,18 @@ Out<double> all_marginals(Flow& f, int threads) {
       .first;
 }
 
-// index: the numbers that change, of `count`; as_many, stored: whether the new numbers and the store
-// have the right lengths.
-void check_change(const In<std::int64_t>& index, std::size_t count, bool as_many, bool stored) {
+// Replaces numbers by a method of the engine: one for each node, or for each edge one or two.
+template <auto method, class T, std::size_t columns>
+void change(Flow& f, In<std::int64_t> index, In<T> values,
+            nb::ndarray<T, nb::ndim<1>, nb::c_contig> stored) {
+  const std::size_t count = columns == 1 ? f.nodes() : f.edges();
   need(all_within(view(index), 0, static_cast<std::int64_t>(count) - 1),
        "index must be numbers of nodes or edges");
-  need(as_many, "a change needs a value for each index, and labels -1, 0 or 1");
-  need(stored, "the store must have room for all numbers");
+  need((values.size() == index.size() || values.size() == columns * index.size()) &&
+           (!std::is_same_v<T, std::int8_t> || all_within(view(values), -1, 1)),
+       "a change needs a value for each index, and labels -1, 0 or 1");
+  need(stored.size() == columns * count, "the store must have room for all numbers");
+  f.change([&](BinaryEngine& e) { (e.*method)(view(index), view(values), stored.data()); });
 }
 
 std::tuple<Out<double>, Out<double>, Out<double>, Out<double>> argmin_sums(
@@ -386,7 +389,8 @@ void bind_energy(nb::module_& m) {
                 "tables: numpy.typing.NDArray[numpy.float64], "
                 "pairs: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.float64]"),
         "sum_g features[e, g] tables[pairs[e], g, k] of every table k and edge e.");
-  m.def("survey", &make_survey, ENERGY_ARGUMENTS, nb::sig("def survey" ENERGY_SIGNATURE "Survey"));
+  m.def("survey", &of_energy<survey>, ENERGY_ARGUMENTS,
+        nb::sig("def survey" ENERGY_SIGNATURE "Survey"));
   m.def("flow", &of_energy<make_flow>, ENERGY_ARGUMENTS,
         nb::sig("def flow" ENERGY_SIGNATURE "Flow | None"));
   m.def("solved", &of_energy<make_solved, int>, ENERGY_ARGUMENTS, nb::arg("threads"),
@@ -422,40 +426,14 @@ void bind_energy(nb::module_& m) {
              });
            })
       .def_prop_ro("outgrown", &answer<&BinaryEngine::outgrown, Flow>)
-      .def(
-          "change_unary",
-          [](Flow& f, In<std::int64_t> index, In<double> values,
-             nb::ndarray<double, nb::ndim<1>, nb::c_contig> stored) {
-            check_change(index, f.nodes(), values.size() == index.size(),
-                         stored.size() == f.nodes());
-            f.change(
-                [&](BinaryEngine& e) { e.change_unary(view(index), view(values), stored.data()); });
-          },
-          nb::arg("index").noconvert(), nb::arg("values").noconvert(),
-          nb::arg("stored").noconvert())
-      .def(
-          "change_weights",
-          [](Flow& f, In<std::int64_t> index, In<double> pq,
-             nb::ndarray<double, nb::ndim<1>, nb::c_contig> stored) {
-            check_change(index, f.edges(),
-                         pq.size() == index.size() || pq.size() == 2 * index.size(),
-                         stored.size() == 2 * f.edges());
-            f.change(
-                [&](BinaryEngine& e) { e.change_weights(view(index), view(pq), stored.data()); });
-          },
-          nb::arg("index").noconvert(), nb::arg("pq").noconvert(), nb::arg("stored").noconvert())
-      .def(
-          "change_fixed",
-          [](Flow& f, In<std::int64_t> index, In<std::int8_t> labels,
-             nb::ndarray<std::int8_t, nb::ndim<1>, nb::c_contig> stored) {
-            check_change(index, f.nodes(),
-                         labels.size() == index.size() && all_within(view(labels), -1, 1),
-                         stored.size() == f.nodes());
-            f.change(
-                [&](BinaryEngine& e) { e.change_fixed(view(index), view(labels), stored.data()); });
-          },
-          nb::arg("index").noconvert(), nb::arg("labels").noconvert(),
-          nb::arg("stored").noconvert())
+      .def("change_unary", &change<&BinaryEngine::change_unary, double, 1>,
+           nb::arg("index").noconvert(), nb::arg("values").noconvert(),
+           nb::arg("stored").noconvert())
+      .def("change_weights", &change<&BinaryEngine::change_weights, double, 2>,
+           nb::arg("index").noconvert(), nb::arg("pq").noconvert(), nb::arg("stored").noconvert())
+      .def("change_fixed", &change<&BinaryEngine::change_fixed, std::int8_t, 1>,
+           nb::arg("index").noconvert(), nb::arg("labels").noconvert(),
+           nb::arg("stored").noconvert())
       .def("min_marginals", &all_marginals, nb::arg("threads"))
       .def("argmin_sums", &argmin_sums, nb::arg("weights").noconvert(),
            nb::arg("truth").noconvert(), nb::arg("region_first").noconvert(),

@@ -1,26 +1,20 @@
-// Python's door to filters/filters.hpp: arrays in, arrays out, the GIL released at work.
+// The binding of filters/filters.hpp: arrays in, arrays out, the GIL released at work.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
-#include <stdexcept>
 #include <vector>
 
+#include "bind/arrays.hpp"
 #include "filters/filters.hpp"
 
 namespace nb = nanobind;
+using cutlearn::In, cutlearn::need, cutlearn::view;
 
 namespace {
 
 using Stacked = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using Made = nb::ndarray<float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
-template <typename T>
-using Line = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Moves = nb::ndarray<const std::int64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
-
-template <typename T>
-std::span<const T> view(const Line<T>& line) {
-  return {line.data(), line.shape(0)};
-}
 
 std::int64_t size_of(const auto& array, std::size_t axis) {
   return static_cast<std::int64_t>(array.shape(axis));
@@ -30,12 +24,8 @@ cutlearn::Stack stack_of(const Stacked& stack) {
   return {stack.data(), size_of(stack, 0), size_of(stack, 1), size_of(stack, 2)};
 }
 
-void need(bool good, const char* what) {
-  if (!good) throw std::invalid_argument(what);
-}
-
-void smooth(Stacked stack, std::int64_t first, Line<double> down, double down_sign,
-            Line<double> across, double across_sign, Made out) {
+void smooth(Stacked stack, std::int64_t first, In<double> down, double down_sign, In<double> across,
+            double across_sign, Made out) {
   const auto given = stack_of(stack);
   need(first >= 0 && first <= given.rows - size_of(out, 1) && given.cols > 0 &&
            size_of(out, 0) == given.planes && size_of(out, 2) == given.cols && down.shape(0) > 0 &&
@@ -63,8 +53,8 @@ void rings(Stacked plane, Moves moves, std::int64_t pad, Made out) {
   cutlearn::rings(plane.data(), size_of(plane, 2), list, pad, rows, cols, out.data());
 }
 
-void enlarge(Stacked small, Line<std::int64_t> low_rows, Line<float> part_rows,
-             Line<std::int64_t> low_cols, Line<float> part_cols, Made out) {
+void enlarge(Stacked small, In<std::int64_t> low_rows, In<float> part_rows,
+             In<std::int64_t> low_cols, In<float> part_cols, Made out) {
   const auto given = stack_of(small);
   need(low_rows.shape(0) == part_rows.shape(0) && low_cols.shape(0) == part_cols.shape(0) &&
            out.shape(0) == small.shape(0) && out.shape(1) == low_rows.shape(0) &&

@@ -1,4 +1,4 @@
-// Python's door to net/planes.hpp: layers on matrices (channels, length), in float32 or float64,
+// The binding of net/planes.hpp: layers on matrices (channels, length), in float32 or float64,
 // written into arrays that the caller brings; the GIL is released while they work.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -33,15 +33,35 @@ Layout layout_of(const Size& size) {
   return {n, h, w};
 }
 
-template <class Array>
-std::int64_t checked(const Array& planes, const Layout& layout) {
-  if (static_cast<std::int64_t>(planes.shape(1)) != layout.length())
-    throw std::invalid_argument("net: planes of another length than the pictures need");
-  return static_cast<std::int64_t>(planes.shape(0));
-}
-
 void agree(bool holds) {
   if (!holds) throw std::invalid_argument("net: arrays of different numbers of channels");
+}
+
+// The number of channels, the same in all arrays: planes of the layout's length, or one number each.
+template <class First, class... Rest>
+std::int64_t channels(const Layout& layout, const First& first, const Rest&... rest) {
+  const auto check = [&](const auto& array) {
+    if (array.ndim() == 2 && static_cast<std::int64_t>(array.shape(1)) != layout.length())
+      throw std::invalid_argument("net: planes of another length than the pictures need");
+    agree(array.shape(0) == first.shape(0));
+  };
+  check(first);
+  (check(rest), ...);
+  return static_cast<std::int64_t>(first.shape(0));
+}
+
+// Calls f(channel, its first column) for every channel, the GIL released.
+template <class F>
+void each_channel(const Layout& layout, std::int64_t count, F&& f) {
+  const nb::gil_scoped_release released;
+  for (std::int64_t i = 0; i < count; ++i) f(i, i * layout.length());
+}
+
+// Likewise, with the first column in the halved layout.
+template <class F>
+void each_pair(const Layout& layout, std::int64_t count, F&& f) {
+  const nb::gil_scoped_release released;
+  for (std::int64_t i = 0; i < count; ++i) f(i * layout.length(), i * layout.halved().length());
 }
 
 template <class T>
@@ -50,7 +70,7 @@ void bind_convolutions(nb::module_& m) {
       "net_convolve",
       [](Planes<T> planes, Planes<T> kernel, Size size, Written<T> out) {
         const Layout layout = layout_of(size);
-        const std::int64_t c = checked(planes, layout), o = checked(out, layout);
+        const std::int64_t c = channels(layout, planes), o = channels(layout, out);
         agree(static_cast<std::int64_t>(kernel.shape(0)) == o &&
               static_cast<std::int64_t>(kernel.shape(1)) == 9 * c);
         const nb::gil_scoped_release released;
@@ -62,14 +82,14 @@ void bind_convolutions(nb::module_& m) {
       "net_kernel_back",
       [](Planes<T> slope, Planes<T> planes, Size size, Written<T> by_kernel) {
         const Layout layout = layout_of(size);
-        const std::int64_t o = checked(slope, layout), c = checked(planes, layout);
+        const std::int64_t o = channels(layout, slope), c = channels(layout, planes);
         agree(static_cast<std::int64_t>(by_kernel.shape(0)) == o &&
               static_cast<std::int64_t>(by_kernel.shape(1)) == 9 * c);
         const nb::gil_scoped_release released;
         cutlearn::kernel_back(layout, slope.data(), o, planes.data(), c, by_kernel.data());
       },
       nb::arg("slope").noconvert(), nb::arg("planes").noconvert(), nb::arg("size"),
-      nb::arg("by_kernel").noconvert(), "Give the gradient of net_convolve by its kernel.");
+      nb::arg("by_kernel").noconvert(), "Write the gradient of net_convolve by its kernel.");
 }
 
 template <class T>
@@ -79,20 +99,14 @@ void bind_units(nb::module_& m) {
       [](Planes<T> u, Line<T> gain, Line<T> shift, double least, Size size, Written<T> z,
          WrittenLine<T> mean, WrittenLine<T> variance) {
         const Layout layout = layout_of(size);
-        const std::int64_t c = checked(u, layout);
-        agree(checked(z, layout) == c && static_cast<std::int64_t>(gain.size()) == c &&
-              static_cast<std::int64_t>(shift.size()) == c &&
-              static_cast<std::int64_t>(mean.size()) == c &&
-              static_cast<std::int64_t>(variance.size()) == c);
-        const nb::gil_scoped_release released;
-        for (std::int64_t i = 0; i < c; ++i) {
-          const std::int64_t at = i * layout.length();
+        const std::int64_t c = channels(layout, u, z, gain, shift, mean, variance);
+        each_channel(layout, c, [&](std::int64_t i, std::int64_t at) {
           const auto found =
               cutlearn::normalise<T>(layout, u.data() + at, gain.data()[i], shift.data()[i],
                                      static_cast<T>(least), z.data() + at);
           mean.data()[i] = found.mean;
           variance.data()[i] = found.variance;
-        }
+        });
       },
       nb::arg("u").noconvert(), nb::arg("gain").noconvert(), nb::arg("shift").noconvert(),
       nb::arg("least"), nb::arg("size"), nb::arg("z").noconvert(), nb::arg("mean").noconvert(),
@@ -102,22 +116,15 @@ void bind_units(nb::module_& m) {
       [](Planes<T> u, Planes<T> z, Line<T> mean, Line<T> inverse, Line<T> gain, Size size,
          Written<T> slope, WrittenLine<T> by_shift, WrittenLine<T> by_gain) {
         const Layout layout = layout_of(size);
-        const std::int64_t c = checked(u, layout);
-        agree(checked(z, layout) == c && checked(slope, layout) == c &&
-              static_cast<std::int64_t>(mean.size()) == c &&
-              static_cast<std::int64_t>(inverse.size()) == c &&
-              static_cast<std::int64_t>(gain.size()) == c &&
-              static_cast<std::int64_t>(by_shift.size()) == c &&
-              static_cast<std::int64_t>(by_gain.size()) == c);
-        const nb::gil_scoped_release released;
-        for (std::int64_t i = 0; i < c; ++i) {
-          const std::int64_t at = i * layout.length();
+        const std::int64_t c =
+            channels(layout, u, z, slope, mean, inverse, gain, by_shift, by_gain);
+        each_channel(layout, c, [&](std::int64_t i, std::int64_t at) {
           const auto found =
               cutlearn::normalise_back<T>(layout, u.data() + at, z.data() + at, mean.data()[i],
                                           inverse.data()[i], gain.data()[i], slope.data() + at);
           by_shift.data()[i] = found.by_shift;
           by_gain.data()[i] = found.by_gain;
-        }
+        });
       },
       nb::arg("u").noconvert(), nb::arg("z").noconvert(), nb::arg("mean").noconvert(),
       nb::arg("inverse").noconvert(), nb::arg("gain").noconvert(), nb::arg("size"),
@@ -127,11 +134,9 @@ void bind_units(nb::module_& m) {
       "net_rectify",
       [](Written<T> u, Line<T> shift, Size size) {
         const Layout layout = layout_of(size);
-        const std::int64_t c = checked(u, layout);
-        agree(static_cast<std::int64_t>(shift.size()) == c);
-        const nb::gil_scoped_release released;
-        for (std::int64_t i = 0; i < c; ++i)
-          cutlearn::rectify<T>(layout, shift.data()[i], u.data() + i * layout.length());
+        each_channel(layout, channels(layout, u, shift), [&](std::int64_t i, std::int64_t at) {
+          cutlearn::rectify<T>(layout, shift.data()[i], u.data() + at);
+        });
       },
       nb::arg("u").noconvert(), nb::arg("shift").noconvert(), nb::arg("size"),
       "Shift and rectify every channel, in place.");
@@ -142,27 +147,25 @@ void bind_levels(nb::module_& m) {
   m.def(
       "net_pool",
       [](Planes<T> planes, Size size, Written<T> pooled) {
-        const Layout layout = layout_of(size), half = layout.halved();
-        const std::int64_t c = checked(planes, layout);
-        agree(checked(pooled, half) == c);
-        const nb::gil_scoped_release released;
-        for (std::int64_t i = 0; i < c; ++i)
-          cutlearn::pool(layout, planes.data() + i * layout.length(),
-                         pooled.data() + i * half.length());
+        const Layout layout = layout_of(size);
+        const std::int64_t c = channels(layout, planes);
+        agree(channels(layout.halved(), pooled) == c);
+        each_pair(layout, c, [&](std::int64_t at, std::int64_t low) {
+          cutlearn::pool(layout, planes.data() + at, pooled.data() + low);
+        });
       },
       nb::arg("planes").noconvert(), nb::arg("size"), nb::arg("pooled").noconvert(),
-      "Give the largest of every 2 x 2 pixels.");
+      "Write the largest of every 2 x 2 pixels.");
   m.def(
       "net_pool_back",
       [](Planes<T> planes, Planes<T> pooled, Planes<T> low, Size size, Written<T> slope) {
-        const Layout layout = layout_of(size), half = layout.halved();
-        const std::int64_t c = checked(planes, layout);
-        agree(checked(pooled, half) == c && checked(low, half) == c && checked(slope, layout) == c);
-        const nb::gil_scoped_release released;
-        for (std::int64_t i = 0; i < c; ++i)
-          cutlearn::pool_back(layout, planes.data() + i * layout.length(),
-                              pooled.data() + i * half.length(), low.data() + i * half.length(),
-                              slope.data() + i * layout.length());
+        const Layout layout = layout_of(size);
+        const std::int64_t c = channels(layout, planes, slope);
+        agree(channels(layout.halved(), pooled, low) == c);
+        each_pair(layout, c, [&](std::int64_t at, std::int64_t half) {
+          cutlearn::pool_back(layout, planes.data() + at, pooled.data() + half, low.data() + half,
+                              slope.data() + at);
+        });
       },
       nb::arg("planes").noconvert(), nb::arg("pooled").noconvert(), nb::arg("low").noconvert(),
       nb::arg("size"), nb::arg("slope").noconvert(),
@@ -170,29 +173,27 @@ void bind_levels(nb::module_& m) {
   m.def(
       "net_enlarge",
       [](Planes<T> low, Planes<T> skip, Size size, Written<T> out) {
-        const Layout layout = layout_of(size), half = layout.halved();
-        const std::int64_t c = checked(skip, layout);
-        agree(checked(low, half) == c && checked(out, layout) == c);
-        const nb::gil_scoped_release released;
-        for (std::int64_t i = 0; i < c; ++i)
-          cutlearn::enlarge(layout, low.data() + i * half.length(),
-                            skip.data() + i * layout.length(), out.data() + i * layout.length());
+        const Layout layout = layout_of(size);
+        const std::int64_t c = channels(layout, skip, out);
+        agree(channels(layout.halved(), low) == c);
+        each_pair(layout, c, [&](std::int64_t at, std::int64_t half) {
+          cutlearn::enlarge(layout, low.data() + half, skip.data() + at, out.data() + at);
+        });
       },
       nb::arg("low").noconvert(), nb::arg("skip").noconvert(), nb::arg("size"),
-      nb::arg("out").noconvert(), "Give every pixel four times, plus skip.");
+      nb::arg("out").noconvert(), "Write every pixel four times, plus skip.");
   m.def(
       "net_enlarge_back",
       [](Planes<T> slope, Size size, Written<T> low) {
-        const Layout layout = layout_of(size), half = layout.halved();
-        const std::int64_t c = checked(slope, layout);
-        agree(checked(low, half) == c);
-        const nb::gil_scoped_release released;
-        for (std::int64_t i = 0; i < c; ++i)
-          cutlearn::enlarge_back(layout, slope.data() + i * layout.length(),
-                                 low.data() + i * half.length());
+        const Layout layout = layout_of(size);
+        const std::int64_t c = channels(layout, slope);
+        agree(channels(layout.halved(), low) == c);
+        each_pair(layout, c, [&](std::int64_t at, std::int64_t half) {
+          cutlearn::enlarge_back(layout, slope.data() + at, low.data() + half);
+        });
       },
       nb::arg("slope").noconvert(), nb::arg("size"), nb::arg("low").noconvert(),
-      "Give the gradient of net_enlarge by its small planes.");
+      "Write the gradient of net_enlarge by its small planes.");
 }
 
 }  // namespace

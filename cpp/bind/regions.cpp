@@ -1,4 +1,4 @@
-// The door to regions: seven arrays in, one object out; and the members of each from a label map.
+// The binding of regions: seven arrays in, one object out; and the members of each from a label map.
 #include "bind/regions.hpp"
 
 #include <nanobind/nanobind.h>
@@ -24,26 +24,21 @@ namespace {
 using State = std::tuple<In<std::int64_t>, In<Id>, In<double>, In<double>, In<std::int64_t>,
                          In<double>, In<double>>;
 
-// An array as a vector of any kind.
-template <class T>
-struct Copy {
-  const In<T>& array;
-  template <class Memory>
-  operator std::vector<T, Memory>() const {
-    return {array.data(), array.data() + array.size()};
-  }
-};
-template <class T>
-Copy<T> copy(const In<T>& array) {
-  return {array};
-}
-
 // mass: none where every member weighs 1
 void make_regions(OwnedRegions* self, In<std::int64_t> member_first, In<Id> members,
                   In<double> mass, In<double> slope, In<std::int64_t> hinge_first, In<double> alpha,
                   In<double> beta) {
-  OwnedRegions regions{copy(member_first), copy(members), copy(mass), copy(slope),
-                       copy(hinge_first),  copy(alpha),   copy(beta)};
+  OwnedRegions regions;
+  const auto copy = [](auto& to, const auto& from) {
+    to.assign(from.data(), from.data() + from.size());
+  };
+  copy(regions.member_first, member_first);
+  copy(regions.members, members);
+  copy(regions.mass, mass);
+  copy(regions.slope, slope);
+  copy(regions.hinge_first, hinge_first);
+  copy(regions.alpha, alpha);
+  copy(regions.beta, beta);
   if (mass.size() == 0) regions.mass.assign(members.size(), 1.0);
   const std::size_t count = regions.slope.size();
   if (regions.member_first.size() != count + 1 || regions.hinge_first.size() != count + 1 ||

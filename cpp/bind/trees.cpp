@@ -1,4 +1,4 @@
-// Python's door to trees/: growing and evaluating, the GIL released meanwhile.
+// The binding of trees/: growing and evaluating, the GIL released meanwhile.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/tuple.h>

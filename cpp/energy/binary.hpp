@@ -228,19 +228,9 @@ class BinaryCut final : public BinaryEngine {
 
   void shift_unary(std::span<const Id> nodes, std::span<const double> mass,
                    double factor) override {
-    double last_mass = -1;
-    Cap amount = 0;
-    std::int64_t inexact = 0;
     PixelCursor cursor(grid_);
     for (std::size_t k = 0; k < nodes.size(); ++k) {
-      if (mass[k] != last_mass) {
-        last_mass = mass[k];
-        const std::int64_t before = quantise_.inexact;
-        amount = quantise_(factor * last_mass);
-        inexact = quantise_.inexact - before;
-      } else {
-        quantise_.inexact += inexact;
-      }
+      const Cap amount = quantise_(factor * mass[k]);
       const Id slot = cursor(nodes[k]);
       if (amount == 0) continue;
       solver_.change([&](Net& net) { net.add_unary(slot, amount); });

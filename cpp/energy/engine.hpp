@@ -171,4 +171,13 @@ std::unique_ptr<BinaryEngine> make_engine_at(const Input& input, const Survey& s
 // requires terms of this input, without a fault; the input may go away afterwards
 std::unique_ptr<OrderedEngine> make_ordered(const OrderedInput& input, OrderedTerms terms);
 
+// One solve in the cheapest way there is (solve_once.cpp).
+// requires a survey without faults and a finite total
+// threads: of a plain cut; lines are cut one after the other on one
+Solved solve_once(const Input& input, const Survey& survey, int threads);
+
+// The region on whose lines `solve_once` conditions, or -1: one that has most of the nodes, and few
+// lines.
+std::int64_t conditioned_region(const Input& input);
+
 }  // namespace cutlearn

@@ -1,5 +1,15 @@
-#include "energy/solve_once.hpp"
-
+// One solve, in the cheapest way there is: an image-wide envelope by conditioning on its lines,
+// nested cuts instead of a hub; anything else by the live engine.
+//
+// What     psi(s) is the lowest of a few lines, so min_y [E(y) + psi(s)] is the least of one cut
+//          for each line, with unaries a_k m_i. Lines come with falling slope, so each cut has the
+//          ones of the cut before it and perhaps more. A small change of slope goes on from the
+//          last flow: it drains through the trees that are there and costs next to nothing. After a
+//          great one a new engine is cheaper.
+// Against  A hub that joins every node to one auxiliary node: all flow passes one place.
+// Numbers  The lines are sums of the same quantised hinges that a hub would have, and among equal
+//          minima the first line has the fewest ones: the same answer, to the last bit wherever
+//          numbers are represented exactly.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -7,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "energy/engine.hpp"
 #include "run/pool.hpp"
 
 namespace cutlearn {
@@ -111,13 +122,9 @@ class LineByLine {
   // sum is rounded. Else every product is rounded by itself, as a hub's would be.
   void add_line(std::size_t k) {
     shifted_.assign(unary_.begin(), unary_.end());
-    double mass = -1, shift = 0;
     for (std::size_t q = 0; q < members_.size(); ++q) {
-      if (mass_[q] != mass) {
-        mass = mass_[q];
-        shift = slope_ * mass;
-        for (std::size_t j = 0; j < k; ++j) shift -= alpha_[j] * mass;
-      }
+      double shift = slope_ * mass_[q];
+      for (std::size_t j = 0; j < k; ++j) shift -= alpha_[j] * mass_[q];
       shifted_[members_[q]] += shift;
     }
     rest_.unary = shifted_;

@@ -247,21 +247,6 @@ class MarginalSearch {
   std::vector<Id> next_;  // code of the last arc that led a hub to room
 };
 
-// The pixels in pieces of a few thousand, for threads to take.
-struct MarginalPieces {
-  Id pixels, width, rows, step, count;
-
-  template <class Net>
-  static MarginalPieces of(const GridShape& grid) {
-    constexpr Id kPiece = 4096;
-    const Id pixels = grid.pixels();
-    const Id width = Net::directions ? std::max(grid.size[2], 1) : kPiece;
-    const auto rows = static_cast<Id>((std::int64_t{pixels} + width - 1) / width);
-    const Id step = std::max(1, kPiece / width);
-    return {pixels, width, rows, step, (rows + step - 1) / step};
-  }
-};
-
 // Calls visit(thread, i, f_i, A_i) for every pixel i but those that skip(i) names; A_i as slots.
 // Each thread keeps a network of its own. Rows are walked to and fro: the room gathered at one node
 // is beside the next one.
@@ -272,14 +257,18 @@ void each_marginal(const Net& solved, const std::vector<std::uint8_t>& on, const
     int thread;
     MarginalSearch<Net> search;
   };
-  const auto pieces = MarginalPieces::of<Net>(grid);
+  // Pieces of a few thousand pixels, whole rows of a grid.
+  constexpr Id kPiece = 4096;
+  const Id pixels = grid.pixels(), width = Net::directions ? std::max(grid.size[2], 1) : kPiece;
+  const auto rows = static_cast<Id>((std::int64_t{pixels} + width - 1) / width);
+  const Id step = std::max(1, kPiece / width), count = (rows + step - 1) / step;
   const auto make = [&](int thread) {
     return Worker{thread, MarginalSearch<Net>(solved.clone(), on, grid.slots)};
   };
   const auto work = [&](Worker& worker, std::size_t piece) {
-    const Id from = static_cast<Id>(piece) * pieces.step;
-    for (Id row = from; row < std::min(pieces.rows, from + pieces.step); ++row) {
-      const Id begin = row * pieces.width, end = std::min(pieces.pixels, begin + pieces.width);
+    const Id from = static_cast<Id>(piece) * step;
+    for (Id row = from; row < std::min(rows, from + step); ++row) {
+      const Id begin = row * width, end = std::min(pixels, begin + width);
       const Id shift = grid.slot(begin) - begin;
       for (Id k = begin; k < end; ++k) {
         if ((k & 1023) == 0) allow_interrupt();
@@ -290,9 +279,9 @@ void each_marginal(const Net& solved, const std::vector<std::uint8_t>& on, const
       }
     }
   };
-  if (pieces.count == 0) return;
+  if (count == 0) return;
   try {
-    parallel(static_cast<std::size_t>(pieces.count), threads, make, work);
+    parallel(static_cast<std::size_t>(count), threads, make, work);
   } catch (const TaskFailure& failure) {
     std::rethrow_exception(failure.cause);
   }

@@ -149,14 +149,8 @@ class Members {
     Pair& p = pairs_[j.pair + place - j.place];
     return {j.hub + place - j.place, p.back, p.there};
   }
-  R& out(Id v, Id place) {
-    Pair& p = pair(v, place);
-    return is_hub(v) ? p.there : p.back;
-  }
-  R& in(Id v, Id place) {
-    Pair& p = pair(v, place);
-    return is_hub(v) ? p.back : p.there;
-  }
+  R& out(Id v, Id place) { return end(v, place).out; }
+  R& in(Id v, Id place) { return end(v, place).in; }
 
   // Calls f(place, neighbour, out, in, place of the same arc there) for the arcs of v from a place
   // on, until a call returns true.
@@ -203,15 +197,6 @@ class Members {
     while (place >= j->place + j->count) ++j;
     return *j;
   }
-  Pair& pair(Id v, Id place) {
-    if (is_hub(v)) {
-      const Hub& h = hubs_[v - first_hub_];
-      return pairs_[h.pair + static_cast<std::size_t>(place) * h.columns];
-    }
-    const Join& j = join_at(v, place);
-    return pairs_[j.pair + place - j.place];
-  }
-
   Id first_hub_ = 0;
   PooledVector<Id> nodes_, place_;  // member by member
   std::vector<RegionTable> tables_;

@@ -3,14 +3,13 @@
 // Force    A node is forced to a label by a bias greater than all that can act on it. The bias
 //          depends on the energy alone, not on the flow, and K stays the minimum.
 // Checks   With CUTLEARN_CHECKS a twin network follows every change but is never solved, and every
-//          solve is proved against it (certificate.hpp).
+//          solve is proved against it (checks.hpp).
 #pragma once
 
 #include <cstdlib>
 #include <string>
 #include <vector>
 
-#include "flow/certificate.hpp"
 #include "flow/checks.hpp"
 #include "flow/maxflow.hpp"
 #include "flow/network.hpp"
@@ -43,7 +42,7 @@ class FlowSolver {
     return on;
   }
 
-  // As that of certificate.hpp, against the same network before any search.
+  // As that of checks.hpp, against the same network before any search.
   std::string disproof(Net& pristine) { return cutlearn::disproof(net, pristine, source_side()); }
 
   // Changes the stored function; then the search must be notified.

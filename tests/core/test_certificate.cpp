@@ -4,7 +4,7 @@
 #include <string>
 
 #include "energy/build.hpp"
-#include "flow/certificate.hpp"
+#include "flow/checks.hpp"
 #include "flow/maxflow.hpp"
 #include "worlds.hpp"
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "energy/engine.hpp"
-#include "energy/solve_once.hpp"
 #include "worlds.hpp"
 
 using namespace cutlearn;
