@@ -1,4 +1,4 @@
-"""Does any test notice? Changes a place of the code, runs tests until one fails, undoes it.
+"""Change a place of the code at random, run the tests until one fails, and undo the change.
 
     python scripts/mutate.py [--count 10] [--seed 0] [--only learn] [--tests tests/learn] [--core]
 
@@ -17,10 +17,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-ROOMS = {
+FOLDERS = {
     "flow": ("cpp/flow", ["tests/energy", "tests/laws", "tests/twins"]),
     "energy": ("cpp/energy", ["tests/energy", "tests/laws", "tests/twins"]),
-    "ordered": ("cpp/ordered", ["tests/energy", "tests/learn", "tests/twins"]),
     "oracle": ("cpp/learn", ["tests/learn", "tests/twins"]),
     "model": ("src/cutlearn/energy", ["tests/energy", "tests/learn", "tests/laws", "tests/model"]),
     "learn": ("src/cutlearn/learn", ["tests/learn", "tests/laws", "tests/twins", "tests/faults"]),
@@ -34,7 +33,7 @@ SWAPS = [
 
 
 def places(folder: Path) -> list[tuple[Path, int, int, int, str]]:
-    """Every place that can be changed: file, line, begin, end, what it becomes."""
+    """Return every place that can be changed: file, line, begin, end, replacement."""
     found = []
     for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.cpp"), *folder.rglob("*.hpp")]):
         words = False  # inside of a docstring
@@ -45,7 +44,7 @@ def places(folder: Path) -> list[tuple[Path, int, int, int, str]]:
                 words = not words
             if words or quotes or plain.startswith(("#", "//", '"', 'f"', "import", "from")):
                 continue
-            if "raise" in plain or "Error" in plain or "kChecks" in plain or "demand(" in plain:
+            if any(word in plain for word in ("raise", "Error", "kChecks", "throw_if_fault(")):
                 continue
             code = re.split(r"  #|//", line)[0]
             for pattern, other in SWAPS:
@@ -54,8 +53,8 @@ def places(folder: Path) -> list[tuple[Path, int, int, int, str]]:
     return found
 
 
-def core_notices() -> str:
-    """Return what the unit tests of the core find, empty if they pass."""
+def core_failure() -> str:
+    """Return the first unit test of the core that fails, empty if they pass."""
     try:
         done = subprocess.run(["make", "test-core"], cwd=ROOT, check=False, capture_output=True,
                               text=True, timeout=900)  # fmt: skip
@@ -67,7 +66,7 @@ def core_notices() -> str:
     return "" if done.returncode == 0 else "does not compile, or the run breaks off"
 
 
-def noticed(place: tuple[Path, int, int, int, str], tests: list[str], core: bool) -> str:
+def first_failure(place: tuple[Path, int, int, int, str], tests: list[str], core: bool) -> str:
     """Make the change, run the tests, undo it; return the first test that failed."""
     path, number, begin, end, other = place
     before = path.read_text()
@@ -75,7 +74,7 @@ def noticed(place: tuple[Path, int, int, int, str], tests: list[str], core: bool
     lines[number] = lines[number][:begin] + other + lines[number][end:]
     path.write_text("".join(lines))
     try:
-        if core and (found := core_notices()):
+        if core and (found := core_failure()):
             return found
         if not tests:
             return ""
@@ -95,30 +94,30 @@ def noticed(place: tuple[Path, int, int, int, str], tests: list[str], core: bool
 
 
 def main() -> int:
-    """Draw the places and tell what noticed each change."""
+    """Draw the places and print the test that fails for each change."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--count", type=int, default=10)
     asked.add_argument("--seed", type=int, default=0)
-    asked.add_argument("--only", choices=ROOMS, action="append")
+    asked.add_argument("--only", choices=FOLDERS, action="append")
     asked.add_argument("--tests", nargs="*")
     asked.add_argument("--core", action="store_true", help="run the unit tests of the core first")
     given = asked.parse_args()
-    # A change is undone also when the run is told to stop.
+    # A change is also undone when the run is terminated.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     rng = random.Random(given.seed)
-    rooms = given.only or list(ROOMS)
+    names = given.only or list(FOLDERS)
     missed = 0
     for k in range(given.count):
-        folder, tests = ROOMS[rooms[k % len(rooms)]]
+        folder, tests = FOLDERS[names[k % len(names)]]
         place = rng.choice(places(ROOT / folder))
         path, number, begin, end, other = place
         line = path.read_text().splitlines()[number]
-        found = noticed(place, tests if given.tests is None else given.tests, given.core)
+        found = first_failure(place, tests if given.tests is None else given.tests, given.core)
         missed += not found
         print(f"{path.relative_to(ROOT)}:{number + 1} `{line.strip()}`: "
-              f"`{line[begin:end].strip()}` -> `{other.strip()}`: {found or 'NOT NOTICED'}",
+              f"`{line[begin:end].strip()}` -> `{other.strip()}`: {found or 'NO TEST FAILS'}",
               flush=True)  # fmt: skip
-    if any("cpp" in ROOMS[room][0] for room in rooms):
+    if any("cpp" in FOLDERS[name][0] for name in names):
         subprocess.run(["make", "setup"], cwd=ROOT, check=True, capture_output=True)
     return 1 if missed else 0
 

@@ -148,9 +148,10 @@ def test_min_marginals_need_a_solve_after_the_last_change():
     made.solve(threads=1)
     assert made.min_marginals(threads=1).shape == (3, 2)
     made.change_unary(int64(0), np.array([5.0]), np.zeros(3))
-    for asked in (made.min_marginals, made.argmins):
-        with pytest.raises(ValueError, match="solve"):
-            asked(threads=1)
+    with pytest.raises(ValueError, match="solve"):
+        made.min_marginals(threads=1)
+    with pytest.raises(ValueError, match="solve"):
+        made.argmin_sums(**SUMS, threads=1)
 
 
 SUMS = {
@@ -330,18 +331,20 @@ def no_labels(*values):
     return np.array(values, np.int16)
 
 
+ORDERED = {
+    "unary": np.arange(9.0),
+    "labels": 3,
+    "shape": [3],
+    "connectivity": 0,
+    "edges": ids(0, 1, 1, 2),
+    "tables": [np.zeros(9)],
+    "each": [False],
+    "fixed": no_labels(),
+}
+
+
 def ordered(**changes):
-    given = {
-        "unary": np.arange(9.0),
-        "labels": 3,
-        "shape": [3],
-        "connectivity": 0,
-        "edges": ids(0, 1, 1, 2),
-        "tables": [np.zeros(9)],
-        "each": [False],
-        "fixed": no_labels(),
-    }
-    return _core.ordered(**{**given, **changes})
+    return _core.ordered(**{**ORDERED, **changes})
 
 
 @pytest.mark.parametrize(
@@ -381,6 +384,7 @@ def test_an_ordered_energy_with_a_fault_has_no_network():
         lambda: faulty.min_marginals([3, 3]),
         lambda: faulty.minimum,
         lambda: faulty.argmin_sums(np.zeros(9), ids(0, 1, 1, 2)),
+        lambda: faulty.disproof(**ORDERED),
     ):
         with pytest.raises(ValueError, match="fault"):
             asked()
@@ -402,6 +406,22 @@ def test_answers_of_ordered_labels_have_the_shape_of_the_energy():
     ]:
         with pytest.raises(ValueError, match=r".+"):
             made.argmin_sums(weights, ends)
+
+
+def test_a_cut_of_ordered_labels_is_proved_against_its_own_energy():
+    made = ordered()
+    with pytest.raises(ValueError, match="solve"):
+        made.disproof(**ORDERED)
+    made.solve()
+    assert made.disproof(**ORDERED) == ""
+    moved = np.array([0.0, 1.0, 2.0, 3.0, 3.0, 5.0, 6.0, 7.0, 8.0])
+    assert "broken" in made.disproof(**{**ORDERED, "unary": moved})
+    for changes in ({"unary": 9 * moved}, {"tables": [3.0 * (1 - np.eye(3)).ravel()]}):
+        assert made.disproof(**{**ORDERED, **changes})
+    other = {"unary": np.zeros(12), "shape": [4]}
+    for changes in (other, {"edges": ids(0, 1), "each": [False]}):
+        with pytest.raises(ValueError, match="nodes, edges and labels"):
+            made.disproof(**{**ORDERED, **changes})
 
 
 def ordered_oracle(**changes):

@@ -122,7 +122,6 @@ def test_threads_are_a_whole_number_from_one(threads):
     for asked in (
         energy.minimize,
         energy.min_marginals,
-        energy.argmins,
         lambda threads: energy.argmin_sums(weights=[0.0, 0.0], threads=threads),
         solver.minimize,
         solver.min_marginals,

@@ -52,6 +52,14 @@ def nearest(Y, values, labels, d):
     return np.flatnonzero(turned[rows].all(axis=0))
 
 
+def turned_sets(energy, nodes, fixed=None):
+    """For each of up to 30 nodes d the nodes that turn in argmin_d, from one sum with c_d = 2^k."""
+    c = np.zeros(energy.shape)
+    c.flat[nodes] = 2.0 ** np.arange(len(nodes))
+    bits = np.abs(energy.argmin_sums(c, fixed=fixed).node).astype(np.int64)
+    return [np.flatnonzero(bits >> k & 1) for k in range(len(nodes))]
+
+
 @pytest.mark.parametrize("chunk", range(20))
 def test_10000_tiny_energies_against_enumeration(chunk):
     rng = np.random.default_rng([31, chunk])
@@ -63,15 +71,14 @@ def test_10000_tiny_energies_against_enumeration(chunk):
         Y = Y[oracles.allowed(Y, fixed)]
         values = oracles.energies(p, Y)
         _, labels = oracles.minimal(Y, values)
-        found = energy.argmins(fixed.reshape(energy.shape))
-        phi = found.min_marginals.reshape(n, 2)
+        fixed_nodes = fixed.reshape(energy.shape)
+        phi = energy.min_marginals(fixed_nodes).reshape(n, 2)
         expected = oracles.min_marginals(Y, values)
         clipped = np.abs(p["unary"]).max() > 1e5  # then numbers carry a quantum of their own
         finite = np.isfinite(expected)
         assert (np.isfinite(phi) == finite).all()
         assert np.abs(phi[finite] - expected[finite]).max() <= (1e-9 if clipped else 0.0)
-        for d in range(n):
-            turned = found.nodes[found.first[d] : found.first[d + 1]]
+        for d, turned in enumerate(turned_sets(energy, range(n), fixed_nodes)):
             if fixed[d] >= 0:
                 assert turned.size == 0
                 continue
@@ -99,19 +106,21 @@ def large(kind):
 @pytest.mark.parametrize("kind", LARGE)
 def test_large_energies_against_forced_solves(kind):
     energy = large(kind)
-    cut, found = energy.minimize(), energy.argmins()
+    cut = energy.minimize()
     labels = cut.labels.ravel()
-    phi = found.min_marginals.reshape(-1, 2)
+    phi = energy.min_marginals().reshape(-1, 2)
     solver = energy.solver()
     rng = np.random.default_rng(33)
-    for d in rng.choice(labels.size, 50, replace=False):
+    drawn = rng.choice(labels.size, 50, replace=False)
+    sets = turned_sets(energy, drawn[:25]) + turned_sets(energy, drawn[25:])
+    for d, nodes in zip(drawn, sets):
         other = 1 - labels[d]
         solver.set_fixed([d], [other])
         assert solver.minimize().value == phi[d, other]
         solver.set_fixed([d], [-1])
         assert phi[d, labels[d]] == cut.value
         turned = labels.copy()
-        turned[found.nodes[found.first[d] : found.first[d + 1]]] ^= 1
+        turned[nodes] ^= 1
         assert turned[d] == other
         assert abs(energy.value(turned.reshape(energy.shape)) - phi[d, other]) <= 1e-9 * abs(
             cut.value
@@ -125,19 +134,15 @@ def test_threads_give_the_same_bits(kind):
     truth = rng.integers(0, 2, energy.shape)
     regions = [np.arange(500), np.arange(100, 4000)]
     one = energy.argmin_sums(truth=truth, regions=regions)
-    sets = energy.argmins()
     for threads in (2, 3):
         assert (energy.min_marginals(threads=threads) == one.min_marginals).all()
         many = energy.argmin_sums(truth=truth, regions=regions, threads=threads)
         assert (many.node == one.node).all()
         assert (many.edge == one.edge).all()
         assert all((a == b).all() for a, b in zip(many.region, one.region))
-        again = energy.argmins(threads=threads)
-        assert (again.first == sets.first).all()
-        assert (again.nodes == sets.nodes).all()
 
 
-def slow_sums(p, labels, c, found, regions):
+def slow_sums(p, labels, c, sets, regions):
     """The sums labelling by labelling, from their definition."""
     n = labels.size
     node, edge = np.zeros(n), np.zeros(len(p["edges"]))
@@ -145,7 +150,7 @@ def slow_sums(p, labels, c, found, regions):
     cuts = lambda y: y[p["edges"][:, 0]] != y[p["edges"][:, 1]]  # noqa: E731
     for d in range(n):
         other = labels.copy()
-        other[found.nodes[found.first[d] : found.first[d + 1]]] ^= 1
+        other[sets[d]] ^= 1
         node += c[d] * (other - labels)
         edge += c[d] * (cuts(other).astype(int) - cuts(labels).astype(int))
         for sums, r in zip(region, regions):
@@ -162,9 +167,10 @@ def test_sums_over_argmins_are_those_of_the_labelings(seed):
     n = p["unary"].size
     fixed = some_fixed(rng, n).reshape(energy.shape)
     regions = [rng.choice(n, rng.integers(0, n + 1), replace=False) for _ in range(2)]
-    found = energy.argmins(fixed)
+    min_marginals = energy.min_marginals(fixed)
+    sets = turned_sets(energy, range(n), fixed)
     labels = energy.minimize(fixed).labels.ravel().astype(int)
-    phi = found.min_marginals.reshape(n, 2)
+    phi = min_marginals.reshape(n, 2)
     truth = rng.choice([0, 1, 255], n)
     rise = phi[np.arange(n), 1 - labels] - phi[np.arange(n), labels]
     q = 1 / (1 + np.exp(np.minimum(rise, 700)))
@@ -173,9 +179,9 @@ def test_sums_over_argmins_are_those_of_the_labelings(seed):
     for c, how in [(likelihood, {"truth": truth}), (given_weights, {"weights": given_weights})]:
         how = {k: v.reshape(energy.shape) for k, v in how.items()}
         sums = energy.argmin_sums(**how, regions=regions, fixed=fixed)
-        node, edge, region = slow_sums(p, labels, c, found, regions)
+        node, edge, region = slow_sums(p, labels, c, sets, regions)
         slack = 1e-13 * n * max(1.0, np.abs(c).max())
-        assert (sums.min_marginals == found.min_marginals).all()
+        assert (sums.min_marginals == min_marginals).all()
         assert np.abs(sums.node - node).max() <= slack
         assert edge.size == 0 or np.abs(sums.edge - edge).max() <= slack
         assert len(sums.region) == len(regions)

@@ -45,14 +45,12 @@ from cutlearn.energy.solver import (
     ROUNDINGS,
     SCALAR,
     SYMMETRIC,
-    Argmins,
     ArgminSums,
     Cut,
     Solver,
     Terms,
     adds_exactly,
     argmin_sums,
-    argmins,
     bound_of,
     certified,
     exact_sum,
@@ -266,15 +264,6 @@ class Energy:
         """
         threads = thread_number(threads)
         return self._solved(fixed, threads).min_marginals(threads).reshape(*self.shape, 2)
-
-    def argmins(self, fixed: ArrayLike | None = None, threads: int = 1) -> Argmins:
-        """Min-marginals, and the nodes that change their label when one node is forced to.
-
-        For node d they are A_d: where the labelling of least energy among those with d at its other
-        label (among equals the one nearest to the cut) differs from the cut.
-        """
-        threads = thread_number(threads)
-        return argmins(self._solved(fixed, threads), self.shape, threads)
 
     def argmin_sums(
         self,

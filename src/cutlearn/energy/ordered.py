@@ -3,7 +3,7 @@
     E(y) = sum_t u_t(y_t) + sum_e V_e(y_i, y_j),    y in {0, .., L-1}^n
 
 with submodular tables: V(a, b) + V(a+1, b+1) <= V(a, b+1) + V(a+1, b) for all labels a, b below
-the last. Each pixel becomes L - 1 binary nodes [y_t >= k] in the core (cpp/ordered/engine.hpp). The
+the last. Each pixel becomes L - 1 binary nodes [y_t >= k] in the core (cpp/energy/engine.hpp). The
 score of antoniuk2012 (supermodular, maximised) is the negative of E. `value` evaluates E from what
 was given and shares no code with `minimize`.
 """

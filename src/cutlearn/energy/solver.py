@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
-from cutlearn.arrays import VOID, Floats, Indices
+from cutlearn.arrays import VOID, Floats
 from cutlearn.checks import (
     MOST_EDGES,
     MOST_NODES,
@@ -130,23 +130,6 @@ class Cut:
 
 
 @dataclass(frozen=True, eq=False)
-class Argmins:
-    """Min-marginals and where their labellings differ from the cut.
-
-    Attributes
-    ----------
-    min_marginals : shape of the labels + (2,)
-    first : (n + 1,) int64
-    nodes : int64
-        Flat indices: `nodes[first[d] : first[d + 1]]` is A_d, in order; empty for a fixed node.
-    """
-
-    min_marginals: Floats
-    first: Indices
-    nodes: Indices
-
-
-@dataclass(frozen=True, eq=False)
 class ArgminSums:
     """Min-marginals and sums over the labellings that attain them, for weights c and the cut y.
 
@@ -166,12 +149,6 @@ class ArgminSums:
     node: Floats
     edge: Floats
     region: tuple[Floats, ...]
-
-
-def argmins(flow: _core.Flow, shape: tuple[int, ...], threads: int) -> Argmins:
-    """Phi, and for every node the nodes that turn when it does."""
-    values, first, nodes = flow.argmins(threads)
-    return Argmins(values.reshape(*shape, 2), first, nodes)
 
 
 def argmin_sums(
