@@ -15,7 +15,7 @@ PYTHON = sorted(p for top in ("src", "papers", "tests", "benchmarks", "examples"
                 for p in (ROOT / top).rglob("*.py"))  # fmt: skip
 CORE = sorted((ROOT / "cpp").glob("*/*.?pp"))
 # The core: a folder includes only folders to its left; only bind/ knows Python.
-CORE_ORDER = "run flow energy ordered learn filters trees net bind".split()
+CORE_ORDER = "run flow energy learn filters trees net bind".split()
 CODE = PYTHON + CORE
 
 
