@@ -79,8 +79,3 @@ def test_a_name_is_used_once():
         register(count)
     with pytest.raises(cl.InputError, match="click command"):
         register(lambda: None)
-
-
-def test_every_command_has_a_file_of_its_name():
-    for name in registry.COMMANDS:
-        assert registry.COMMANDS[name].callback.__module__ == f"cutlearn.app.{name}"

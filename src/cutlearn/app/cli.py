@@ -9,13 +9,12 @@ import click
 # Importing a command's file registers it.
 from cutlearn.app import (  # noqa: F401
     backbone,
-    cut,
     demo,
     evaluate,
     fit,
     predict,
     rank,
-    refine,
+    segment,
     serve,
     show,
 )

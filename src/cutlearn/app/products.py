@@ -210,16 +210,11 @@ class Overlays(Product):
 
     def add(self, name: str, one: Answer) -> None:
         """Draw an image with its mask."""
-        from PIL import Image
-
         from cutlearn.report.displays import borders_over
-        from cutlearn.store import atomic_write
 
-        file = io.BytesIO()
         numbers = None if self.objects is None else self.objects.numbers
-        picture = (255 * borders_over(one.image, one.mask, numbers) + 0.5).astype("uint8")
-        Image.fromarray(picture).save(file, "PNG")
-        atomic_write(_made(self.out / f"{name}.png"), file.getvalue())
+        picture = borders_over(one.image, one.mask, numbers)
+        write_picture(_made(self.out / f"{name}.png"), picture)
 
     def finish(self) -> str:
         """Return where they are."""
@@ -269,6 +264,17 @@ def text_cell(text: str) -> str:
     """
     cell = clean(text.replace("\\", "\\\\"), joined=False)
     return f"'{cell}" if cell.startswith(RUN) else cell
+
+
+def write_picture(path: Path, picture: "NDArray[np.float64]") -> None:
+    """Write colours in [0, 1], (h, w, 3), as a PNG."""
+    from PIL import Image
+
+    from cutlearn.store import atomic_write
+
+    file = io.BytesIO()
+    Image.fromarray((255 * picture + 0.5).astype("uint8")).save(file, "PNG")
+    atomic_write(path, file.getvalue())
 
 
 def _made(path: Path) -> Path:

@@ -1,20 +1,35 @@
-"""`cutlearn cut`: one image with a box or strokes in, its mask out; nothing is trained."""
+"""`cutlearn cut` and `cutlearn refine`: masks without training.
 
-import io
+`cut` segments one image from a box or strokes. `refine` turns the logits of any network and its
+images into masks.
+"""
+
 import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
+from cutlearn.app.answers import Answer
 from cutlearn.app.exits import say
-from cutlearn.app.inputs import load_model
-from cutlearn.app.options import FILE, output_options
+from cutlearn.app.inputs import load_model, open_folder, remark
+from cutlearn.app.options import (
+    FILE,
+    FOLDER,
+    IMAGES,
+    image_options,
+    output_options,
+    shown_progress,
+    strict_reading,
+)
+from cutlearn.app.products import Masks, Overlays, Probabilities, Product, write_picture
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, shown
+from cutlearn.run.progress import clock
 
 Box = tuple[int, int, int, int]
 # A stroke is red or blue if that channel is at least so bright and both others at most so.
@@ -116,7 +131,7 @@ def cut(
 
 
 def _within(box: Box, shape: tuple[int, int]) -> Box:
-    """The part of a box that lies within the image."""
+    """Return the part of a box that lies within the image; refuse an empty one."""
     x0, y0, x1, y1 = max(box[0], 0), max(box[1], 0), min(box[2], shape[1]), min(box[3], shape[0])
     if x0 < x1 and y0 < y1:
         return x0, y0, x1, y1
@@ -128,11 +143,10 @@ def _within(box: Box, shape: tuple[int, int]) -> Box:
 
 
 def _draw(path: Path, image: Any, labels: Any, box: Box | None) -> None:
+    """Write the border of the mask and the box over the image."""
     import numpy as np
-    from PIL import Image
 
     from cutlearn.report.displays import borders_over
-    from cutlearn.store import atomic_write
 
     picture = borders_over(image, labels)
     if box is not None:  # dashes, black and white: seen on any image
@@ -143,13 +157,11 @@ def _draw(path: Path, image: Any, labels: Any, box: Box | None) -> None:
         frame[y0 + wide : y1 - wide, x0 + wide : x1 - wide] = False
         rows, columns = np.nonzero(frame)
         picture[rows, columns] = ((rows + columns) // (4 * wide) % 2)[:, None]
-    file = io.BytesIO()
-    Image.fromarray((255 * picture + 0.5).astype("uint8")).save(file, "PNG")
-    atomic_write(path, file.getvalue())
+    write_picture(path, picture)
 
 
 def read_strokes(path: str | os.PathLike[str], shape: tuple[int, int]) -> Any:
-    """Read strokes as seeds, (h, w) int16: -1 unmarked, 1 object, 0 background.
+    """Return strokes of a file as seeds, (h, w) int16: -1 unmarked, 1 object, 0 background.
 
     In the file, numbers (0 unmarked, 1 object, 2 background) or colours over anything: red is
     object, blue background, and everything else (and what is transparent) unmarked.
@@ -190,3 +202,111 @@ def read_strokes(path: str | os.PathLike[str], shape: tuple[int, int]) -> Any:
     seeds[opaque & (red >= BRIGHT) & (green <= DARK) & (blue <= DARK)] = 1
     seeds[opaque & (blue >= BRIGHT) & (green <= DARK) & (red <= DARK)] = 0
     return seeds
+
+
+@register
+@click.command()
+@click.argument("logits", type=FOLDER)
+@click.argument("images", type=IMAGES)
+@click.option(
+    "-o", "--output", type=FOLDER, required=True, help="Folder for the masks; made if missing."
+)
+@click.option(
+    "--values",
+    type=click.Choice(["auto", "logits", "probabilities"]),
+    default="auto",
+    show_default=True,
+    help="What the arrays of LOGITS hold. auto: probabilities if all numbers lie in [0, 1].",
+)
+@click.option(
+    "--probability",
+    is_flag=True,
+    help="Also write DIR/probability/name.png: 16-bit grey, where 65535 is a probability of 1.",
+)
+@click.option(
+    "--overlay", is_flag=True, help="Also draw the borders over the images: DIR/overlay/."
+)
+@image_options
+@strict_reading
+@output_options
+def refine(
+    logits: str,
+    images: str,
+    output: str,
+    values: str,
+    probability: bool,
+    overlay: bool,
+    as_json: bool,
+    **reading: Any,
+) -> int:
+    """Make masks of a network's LOGITS and its IMAGES: no training, one exact cut for two labels.
+
+    LOGITS holds a file for each image, by name: .npy or .npz with (h, w) log-odds of the object or
+    (h, w, L) scores of labels, or with probabilities of these; or probabilities as PNG or TIFF.
+    """
+    import numpy as np
+
+    from cutlearn.images.logits import ARRAYS
+    from cutlearn.model.session.refine import refine as refined
+
+    begin, out = time.monotonic(), Path(output)
+    if out.resolve() in (Path(images).resolve(), Path(logits).resolve()):
+        raise InputError(f"{out}: this folder holds what is read. Give another one for the masks.")
+    folder = open_folder(images, logits=logits, leave=out, **reading)
+    # Pictures become log-odds when they are read; arrays are kept as they are.
+    arrays = [path for path in folder.given if path.suffix.lower() in ARRAYS]
+    values = _values(values, arrays) if arrays else "probabilities"
+    remark(f"{shown(logits)}: read as {values}")
+    products: list[Product] = []
+    shares = []
+    with shown_progress({"refining": 1.0}) as bar:
+        for k, name in enumerate(bar.count(folder.names, len(folder), "refining")):
+            sample = folder.image(k)
+            scores = sample.extra[..., 0] if sample.extra.shape[2] == 1 else sample.extra
+            if not products:
+                products = [Masks(out, 255, tuple(range(max(2, sample.extra.shape[2]))))]
+                products += [Probabilities(out)] if probability else []
+                products += [Overlays(out)] if overlay else []
+            kind = values if folder.given[k] in arrays else "logits"
+            if kind == "probabilities":
+                scores = scores.clip(0, 1)  # enlarging may round past the ends
+            found = refined(scores, sample.image, probability, kind)
+            labels, q = found if isinstance(found, tuple) else (found, None)
+            for product in products:
+                product.add(name, Answer(partial(folder.image, k), labels, q))
+            shares.append(float(np.mean(labels > 0)))
+    made = "".join(product.finish() for product in products)
+    seconds = time.monotonic() - begin
+    if as_json:
+        parts = [{"name": n, "share": round(s, 6)} for n, s in zip(folder.names, shares)]
+        said = {"output": str(out), "values": values, "seconds": round(seconds, 2)}
+        say(json.dumps({**said, "images": parts}))
+    else:
+        mean = percent(sum(shares) / len(shares))
+        say(f"{out}: {len(shares)} masks{made}, the object covers {mean}, {clock(seconds)}")
+    return 0
+
+
+def _values(values: str, arrays: list[Path]) -> str:
+    """Return what the arrays hold, logits or probabilities; all are checked before work starts."""
+    from cutlearn.images.logits import read_array
+    from cutlearn.model.session.refine import like_probabilities
+
+    if values == "logits":
+        return values
+    likely = {path: like_probabilities(read_array(path)) for path in arrays}
+    if all(likely.values()):
+        return "probabilities"
+    if values == "auto" and not any(likely.values()):
+        return "logits"
+    other = next(path for path, probable in likely.items() if not probable)
+    if values == "probabilities":
+        raise InputError(
+            f"--values probabilities: {shown(other)} has numbers outside of [0, 1]. Use --values "
+            "logits if these are logits."
+        )
+    one = next(path for path, probable in likely.items() if probable)
+    raise InputError(
+        f"{shown(one)} lies in [0, 1] throughout, as probabilities do, but {shown(other)} does "
+        "not. Say which they are: --values logits, or --values probabilities."
+    )
