@@ -11,14 +11,13 @@ auxiliary node.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import (
     Any,
     Literal,
     NamedTuple,
-    Protocol,
     get_args,
     overload,
 )
@@ -38,7 +37,7 @@ from cutlearn.checks import (
     one_of,
     whole_number,
 )
-from cutlearn.energy.solver import EPSILON, ROUNDINGS, adds_exactly, multiplies_exactly, size_of
+from cutlearn.energy.solver import EPSILON, ROUNDINGS, adds_exactly, multiplies_exactly
 from cutlearn.errors import InputError
 
 # Products below this may have lost digits.
@@ -181,14 +180,6 @@ class CoreRegions(NamedTuple):
     slack: float
 
 
-class RegionCosts(Protocol):
-    """What an energy asks of its envelopes; `labels` are 0 or 1, flat."""
-
-    def regions(self, nodes: int) -> CoreRegions: ...
-    def cost(self, labels: NDArray[np.int8]) -> float: ...
-    def __iter__(self) -> Iterator[Envelope]: ...
-
-
 class Envelopes(Sequence[Envelope]):
     """One envelope for each region of a label map; the same as a list of `Envelope`, made faster.
 
@@ -268,15 +259,9 @@ class Envelopes(Sequence[Envelope]):
         if not len(self):
             return CoreRegions(None, 0.0, 0.0)
         hinges = self._hinges()
-        rounded: list[int] = []
-        if not (adds_exactly(self.intercepts) and multiplies_exactly(self.slopes, _ones(nodes))):
-            rounded = [
-                c
-                for c, (a, b) in enumerate(zip(self.slopes, self.intercepts))
-                if not (adds_exactly(b) and multiplies_exactly(a, _ones(int(self.sizes[c]))))
-            ]
+        exact = adds_exactly(self.intercepts) and multiplies_exactly(self.slopes, _ones(nodes))
         ones = np.empty(0)  # every member weighs 1
-        return core_regions(self._first, self._members, ones, hinges, self.sizes, rounded)
+        return core_regions(self._first, self._members, ones, hinges, self.sizes, exact)
 
     def _hinges(self) -> Hinges:
         """The hinges of all regions; only those with lines in no good order are made one by one."""
@@ -341,28 +326,28 @@ class EnvelopeList(tuple[Envelope, ...]):
                 )
         each = [e.hinges() for e in self]
         first_a, first_b, alphas, betas = (list(part) for part in zip(*each))
-        rounded = [
-            c
-            for c, e in enumerate(self)
-            if not (adds_exactly(e.intercepts) and multiplies_exactly(e.slopes, e.weights))
-        ]
+        weights = np.concatenate([e.weights for e in self])
+        exact = adds_exactly(*(e.intercepts for e in self)) and multiplies_exactly(
+            np.concatenate([e.slopes for e in self]), weights
+        )
         return core_regions(
             np.cumsum([0] + [e.members.size for e in self]),
             np.concatenate([e.members for e in self]),
-            np.concatenate([e.weights for e in self]),
+            weights,
             (np.array(first_a), np.array(first_b), alphas, betas),
             np.array([e.mass for e in self]),
-            rounded,
+            exact,
         )
 
 
-def as_region_costs(envelopes: "Sequence[Envelope] | Envelopes") -> RegionCosts:
+RegionCosts = Envelopes | EnvelopeList
+
+
+def as_region_costs(envelopes: Sequence[Envelope] | Envelopes) -> RegionCosts:
     """Return envelopes in the form that an energy takes."""
-    return (
-        envelopes
-        if isinstance(envelopes, Envelopes)
-        else EnvelopeList(listed("envelopes", envelopes))
-    )
+    if isinstance(envelopes, Envelopes):
+        return envelopes
+    return EnvelopeList(listed("envelopes", envelopes))
 
 
 def core_regions(
@@ -371,9 +356,9 @@ def core_regions(
     weights: Floats,
     hinges: Hinges,
     masses: NDArray[np.generic],
-    rounded: list[int],
+    exact: bool,
 ) -> CoreRegions:
-    """Regions for the core; `rounded` are those whose hinges or products are not exact."""
+    """Return regions for the core; `exact`: no hinge and no product is rounded."""
     slopes, lowest, alphas, betas = hinges
     counts = np.array([alpha.size for alpha in alphas])
     arcs = int((counts * np.diff(first)).sum())
@@ -387,13 +372,12 @@ def core_regions(
         np.concatenate(alphas), np.concatenate(betas),
     )  # fmt: skip
     slack = 0.0
-    for c in rounded:
-        alpha, beta = alphas[c], betas[c]
-        size = (abs(slopes[c]) + alpha.sum()) * masses[c] + abs(lowest[c]) + beta.sum()
-        slack += 8 * (EPSILON * float(size)) * (1 + alpha.size)
-        slack += math.ulp(0.0) * int(first[c + 1] - first[c]) * (1 + alpha.size)  # vanished
-    if not adds_exactly(lowest):
-        slack += ROUNDINGS * EPSILON * size_of(lowest)
+    if not exact:
+        lines = 1 + counts
+        bends = np.array([alpha.sum() for alpha in alphas]), np.array([b.sum() for b in betas])
+        sizes = (np.abs(slopes) + bends[0]) * masses + np.abs(lowest) + bends[1]
+        slack = float((ROUNDINGS * EPSILON * sizes * lines).sum())
+        slack += math.ulp(0.0) * float((np.diff(first) * lines).sum())  # products that vanished
     return CoreRegions(regions, float(lowest.sum()), slack)
 
 
@@ -499,16 +483,6 @@ class EnvelopeSpec:
         k = np.arange(1, self.lines + 1)
         return self.lines * steps / mass, samples[1:] - k * steps
 
-    def from_lines(self, slopes: ArrayLike, intercepts: ArrayLike, mass: float) -> Floats:
-        """The vector that samples the lowest of the lines at p = k / K.
-
-        Exact where the lines meet at multiples of M / K; elsewhere the piecewise linear
-        interpolation. The inverse of `to_lines` of a region that weighs 1.
-        """
-        lowest = Envelope([], slopes, intercepts).value
-        samples = lowest(np.arange(self.lines + 1) / self.lines * mass)
-        return EnvelopeSpec(self.lines, "samples").convert(samples, self.form)
-
     def envelope(
         self, vector: ArrayLike, members: ArrayLike, weights: ArrayLike | None = None
     ) -> Envelope:
@@ -534,7 +508,7 @@ Specs = EnvelopeSpec | Sequence[EnvelopeSpec] | None
 
 
 def specs_of(envelope: Specs, families: int) -> tuple[EnvelopeSpec, ...]:
-    """Give one spec for each family of regions; a single one serves all, None is none."""
+    """Return one spec for each family of regions; a single one serves all, None is none."""
     if envelope is None:
         return ()
     if families == 0:

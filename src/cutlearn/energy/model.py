@@ -67,23 +67,23 @@ class Layout:
         return self.blocks * self.block
 
     def slice_of(self, name: str) -> slice:
-        """Give the place of a potential in a block; empty if there is none of this name."""
+        """Return the place of a potential in a block; empty if there is none of this name."""
         found = (s for p, s in zip(self.potentials, self.slices) if p.name == name)
         return next(found, slice(0, 0))
 
     def rows(self, w: ArrayLike) -> Matrix:
-        """Give the blocks of w, (blocks, d)."""
+        """Return the blocks of w, (blocks, d)."""
         return checked_weights(w, self.size).reshape(self.blocks, self.block)
 
     def split(self, w: ArrayLike) -> dict[str, Vector]:
-        """Give the parts of w by the names of the potentials, a row for each block or label."""
+        """Return the parts of w by the names of the potentials, a row for each block or label."""
         rows = self.rows(w)
         if self.blocks > 1:
             return {p.name: rows[:, s] for p, s in zip(self.potentials, self.slices)}
         return {p.name: p.shaped(rows[0, s]) for p, s in zip(self.potentials, self.slices)}
 
     def inside(self, w: Vector) -> Vector:
-        """Give w moved into the cone G w >= 0 where a solver's rounding left it."""
+        """Return w moved into the cone G w >= 0 where a solver's rounding left it."""
         out = w.copy()
         for row in out.reshape(self.blocks, self.block):
             for p, s in zip(self.potentials, self.slices):
@@ -91,7 +91,7 @@ class Layout:
         return out
 
     def constraints(self, problem: Problem) -> tuple[Matrix, Vector]:
-        """Give the rows (G, h) with G w >= h that keep every cut exact."""
+        """Return the rows (G, h) with G w >= h that keep every cut exact."""
         rows = []
         for p, s in zip(self.potentials, self.slices):
             part = constraints_of(p, problem)
@@ -101,7 +101,7 @@ class Layout:
         return stacked, np.zeros(len(stacked))
 
     def names(self, features: FeatureNames) -> list[str]:
-        """Give the names of the weights."""
+        """Return the names of the weights."""
         parts = [p.names(features, s.stop - s.start) for p, s in zip(self.potentials, self.slices)]
         one = [name for part in parts for name in part]
         if self.blocks == 1:
@@ -109,7 +109,7 @@ class Layout:
         return [f"label {k} {name}" for k in range(self.blocks) for name in one]
 
     def unaries(self, w: Vector) -> Matrix:
-        """Give a view of w as the weights of the node features, a row for each label that has any.
+        """Return a view of w: the weights of the node features, a row for each label with any.
 
         Two labels have one row, of label 1; several have L.
         """
@@ -122,12 +122,12 @@ class Layout:
         raise AssertionError("a model has a Unary")
 
     def smoothing(self, problem: Problem) -> Vector:
-        """Give weights that let ends cost the sum of their edge's features where they differ."""
+        """Return weights that let ends cost the sum of their edge's features where they differ."""
         one = np.concatenate([p.smoothing(problem) for p in self.potentials])
         return np.tile(one, self.blocks)
 
     def coordinates(self, problem: Problem, second: Matrix) -> Coordinates:
-        """Give the coordinates of one block: w = A z, with z_i >= 0 where bounded."""
+        """Return the coordinates of one block: w = A z, with z_i >= 0 where bounded."""
         A, bounded = np.zeros((self.block, self.block)), np.zeros(self.block, bool)
         for p, s in zip(self.potentials, self.slices):
             A[s, s], bounded[s] = p.coordinates(problem, second)
@@ -214,13 +214,13 @@ class Model:
         return self.labels.count
 
     def for_labels(self, n_labels: int) -> "Model":
-        """Give the model with so many labels, unless it has a number of its own."""
+        """Return the model with so many labels, unless it has a number of its own."""
         if self.labels.n_labels is not None:
             return self
         return Model(self.potentials, replace(self.labels, n_labels=n_labels))
 
     def for_weights(self, problem: Problem, w: ArrayLike) -> "Model":
-        """Give the model with as many labels as the length of w tells."""
+        """Return the model with as many labels as the length of w tells."""
         if self.labels.n_labels is not None:
             return self
         instance("problem", problem, Problem)
@@ -249,7 +249,7 @@ class Model:
         return Layout(self._expanded, tuple(slices), self._blocks)
 
     def names(self, problem: Problem, features: FeatureNames) -> list[str]:
-        """Give the names of the weights, in the order of w."""
+        """Return the names of the weights, in the order of w."""
         return self.layout(problem).names(features)
 
     def terms(self, problem: Problem, w: ArrayLike) -> Summands:
@@ -265,7 +265,7 @@ class Model:
         return total if problem.known is None else of_known(total, problem, problem.known)
 
     def energy(self, problem: Problem, w: ArrayLike) -> Any:
-        """Give the energy E(y; w) of a problem, on its grid when it has one.
+        """Return the energy E(y; w) of a problem, on its grid when it has one.
 
         Fixed nodes are no part of an energy: pass `problem.fixed` to `minimize`, in its shape.
         """
@@ -289,7 +289,7 @@ class Model:
         return np.concatenate(parts)
 
     def constraints(self, problem: Problem) -> tuple[Matrix, Vector]:
-        """Give the rows (G, h) with G w >= h that keep the cut exact."""
+        """Return the rows (G, h) with G w >= h that keep the cut exact."""
         return self.layout(problem).constraints(problem)
 
     def mask(self, problem: Problem, w: ArrayLike) -> Mask:
@@ -317,7 +317,7 @@ ModelLike = Model | Specs
 
 
 def model_of(problem: Problem, given: ModelLike = None) -> Model:
-    """Give the model itself, or that of unaries, contrast and the envelopes of all families."""
+    """Return the model itself, or that of unaries, contrast and the envelopes of all families."""
     if isinstance(given, Model):
         return given
     instance("problem", problem, Problem)
@@ -328,12 +328,12 @@ def model_of(problem: Problem, given: ModelLike = None) -> Model:
 
 
 def model_for(problem: Problem, given: ModelLike, w: ArrayLike) -> Model:
-    """Give the model of a problem and of weights that are given."""
+    """Return the model of a problem and of weights that are given."""
     return model_of(problem, given).for_weights(problem, w)
 
 
 def unary_of(problem: Problem, w: ArrayLike) -> Vector:
-    """Give the unary terms u_i = w_node . f_i, (n,); what comes behind in w does not matter."""
+    """Return the unary terms u_i = w_node . f_i, (n,); what comes behind in w does not matter."""
     v = checked_weights(
         np.asarray(w, np.float64)[: problem.n_node_features], problem.n_node_features
     )
@@ -385,7 +385,7 @@ CLASSES: dict[str, type[Potential]] = {kind.__name__: kind for kind in (Unary, C
 
 
 def potentials_of(given: Sequence[str | Potential], families: int) -> list[Potential]:
-    """Give the potentials that names and objects mean, for so many families of regions."""
+    """Return the potentials that names and objects mean, for so many families of regions."""
     made = [NAMED[p](families) if isinstance(p, str) else [p] for p in given]
     return [potential for part in made for potential in part]
 
@@ -408,7 +408,7 @@ def _is_blind(p: Potential, kind: type[Potential]) -> bool:
 
 
 def to_plain(potential: str | Potential) -> str | dict[str, Any]:
-    """Give a potential as JSON can hold it."""
+    """Return a potential as JSON can hold it."""
     if isinstance(potential, str):
         return potential
     name = type(potential).__name__

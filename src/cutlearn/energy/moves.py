@@ -1,8 +1,20 @@
-"""How neighbours of several labels are joined: whom an edge joins, and what labels cost there.
+"""Unordered labels by moves, each of them an exact cut (expansion and swap; gould2011, section 6).
 
-    EdgeList, GridEdges      the ends of all edges, sums of edges at nodes, and the energy of a move
-    Tables, LinearTables     V_e(a, b): one table for all edges or one each; or sum_g g_e T_g(a, b)
+    E(y) = sum_i u_i(y_i) + sum_e V_e(y_i, y_j) + sum_c psi_c(s_c),
+    s_c = sum_{i in c} m_i [y_i = l_c]
 
+with concave psi_c: envelopes on how much of a region has one label. A move chooses between two
+labels at every node, y0_i or y1_i (z_i = 0 or 1), and finds the best of all 2^n choices:
+
+    expansion of a label A   y0 = y, y1 = A everywhere;
+    swap of A and B          y0 = A, y1 = B where y is one of them, else y0 = y1 = y.
+
+An edge's table in z is submodular if V(a,A) + V(A,b) >= V(a,b) + V(A,A) for all labels (expansion),
+or V(A,B) + V(B,A) >= V(A,A) + V(B,B) (swap). In both kinds of moves no region gains its label at
+some nodes and loses it at others: s_c is a constant plus or minus a sum of m_i z_i, and a concave
+function of that stays an envelope. So every envelope is exact, robust P^n potentials among them.
+
+`EdgeList` and `GridEdges` hold the ends of all edges, `EdgeTables` and `LinearTables` their costs.
 Grids keep no list of ends, and linear tables none of the m L^2 numbers that they stand for. Edges
 come in parts, the directions of a grid, which are small enough to stay in a cache.
 """
@@ -15,7 +27,6 @@ from itertools import combinations, cycle, pairwise
 from typing import (
     Any,
     NamedTuple,
-    Protocol,
     Self,
 )
 
@@ -58,22 +69,6 @@ class ChoiceCosts(NamedTuple):
     head: Floats
 
 
-class LabelEdges(Protocol):
-    """The edges of a graph, in the order of their costs."""
-
-    parts: list[Part]
-    shape: tuple[int, ...]
-
-    def energy(self, unary: Floats, weights: list[Floats], envelopes: Sequence[Envelope]) -> Energy:
-        """Give the energy u . z + sum_e weight_e [z_i != z_j] + envelopes of a choice z."""
-
-    def add(self, total: Floats, part: Part, edges: ChoiceCosts) -> None:
-        """Add to total, an array over the nodes, what edges of a part cost their ends."""
-
-    def name(self, edge: int) -> str:
-        """Give the nodes that an edge joins, for messages."""
-
-
 class EdgeList:
     """Edges that are listed.
 
@@ -90,7 +85,7 @@ class EdgeList:
         self.parts = [Part(slice(0, len(edges)), edges[:, 0], edges[:, 1])]
 
     def energy(self, unary: Floats, weights: list[Floats], envelopes: Sequence[Envelope]) -> Energy:
-        """Give the energy of a choice."""
+        """Return the energy of a choice."""
         joined = weights[0] > 0
         return Energy(unary, self.edges[joined], weights[0][joined], envelopes)
 
@@ -100,7 +95,7 @@ class EdgeList:
         total += np.bincount(part.head, edges.head, total.size)
 
     def name(self, edge: int) -> str:
-        """Give the nodes that an edge joins."""
+        """Return the nodes that an edge joins."""
         return f"nodes {self.edges[edge, 0]} and {self.edges[edge, 1]}"
 
 
@@ -120,7 +115,7 @@ class GridEdges:
         self.parts = [Part(at, *two) for at, two in zip(places, grid_slices(shape, connectivity))]
 
     def energy(self, unary: Floats, weights: list[Floats], envelopes: Sequence[Envelope]) -> Energy:
-        """Give the energy of a choice."""
+        """Return the energy of a choice."""
         boxes = [w.reshape(_box(part)) for w, part in zip(weights, self.parts)]
         return Energy.grid(unary, boxes, self.connectivity, envelopes)
 
@@ -130,9 +125,12 @@ class GridEdges:
         total[part.head] += edges.head.reshape(_box(part))
 
     def name(self, edge: int) -> str:
-        """Give the nodes that an edge joins."""
+        """Return the nodes that an edge joins."""
         tail, head = np.concatenate(grid_edges(self.shape, self.connectivity))[edge]
         return f"nodes {tail} and {head}"
+
+
+LabelEdges = EdgeList | GridEdges
 
 
 def _box(part: Part) -> tuple[int, ...]:
@@ -153,21 +151,21 @@ class EdgeTables:
         self.tables, self.each, self.n_labels = tables, each, tables.shape[-1]
 
     def between(self, at: slice, a: Labels, b: Labels) -> Floats:
-        """Give V_e(a_e, b_e) of some edges."""
+        """Return V_e(a_e, b_e) of some edges."""
         costs: Floats = self.tables[np.arange(at.start, at.stop) if self.each else 0, a, b]
         return costs
 
     def choice(self, at: slice, a: Labels, b: Labels, lower: Labels, upper: Labels) -> ChoiceCosts:
-        """Give what edges cost whose ends choose between two labels that a and b lead to."""
+        """Return what edges cost whose ends choose between two labels that a and b lead to."""
         a0, a1, b0, b1 = lower[a], upper[a], lower[b], upper[b]
         return _binary(*(self.between(at, i, j) for i in (a0, a1) for j in (b0, b1)))
 
     def within(self) -> Floats:
-        """Give tables (k, L, L) of whose sums with weights >= 0 every edge's is one."""
+        """Return tables (k, L, L) of whose sums with weights >= 0 every edge's is one."""
         return self.tables
 
     def dense(self) -> Floats:
-        """Give the table of every edge, (m, L, L), or the one of all."""
+        """Return the table of every edge, (m, L, L), or the one of all."""
         return self.tables
 
 
@@ -189,12 +187,12 @@ class LinearTables:
         self.shape = (len(features), *weights.shape[1:])
 
     def between(self, at: slice, a: Labels, b: Labels) -> Floats:
-        """Give V_e(a_e, b_e) of some edges."""
+        """Return V_e(a_e, b_e) of some edges."""
         costs: Floats = _looked_up(self.features[at], [self.weights], a * self.n_labels + b)[0]
         return costs
 
     def choice(self, at: slice, a: Labels, b: Labels, lower: Labels, upper: Labels) -> ChoiceCosts:
-        """Give what edges cost whose ends choose between two labels that a and b lead to.
+        """Return what edges cost whose ends choose between two labels that a and b lead to.
 
         The terms of an edge are linear in its features too: they are looked up, not computed.
         """
@@ -204,15 +202,15 @@ class LinearTables:
         return ChoiceCosts(*_looked_up(features, tables, pairs))
 
     def within(self) -> Floats:
-        """Give tables (k, L, L) of whose sums with weights >= 0 every edge's is one."""
+        """Return tables (k, L, L) of whose sums with weights >= 0 every edge's is one."""
         return self.weights
 
     def dense(self) -> Floats:
-        """Give the table of every edge, (m, L, L)."""
+        """Return the table of every edge, (m, L, L)."""
         return np.tensordot(self.features.astype(np.float64), self.weights, axes=1)
 
     def __add__(self, other: Any) -> Floats:
-        """Give the sum with tables from elsewhere, edge by edge."""
+        """Return the sum with tables from elsewhere, edge by edge."""
         more = other.dense() if isinstance(other, LinearTables) else other
         return np.asarray(self.dense() + more)
 
@@ -324,12 +322,12 @@ def swap(
 
 
 def expansion(label: int, n_labels: int) -> Move:
-    """Give the move in which every node keeps its label or takes this one."""
+    """Return the move in which every node keeps its label or takes this one."""
     return np.arange(n_labels), np.full(n_labels, label)
 
 
 def swapping(a: int, b: int, n_labels: int) -> Move:
-    """Give the move in which nodes of two labels choose again between them."""
+    """Return the move in which nodes of two labels choose again between them."""
     every = np.arange(n_labels)
     return np.where(every == b, a, every), np.where(every == a, b, every)
 
@@ -359,7 +357,7 @@ class UnorderedEnergy:
         costs: LinearTables | Floats,
         envelopes: LabelEnvelopes,
     ) -> Self:
-        """Give the energy of a problem with costs (n, L) of labels and tables of its edges."""
+        """Return the energy of a problem with costs (n, L) of labels and tables of its edges."""
         if problem.shape is None or not problem.n_edges:
             given = costs.dense() if isinstance(costs, LinearTables) else costs
             return cls(unary, problem.edge_ends(), given, envelopes)
@@ -423,12 +421,12 @@ class UnorderedEnergy:
         return Moved(y.astype(np.uint8).reshape(self.shape), value, helped, cuts)
 
     def best_choice(self, y: Labels, move: Move, held: Bits | None = None) -> Labels:
-        """Give the best labelling that a move leads to, by one cut; held nodes keep their label."""
+        """Return the best labelling after a move, by one cut; held nodes keep their label."""
         y0, y1, energy = self._choice(y, move, held)
         return np.where(energy.minimize().labels.ravel() == 1, y1, y0)
 
     def min_marginals(self, fixed: ArrayLike | None = None, threads: int = 1) -> Floats:
-        """Give what stands for the least energy with each node at each label, (n, L).
+        """Return what stands for the least energy with each node at each label, (n, L).
 
         At the end y of `minimize`, for a label k: the least energy with node i at k among all
         expansions of k, exact over that move. It is E(y) for k = y_i and never below, is an upper
@@ -492,7 +490,7 @@ class UnorderedEnergy:
         return out
 
     def check_expansion(self) -> None:
-        """Refuse tables with V(a,c) + V(c,b) < V(a,b) + V(c,c)."""
+        """Raise InputError for tables with V(a,c) + V(c,b) < V(a,b) + V(c,c)."""
 
         def room(V: Floats, c: int) -> Floats:
             left: Floats = V[:, :, c, None] + V[:, None, c, :]
@@ -503,7 +501,7 @@ class UnorderedEnergy:
             self._refuse(partial(room, c=c), formula, "expansion", "swap")
 
     def check_swap(self) -> None:
-        """Refuse tables with V(a,b) + V(b,a) < V(a,a) + V(b,b)."""
+        """Raise InputError for tables with V(a,b) + V(b,a) < V(a,a) + V(b,b)."""
 
         def room(V: Floats) -> Floats:
             same = np.diagonal(V, axis1=1, axis2=2)

@@ -366,7 +366,7 @@ def terms_of(potential: Potential, problem: Problem, v: Vector, n_labels: int) -
 def _need(
     name: str, numbers: NDArray[Any], shape: tuple[int, ...], allowed: list[tuple[int, ...]]
 ) -> None:
-    """Refuse an array of another shape, or with NaN or infinity in it."""
+    """Raise InputError for an array of another shape, or with NaN or infinity in it."""
     if shape in allowed and numbers.dtype.kind in "fiub":
         with np.errstate(over="ignore", invalid="ignore"):
             total = numbers.sum()  # finite for most arrays, and sooner known than of each number

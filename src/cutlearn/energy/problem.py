@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn.arrays import VOID, Shape
-from cutlearn.checks import as_array
+from cutlearn.checks import as_array, edge_array, index_array
 from cutlearn.errors import InputError
 from cutlearn.grid import grid_edge_counts, grid_edges
 
@@ -54,7 +54,7 @@ class Family:
         return np.diff(self.first)
 
     def counts(self, labels: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Give the number of ones in each region."""
+        """Return the number of ones in each region."""
         ones = np.concatenate([[0], np.cumsum(labels[self.members])])
         return np.asarray(ones[self.first[1:]] - ones[self.first[:-1]], np.int64)
 
@@ -125,7 +125,7 @@ class Problem:
             counts = grid_edge_counts(self.shape, int(self.connectivity or 0))
             features = _checked_grid_features(self.edge_features, counts)
         else:
-            put(self, "edges", _frozen(_checked_edges(self.edges, n)))
+            put(self, "edges", _frozen(edge_array(self.edges, n).astype(np.int32)))
             features = _checked_edge_features(self.edge_features, len(self._edges))
         put(self, "edge_features", _frozen(features))
         put(self, "regions", families_of(self.regions, n))
@@ -334,25 +334,6 @@ def _checked_nodes(value: ArrayLike, shape: Shape | None) -> NDArray[Any]:
     return array
 
 
-def _checked_edges(value: ArrayLike | None, n: int) -> NDArray[np.int32]:
-    if value is None:
-        return np.zeros((0, 2), np.int32)
-    array = checked_indices("edges", value, n)
-    if array.size == 0:
-        return np.zeros((0, 2), np.int32)
-    if array.ndim != 2 or array.shape[1] != 2:
-        raise InputError(
-            f"edges has shape {array.shape}, but must have shape (m, 2): two nodes for each edge."
-        )
-    loops = np.flatnonzero(array[:, 0] == array[:, 1])
-    if len(loops):
-        raise InputError(
-            f"edges[{int(loops[0])}] joins a node to itself, but an edge needs two different "
-            "nodes. Remove such edges."
-        )
-    return array
-
-
 def _checked_edge_features(value: ArrayLike | None, m: int) -> NDArray[Any]:
     if value is None:
         return np.ones((m, 1 if m else 0))
@@ -447,7 +428,7 @@ def _is_family(part: Any, n: int) -> bool:
 
 def _read(part: Any, n: int, name: str) -> Family:
     if isinstance(part, Family):
-        checked_indices(name, part.members, n)
+        index_array(name, part.members, n)
         return part
     return _of_map(part, n, name) if isinstance(part, np.ndarray) else _of_lists(part, n, name)
 
@@ -466,7 +447,7 @@ def _of_map(value: NDArray[Any], n: int, name: str = "regions") -> Family:
 
 
 def _of_lists(value: Sequence[Any], n: int, name: str) -> Family:
-    parts = [checked_indices(f"{name}[{c}]", part, n).reshape(-1) for c, part in enumerate(value)]
+    parts = [index_array(f"{name}[{c}]", part, n).reshape(-1) for c, part in enumerate(value)]
     for c, members in enumerate(parts):
         if len(members) == 0 or len(np.unique(members)) != len(members):
             raise InputError(
@@ -475,21 +456,3 @@ def _of_lists(value: Sequence[Any], n: int, name: str) -> Family:
             )
     sizes = np.array([len(members) for members in parts], np.int64)
     return _family(sizes, np.concatenate(parts) if parts else np.zeros(0, np.int32))
-
-
-def checked_indices(name: str, value: ArrayLike, n: int) -> NDArray[np.int32]:
-    """Check node indices and give them as int32, in an array that nobody else can write to."""
-    array = as_array(name, value)
-    if array.size == 0:
-        return array.astype(np.int32)
-    if array is value or array.base is not None:
-        array = array.copy()
-    if array.dtype.kind not in "iu":
-        raise InputError(f"{name} must hold integers, not values of type {array.dtype}.")
-    low, high = int(array.min()), int(array.max())
-    if low < 0 or high >= n:
-        raise InputError(
-            f"{name} has index {low if low < 0 else high}, but nodes run from 0 to {n - 1}. "
-            "Correct the indices."
-        )
-    return array.astype(np.int32, copy=False)
