@@ -16,8 +16,8 @@ from scipy.optimize import minimize
 import cutlearn as cl
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.images import cells
-from cutlearn.learn.likelihood import run as runs
-from cutlearn.learn.likelihood.value import image_likelihood, likelihood_tasks, mean_likelihood
+from cutlearn.learn import likelihood as runs
+from cutlearn.learn.likelihood import likelihood_tasks, mean_likelihood
 from cutlearn.run.executor import executor_of
 
 
@@ -43,7 +43,7 @@ def race(seed, images, most):
     seen = []
 
     def value(w):
-        found, gradient = mean_likelihood(image_likelihood, tasks, w, executor_of(1))
+        found, gradient = mean_likelihood(tasks, w, executor_of(1))
         seen.append(-found)
         return -found, -gradient
 

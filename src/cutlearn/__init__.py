@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from cutlearn.features.featurizer import Featurizer
     from cutlearn.features.superpixels import superpixels
     from cutlearn.images import Sample, Volume
-    from cutlearn.learn.likelihood.value import likelihood
+    from cutlearn.learn.likelihood import likelihood
     from cutlearn.learn.losses import Absolute, Count, CountFunction, Hamming, LabelCount
     from cutlearn.learn.train import train
     from cutlearn.model.boltzmann import BoltzmannSegmenter
@@ -103,7 +103,7 @@ _LATER = {
     "Segmenter": "cutlearn.model.segmenter",
     "Session": "cutlearn.model.session.session",
     "Volume": "cutlearn.images",
-    "likelihood": "cutlearn.learn.likelihood.value",
+    "likelihood": "cutlearn.learn.likelihood",
     "load": "cutlearn.model.files",
     "refine": "cutlearn.model.session.refine",
     "superpixels": "cutlearn.features.superpixels",

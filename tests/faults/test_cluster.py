@@ -18,7 +18,7 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.trees import Recipe
 from cutlearn.images import cells, read_folder
-from cutlearn.learn.likelihood import run as likelihood_run
+from cutlearn.learn import likelihood as likelihood_run
 from cutlearn.loaded import Loaded
 from cutlearn.model import base
 from cutlearn.run import cluster as remote

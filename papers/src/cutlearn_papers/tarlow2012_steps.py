@@ -19,7 +19,7 @@ from cutlearn.energy.compiled import softmax
 from cutlearn.energy.energy import Energy
 from cutlearn.energy.model import unary_of
 from cutlearn.energy.problem import Problem
-from cutlearn.learn.likelihood.value import likelihood
+from cutlearn.learn.likelihood import likelihood
 
 # What is taken for the optimum: this share of the best value so far.
 SHARE = 0.95

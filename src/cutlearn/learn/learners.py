@@ -16,7 +16,7 @@ from cutlearn.errors import InputError, quoted
 if TYPE_CHECKING:
     from cutlearn.energy.label_space import LabelSpace
     from cutlearn.learn.bundle import Master
-    from cutlearn.learn.likelihood.value import Value
+    from cutlearn.learn.likelihood import Value
 
 MOST_GROUPS = 50
 
@@ -92,13 +92,13 @@ def _center() -> "type[Master]":
 
 
 def _likelihood() -> "Value":
-    from cutlearn.learn.likelihood.value import image_likelihood
+    from cutlearn.learn.likelihood import image_likelihood
 
     return image_likelihood
 
 
 def _logistic() -> "Value":
-    from cutlearn.learn.likelihood.baselines import logistic
+    from cutlearn.learn.likelihood import logistic
 
     return logistic
 

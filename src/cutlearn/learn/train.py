@@ -21,8 +21,7 @@ from cutlearn.energy.model import Model, ModelLike
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError, quoted
 from cutlearn.learn.learners import learner_of
-from cutlearn.learn.likelihood.run import LikelihoodRun
-from cutlearn.learn.likelihood.value import likelihood_tasks
+from cutlearn.learn.likelihood import LikelihoodRun, likelihood_tasks
 from cutlearn.learn.losses import Loss
 from cutlearn.learn.margin import MarginRun
 from cutlearn.learn.pool import Pool, residents_of

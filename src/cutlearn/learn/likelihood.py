@@ -1,42 +1,60 @@
-"""Likelihood training: quasi-Newton steps from the best of several starts.
+"""Likelihood training: the likelihood of labels, its gradient, and quasi-Newton steps.
 
-Minimises f(w) = lambda/2 |w|^2 - L(w) >= 0, lambda = 1/C, over the weights that keep the cut exact.
-f is not convex: a few starts race (logistic regression, with edges of several strengths), the best
-w is kept, the run stops when f makes no more progress, and nothing is certified. One step evaluates
-every image once.
+The likelihood is that of softmaxed min-marginals (tarlow2012):
+
+    L(w) = mean_n 1/D_n sum_d log q_nd(y_nd),    q_d = softmax of -Phi_d(.; w)
+
+over the D_n labelled nodes of image n: images weigh the same whatever their size. With argmin_dk
+the labelling of least energy in which d has label k,
+
+    D_n dL_n/dw = sum_dk c_dk psi(argmin_dk),    c_dk = q_d(k) - [y_nd = k],
+
+which the core sums in one pass over the min-marginals. L is smooth where no argmin has a rival, and
+not concave.
+
+A run minimises f(w) = lambda/2 |w|^2 - L(w) >= 0, lambda = 1/C, over the weights that keep the cut
+exact. A few starts race (logistic regression, with edges of several strengths), the best w is kept,
+the run stops when f makes no more progress, and nothing is certified. One step evaluates every
+image once.
 """
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize
 
-from cutlearn.arrays import Vector
-from cutlearn.energy.model import Layout
+from cutlearn.arrays import AnyArray, Matrix, Vector
+from cutlearn.energy.compiled import Compiled, Valued, softened
+from cutlearn.energy.model import Layout, Model, ModelLike, checked_weights
 from cutlearn.energy.potentials import Coordinates
+from cutlearn.energy.problem import Problem
+from cutlearn.errors import InputError
 from cutlearn.learn.learners import LikelihoodLearner, learner_of
-from cutlearn.learn.likelihood.baselines import (
-    MAX_ROWS,
-    logistic,
-    recentre_fields,
-    subsample,
-    subsampling_step,
-)
-from cutlearn.learn.likelihood.value import mean_of, valued
-from cutlearn.learn.oracle import TrainingImage
-from cutlearn.learn.pool import digest_of
+from cutlearn.learn.oracle import TrainingImage, training_image
+from cutlearn.learn.pool import bind_all, digest_of, model_of_all
 from cutlearn.learn.run import Callback, Run, Settings, Step
 from cutlearn.loaded import mapped, taken
 from cutlearn.run.checkpoint import fingerprint
-from cutlearn.run.executor import ONE_THREAD, Executor, Residents, name_of
+from cutlearn.run.executor import (
+    ONE_THREAD,
+    Executor,
+    Jobs,
+    Resident,
+    Residents,
+    executor_of,
+    name_of,
+)
 from cutlearn.store import Arrays
 
+# Nodes of logistic regression of several labels, and of `recentre_fields`.
+MAX_ROWS, MAX_ROWS_OF_START = 100_000, 20_000
 # Quasi-Newton steps: the optimum is guessed to be this share of the best value; pairs in memory.
 TARGET, MEMORY = 0.95, 20
 # Armijo's share of the expected decrease, and how often a step is shortened.
@@ -44,34 +62,185 @@ ENOUGH, MAX_SHORTER = 1e-4, 8
 # Logistic regression, from which all starts are made, is smooth and convex: precision is cheap.
 START_TOL, START_STEPS = 1e-4, 300
 
+# The likelihood of one image and its gradient at w.
+Value = Callable[[TrainingImage, Vector], Valued]
 
-@dataclass(frozen=True)
-class Pace:
-    """The amount of work of a run.
+
+def likelihood(
+    problems: Sequence[Problem],
+    labels: Sequence[ArrayLike],
+    w: ArrayLike,
+    envelope: ModelLike = None,
+    *,
+    n_jobs: Jobs = None,
+) -> Valued:
+    """Return the average log-likelihood of labels and its gradient with respect to w.
 
     Parameters
     ----------
-    window : int
-        A run stops when so many steps together lower f by less than its share `tol`.
-    strengths : tuple of float
-        Starts that race: edges of this mean strength and the weights of logistic regression. The
-        stronger the edges, the more unaries a min-marginal sums, so all weights are scaled down.
-    racing : int
-        Images of the race: a few of them show which start is best.
-    rounds : tuple of (steps, places)
-        Of the race: up to so many steps for so many of the best. Strong edges begin badly and
-        overtake late.
+    problems, labels : sequences
+        One label array (255 for void, which does not count) for each problem.
+    w : array
+        In the order of `train`.
+    envelope : EnvelopeSpec, or one for each family of regions, optional
+        Or a Model, which also says what the labels are: "binary", "ordered" or "surrogate".
+    n_jobs : int, address or Client, optional
+        Threads or a cluster over images; the result has the same bits for every number.
+
+    Returns
+    -------
+    value : float
+        Mean over images of the mean over their labelled nodes; 0 at best.
+    gradient : array like w
+
+    Examples
+    --------
+    >>> p = Problem([[1.0], [-3.0]], edges=[[0, 1]])
+    >>> value, gradient = likelihood([p], [[0, 1]], [1.0, 0.0])
+    >>> round(value, 4), gradient.round(4).tolist()
+    (-0.1809, [0.2056, -0.1582])
     """
-
-    window: int
-    strengths: tuple[float, ...]
-    racing: int
-    rounds: tuple[tuple[int, int], ...]
+    tasks = likelihood_tasks(problems, labels, envelope)
+    weights = checked_weights(w, tasks[0].layout.size)
+    return mean_likelihood(tasks, weights, executor_of(n_jobs))
 
 
-TWO = Pace(30, (0.0, 0.3, 1.0, 3.0), 8, ((20, 4), (60, 2)))
-# A step of labels with a field each costs two cuts of every field.
-SEVERAL = Pace(10, (0.0, 0.3, 1.0), 3, ((10, 3),))
+def likelihood_tasks(
+    problems: Sequence[Problem], labels: Sequence[ArrayLike], given: ModelLike
+) -> Sequence[TrainingImage]:
+    """Check images and labels, and bind each image to its labels."""
+    model = model_of_all(problems, labels, given)
+    space = model.labels
+    if not space.has_likelihood:
+        raise InputError(
+            f"labels: {space.name!r} labels have no likelihood to learn by, because expansion "
+            "moves end in local optima. Choose labels='surrogate', which takes any labels, or a "
+            "max-margin learner."
+        )
+    if model.has_regions and not space.takes_envelopes:
+        raise InputError(
+            f"envelope: {space.name} labels take no envelopes, because the fraction of a middle "
+            "label has no exact cut. Leave out the envelope, or choose labels='surrogate'."
+        )
+    return bind_all(problems, labels, model)
+
+
+def image_likelihood(task: TrainingImage, w: Vector) -> Valued:
+    """Return L_n and its gradient of one image."""
+    share = 1.0 / int(np.count_nonzero(task.known))
+    total, gradient = task.compiled.log_likelihood(w, task.labels, task.known)
+    return share * total, share * gradient
+
+
+def mean_likelihood(tasks: Sequence[TrainingImage], w: Vector, executor: Executor) -> Valued:
+    """Return the mean over images of L_n and of its gradient."""
+    return _mean_of(executor.map(partial(_likelihood_at, w), tasks))
+
+
+def _likelihood_at(w: Vector, task: TrainingImage) -> Valued:
+    return image_likelihood(task, w)
+
+
+def _valued(
+    value: Value, name: str, model: Model, thin: int, resident: Resident, image: int, w: Vector
+) -> Valued:
+    """Return L_n of an image where it stays: a task, or a problem and its labels.
+
+    The task of the latter is cached under `name`, a hash of the model and of the subsampling.
+    """
+    if isinstance(resident.value, TrainingImage):
+        return value(resident.value, w)
+
+    def make() -> TrainingImage:
+        problem, labels = resident.value
+        return subsample(training_image(problem, labels, model, image), thin)
+
+    return value(resident.once(f"task {image} {name}", make), w)
+
+
+def _mean_of(parts: Sequence[Valued]) -> Valued:
+    """Return the mean over images of L_n and of its gradient, summed in the images' order."""
+    total = sum(part[0] for part in parts) / len(parts)
+    return total, np.sum([part[1] for part in parts], axis=0) / len(parts)
+
+
+def logistic(task: TrainingImage, w: Vector) -> Valued:
+    """Return L_n of the unaries alone, and its gradient: zero but for node weights."""
+    layout, labels = task.layout, task.labels
+    features = task.problem.node_features
+    if not task.known.all():
+        features, labels = features[task.known], labels[task.known]
+    features = features.astype(np.float64)
+    rows, gradient = layout.unaries(w), np.zeros(layout.size)
+    # Two labels have one row, that of label 1.
+    costs = np.zeros((len(labels), task.model.n_labels))
+    costs[:, -len(rows) :] = features @ rows.T
+    at = np.arange(len(labels))
+    q, soft = softened(costs)
+    q[at, labels] -= 1.0
+    layout.unaries(gradient)[:] = (q[:, -len(rows) :].T @ features) / len(labels)
+    return float((soft - costs[at, labels]).mean()), gradient
+
+
+def subsampling_step(tasks: Sequence[TrainingImage], limit: int) -> int:
+    """Return the least k such that every k-th labelled node leaves at most `limit` nodes.
+
+    Without edges neighbouring pixels are nearly copies of each other.
+    """
+    return -(-sum(int(task.known.sum()) for task in tasks) // limit)
+
+
+def subsample(task: TrainingImage, step: int) -> TrainingImage:
+    """Return the task of every `step`-th labelled node, without edges."""
+    if step == 1:
+        return task
+    problem, rows = task.problem, np.flatnonzero(task.known)[::step]
+    alone = Problem(
+        problem.node_features[rows],
+        edge_features=np.zeros((0, problem.n_edge_features)),
+        regions=[[] for _ in problem.regions],
+    )
+    compiled = Compiled(task.model, alone)
+    return replace(task, compiled=compiled, labels=task.labels[rows], known=task.known[rows])
+
+
+def recentre_fields(tasks: Sequence[TrainingImage], w: Vector) -> Vector:
+    """Shift the weights of all fields, one per label, by one vector that calibrates each field.
+
+    A softmax over labels is invariant to what is added to the cost of all of them, but a field is
+    cut where its own cost is 0. So w_k + g takes the place of w_k, the same g for all labels, with
+    the least
+
+        sum_k mean_i log(1 + exp(s_ik (w_k + g) . f_i)),    s_ik = 1 where i has label k, else -1
+    """
+    step = subsampling_step(tasks, MAX_ROWS_OF_START)
+    some = [subsample(task, step) for task in tasks]
+    x = np.concatenate([one.problem.node_features[one.known] for one in some]).astype(np.float64)
+    labels = np.concatenate([one.labels[one.known] for one in some])
+    counts = [int(one.known.sum()) for one in some]
+    share = np.concatenate([np.full(n, 1 / (n * len(some))) for n in counts])
+    layout = tasks[0].layout
+    costs = x @ layout.unaries(w).T
+    signs = np.where(labels[:, None] == np.arange(costs.shape[1]), 1.0, -1.0)
+
+    def wrong(g: Vector) -> tuple[Vector, Vector]:
+        """Return z = s (w + g) . f, and the sigmoid of it, of every node and label."""
+        z = signs * (costs + (x @ g)[:, None])
+        return z, np.exp(-np.logaddexp(0, -z))
+
+    def loss(g: Vector) -> tuple[float, Vector]:
+        z, p = wrong(g)
+        value = float(np.logaddexp(0, z).sum(axis=1) @ share)
+        return value, x.T @ ((signs * p).sum(axis=1) * share)
+
+    def bend(g: Vector) -> Vector:
+        p = wrong(g)[1]
+        return np.asarray(x.T @ (x * ((p * (1 - p)).sum(axis=1) * share)[:, None]))
+
+    g = minimize(loss, np.zeros(x.shape[1]), jac=True, hess=bend, method="trust-exact").x
+    out = w.copy()
+    layout.unaries(out)[:] += g
+    return out
 
 
 class QuasiNewton:
@@ -100,7 +269,7 @@ class QuasiNewton:
         # The memory: differences of z and of its gradient.
         self.moves, self.turns = np.zeros((0, n)), np.zeros((0, n))
 
-    def _by_block(self, x: Vector, matrix: NDArray[Any]) -> Vector:
+    def _by_block(self, x: Vector, matrix: AnyArray) -> Vector:
         return np.asarray((x.reshape(self.layout.blocks, -1) @ matrix).ravel())
 
     def _project(self, z: Vector) -> Vector:
@@ -189,6 +358,35 @@ class QuasiNewton:
         self.shorter = int(arrays["line"][2])
 
 
+@dataclass(frozen=True)
+class Pace:
+    """The amount of work of a run.
+
+    Parameters
+    ----------
+    window : int
+        A run stops when so many steps together lower f by less than its share `tol`.
+    strengths : tuple of float
+        Starts that race: edges of this mean strength and the weights of logistic regression. The
+        stronger the edges, the more unaries a min-marginal sums, so all weights are scaled down.
+    racing : int
+        Images of the race: a few of them show which start is best.
+    rounds : tuple of (steps, places)
+        Of the race: up to so many steps for so many of the best. Strong edges begin badly and
+        overtake late.
+    """
+
+    window: int
+    strengths: tuple[float, ...]
+    racing: int
+    rounds: tuple[tuple[int, int], ...]
+
+
+TWO = Pace(30, (0.0, 0.3, 1.0, 3.0), 8, ((20, 4), (60, 2)))
+# A step of labels with a field each costs two cuts of every field.
+SEVERAL = Pace(10, (0.0, 0.3, 1.0), 3, ((10, 3),))
+
+
 class LikelihoodRun(Run):
     """One run of likelihood training.
 
@@ -225,7 +423,7 @@ class LikelihoodRun(Run):
         self._given, self.executor, self.away = tasks, executor, away
         self.data = executor.residents(self.tasks) if away is None else away
         model = tasks[0].model
-        self._valued = partial(valued, self.value, name_of((model, thin)), model, thin)
+        self._valued = partial(_valued, self.value, name_of((model, thin)), model, thin)
         block = self.layout.coordinates(tasks[0].problem, _second_moment(self.tasks))
         self.move = QuasiNewton(self.layout, block)
         self._decrease = math.inf  # relative, by the last steps
@@ -298,14 +496,14 @@ class LikelihoodRun(Run):
         seconds = evaluated - begin, time.perf_counter() - evaluated
         return self.record_step(objective, seconds, len(self.tasks), 0)
 
-    def _rows(self, w: Vector, places: Sequence[int]) -> NDArray[np.float64]:
+    def _rows(self, w: Vector, places: Sequence[int]) -> Matrix:
         """Return L_n and its gradient of some images, one row per image."""
         found = self.data.take(places).map(self._valued, w)
         return np.array([np.concatenate([[value], gradient]) for value, gradient in found])
 
-    def _summed(self, w: Vector, rows: NDArray[np.float64]) -> tuple[float, Vector]:
+    def _summed(self, w: Vector, rows: Matrix) -> tuple[float, Vector]:
         """Return f and its gradient from the rows of all images."""
-        value, gradient = mean_of([(float(row[0]), row[1:]) for row in rows])
+        value, gradient = _mean_of([(float(row[0]), row[1:]) for row in rows])
         lam = 1.0 / self.setting.C
         return 0.5 * lam * float(w @ w) - value, lam * w - gradient
 
@@ -359,7 +557,7 @@ def _starts(
     return starts
 
 
-def _second_moment(tasks: Sequence[TrainingImage]) -> NDArray[np.float64]:
+def _second_moment(tasks: Sequence[TrainingImage]) -> Matrix:
     """Return the mean of f f' over the labelled nodes of each image, then over images."""
     parts = []
     for task in tasks:

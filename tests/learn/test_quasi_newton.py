@@ -5,8 +5,7 @@ import pytest
 
 import cutlearn as cl
 from cutlearn.energy.potentials import Coordinates
-from cutlearn.learn.likelihood.run import QuasiNewton
-from cutlearn.learn.likelihood.value import likelihood_tasks
+from cutlearn.learn.likelihood import QuasiNewton, likelihood_tasks
 
 
 def moves(d):

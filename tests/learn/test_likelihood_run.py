@@ -13,11 +13,11 @@ from sklearn.linear_model import LogisticRegression
 import cutlearn as cl
 from cutlearn.energy.envelopes import EnvelopeSpec
 from cutlearn.errors import ConvergenceWarning, InputError
-from cutlearn.learn.likelihood import baselines, run
-from cutlearn.learn.likelihood.value import likelihood_tasks
+from cutlearn.learn import likelihood
+from cutlearn.learn.likelihood import likelihood_tasks
 from cutlearn.run.process import Interrupted
 
-TESTS = Path(__file__).parent.parent.parent
+TESTS = Path(__file__).parent.parent
 SURROGATE = cl.Model(labels="surrogate")
 
 
@@ -118,7 +118,7 @@ def test_fields_start_right_each_alone_and_say_the_same_together():
     problems, labels = images(9, L=4)
     plain = learn(problems, labels, "logistic", model=SURROGATE)
     tasks = likelihood_tasks(problems, labels, SURROGATE)
-    w = baselines.recentre_fields(tasks, plain.w)
+    w = likelihood.recentre_fields(tasks, plain.w)
     rows, before = plain.layout.rows(w)[:, :5], plain.layout.rows(plain.w)[:, :5]
     assert np.ptp(rows - before, axis=0) == pytest.approx(0, abs=1e-9)
     for p in problems:
@@ -189,8 +189,8 @@ def test_the_race_is_told_and_goes_on_after_an_interrupt(tmp_path):
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
-import cutlearn.learn.likelihood.run as room
-from learn.likelihood.test_run import images, learn
+import cutlearn.learn.likelihood as room
+from learn.test_likelihood_run import images, learn
 plain = room.LikelihoodRun.step
 def step(self, threads):
     if self.file.name == "run":
@@ -294,13 +294,13 @@ def test_regressions_of_several_labels_see_some_of_many_pixels(monkeypatch):
         for k in y
     ]
     model = cl.Model(labels="surrogate", n_labels=3)
-    monkeypatch.setattr(run, "MAX_ROWS", 80)
+    monkeypatch.setattr(likelihood, "MAX_ROWS", 80)
     found = cl.train(problems, y, learner="logistic", C=10.0, model=model)
     rows = [np.flatnonzero(k.ravel() != 255)[::3] for k in y]  # 220 labelled, 80 wanted
     none = np.zeros((0, 1))
     few = [cl.Problem(p.node_features[r], edge_features=none) for p, r in zip(problems, rows)]
     labels = [k.ravel()[r] for k, r in zip(y, rows)]
-    monkeypatch.setattr(run, "MAX_ROWS", 10**6)
+    monkeypatch.setattr(likelihood, "MAX_ROWS", 10**6)
     alone = cl.train(few, labels, learner="logistic", C=10.0, model=model)
     assert np.array_equal(found.w, alone.w)
     assert len(found.w) == 9

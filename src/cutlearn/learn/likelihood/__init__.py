@@ -1,1 +1,0 @@
-"""Likelihood training: the value and gradient of an image, baselines, steps, the run."""
