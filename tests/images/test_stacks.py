@@ -55,6 +55,50 @@ def test_without_volume_the_pages_are_images(tmp_path):
     assert len(read_folder(*pair(tmp_path, tifffile.imwrite, ".tif"))) == 6
 
 
+ONE_PAGE = {
+    "shaped": {"truncate": True},
+    "imagej": {"imagej": True, "truncate": True, "metadata": {"axes": "ZYX"}},
+    "volumetric": {"volumetric": True, "tile": (16, 16, 16), "compression": "zlib"},
+}
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("kind", ONE_PAGE)
+def test_slices_in_one_page_of_a_tiff_are_slices(tmp_path, kind, dtype):
+    def write(path, voxels):
+        tifffile.imwrite(path, voxels.astype(dtype), photometric="minisblack", **ONE_PAGE[kind])
+
+    top = np.float32(np.iinfo(dtype).max)
+    folder = read(tmp_path, write, ".tif")
+    assert (folder.image(0).image == VOXELS / top).all()
+    assert (folder.labels(0) == (VOXELS > 127)).all()
+    pages = read_folder(tmp_path / "images", tmp_path / "masks")
+    assert len(pages) == 6
+    for k, (image, labels) in enumerate(pages):
+        assert (image == VOXELS[k] / top).all()
+        assert (labels == (VOXELS[k] > 127)).all()
+    with pytest.raises(cl.InputError, match="has 6 pages, but must have one"):
+        cl.images.read_image(tmp_path / "images" / "a.tif")
+    with pytest.raises(cl.InputError, match="has 6 pages, but must have one"):
+        cl.images.read_values(tmp_path / "masks" / "a.tif")
+
+
+def test_channels_in_one_page_of_a_tiff_are_refused(tmp_path):
+    tifffile.imwrite(tmp_path / "a.tif", VOXELS[:3], imagej=True, truncate=True,
+                     metadata={"axes": "CYX"})  # fmt: skip
+    with pytest.raises(cl.InputError, match="3 channels, axes CYX"):
+        read_folder(tmp_path)
+
+
+@pytest.mark.parametrize("cut", [1, 500])
+def test_slices_that_are_promised_but_not_there_are_refused(tmp_path, cut):
+    tifffile.imwrite(tmp_path / "a.tif", VOXELS.repeat(9, 1), truncate=True)
+    data = (tmp_path / "a.tif").read_bytes()
+    (tmp_path / "a.tif").write_bytes(data[:-cut])
+    with pytest.raises(cl.InputError, match="could not be decoded|no file of it"):
+        read_folder(tmp_path)
+
+
 def test_the_file_tells_how_far_apart_slices_are(tmp_path):
     def imagej(path, voxels):
         tifffile.imwrite(path, voxels, imagej=True, resolution=(1 / 5, 1 / 5),

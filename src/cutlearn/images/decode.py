@@ -53,6 +53,10 @@ END_OF_IMAGE, START_OF_SCAN = 0xD9, 0xDA
 # Files of so many bytes are not read at once.
 MAPPED = 1 << 26
 MOST_PIXELS = 1 << 30
+# Uncompressed and deflated, which tifffile reads without a further package.
+DEFLATED = (1, 8, 32946)
+# Voxels of a file, at most.
+MOST_VOXELS = 2_000_000_000
 TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 # What tifffile remarks on damaged files is for those who ask for logs; the user gets one sentence.
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
@@ -124,7 +128,7 @@ def decode(
     if data[: len(NPY)] == NPY or data[: len(NPZ)] == NPZ:
         return _page_of_array(_array(data, name, max_pixels), name, page)
     if data[:4] in TIFF:
-        found = _decode_deep_tiff(data, name, max_pixels, colors, page, turned)
+        found = _decode_tiff(data, name, max_pixels, colors, page, turned)
         if found is not None:
             return found
     if data[: len(JPEG)] == JPEG:
@@ -153,13 +157,21 @@ def pages_of(data: bytes, name: str, max_pixels: int) -> int:
     if data[:4] in TIFF:
         with tifffile.TiffFile(io.BytesIO(data)) as file:
             check_axes(file, name)
-            return len(file.pages)
+            series = _one_page_series(file, name)
+            rows = 0 if series is None else series.axes.find("Y")
+            return math.prod(series.shape[:rows]) if rows else len(file.pages)
     with _opened(data, name, max_pixels) as picture:
         return int(getattr(picture, "n_frames", 1))
 
 
-def voxels_of_array(data: bytes, name: str, max_pixels: int) -> Array | None:
-    """Give a whole array (d, h, w) or (d, h, w, 3) of a numpy file; None for other files."""
+def voxels_of(data: bytes, name: str, max_pixels: int, colors: bool, turned: bool) -> Array | None:
+    """Return the slices (d, h, w) or (d, h, w, 3) that a file stores as one array; else None."""
+    if data[:4] in TIFF:
+        with tifffile.TiffFile(io.BytesIO(data)) as file:
+            slices = _slices_in_page(file, data, name, max_pixels)
+            if slices is None:
+                return None
+            return np.stack([_displayed(file.pages.first, z, colors, turned) for z in slices])
     if data[: len(NPY)] != NPY and data[: len(NPZ)] != NPZ:
         return None
     array = _array(data, name, max_pixels)
@@ -261,36 +273,85 @@ def plain(picture: Image.Image) -> Image.Image:
     return Image.alpha_composite(white, colors).convert("L")
 
 
-def _decode_deep_tiff(
+def _decode_tiff(
     data: bytes, name: str, max_pixels: int, colors: bool, number: int | None, turned: bool
 ) -> Array | None:
-    """Pixels of a TIFF with more than 8 bits a value, or None if the other decoder is to read it.
+    """Return the pixels of a TIFF, or None if Pillow is to read it.
 
-    Pillow would cut 16-bit colour to 8 bits; tifffile does not. Pillow in turn knows compressions
-    for which tifffile needs a further package.
+    Pillow would cut 16-bit colour to 8 bits, and read the first slice only where one page holds
+    several; tifffile does not. Pillow in turn knows compressions for which tifffile needs a further
+    package.
     """
     with tifffile.TiffFile(io.BytesIO(data)) as file:
+        slices = _slices_in_page(file, data, name, max_pixels)
+        if slices is not None:
+            if number is None:
+                check_pages(name, len(slices))
+            return _displayed(file.pages.first, slices[number or 0], colors, turned)
         if number is None:
             check_axes(file, name)
             check_pages(name, len(file.pages))
         page: Any = file.pages[number or 0]
         check_tiles(name, page, max_pixels)
-        if page.bitspersample <= 8 or page.compression not in (1, 8, 32946):
+        if page.bitspersample <= 8 or page.compression not in DEFLATED:
             return None
         if page.axes not in ("YX", "YXS", "SYX") or page.photometric not in (0, 1, 2):
             raise InputError(
                 f"{name}: the TIFF has the colour space {page.photometric!s} and the axes "
                 f"{page.axes}, but must be a grey or RGB image. Export it as PNG or TIFF."
             )
-        if page.compression != 1:
-            check_inflated(name, data, page)
+        check_inflated(name, data, page)
         array: Array = page.asarray()
         if page.axes == "SYX":
             array = np.moveaxis(array, 0, 2)
-        if page.photometric == 0 and colors:  # white is zero
-            array = np.iinfo(array.dtype).max - array if array.dtype.kind == "u" else 1 - array
-        tag = page.tags.get("Orientation")
-        return _turn(array, int(tag.value) if tag is not None and turned else 1)
+        return _displayed(page, array, colors, turned)
+
+
+def _displayed(page: Any, array: Array, colors: bool, turned: bool) -> Array:
+    """Return stored pixels as a viewer displays them, with `colors`; turned as their tag says."""
+    if page.photometric == 0 and colors:  # white is zero
+        array = np.iinfo(array.dtype).max - array if array.dtype.kind == "u" else 1 - array
+    tag = page.tags.get("Orientation")
+    return _turn(array, int(tag.value) if tag is not None and turned else 1)
+
+
+def _slices_in_page(
+    file: tifffile.TiffFile, data: bytes, name: str, max_pixels: int
+) -> Array | None:
+    """Return the slices (n, h, w) or (n, h, w, 3) of a TIFF with several in its only page.
+
+    ImageJ and tifffile write large stacks so, and volumetric tiles are stored so. None for others.
+    """
+    if (series := _one_page_series(file, name)) is None:
+        return None
+    page: Any = file.pages.first
+    check_tiles(name, page, max_pixels)
+    if math.prod(series.shape) > MOST_VOXELS:
+        raise too_many(name, f"the file has slices of shape {series.shape}", MOST_VOXELS)
+    if series.dataoffset is None:
+        check_inflated(name, data, page)
+    elif series.dataoffset + series.nbytes > len(data):
+        raise InputError(
+            f"{name}: it could not be decoded (the header says {series.shape}, but fewer numbers "
+            "are there). Export it again."
+        )
+    array: Array = series.asarray()
+    colored = series.axes.endswith("S")
+    return array.reshape(-1, *array.shape[-3 if colored else -2 :])
+
+
+def _one_page_series(file: tifffile.TiffFile, name: str) -> Any:
+    """Return the series of a TIFF whose only page holds several slices; None for others."""
+    page: Any = file.pages.first
+    if len(file.pages) != 1 or not (file.is_imagej or file.is_shaped or page.imagedepth > 1):
+        return None
+    series: Any = file.series[0]
+    rows = series.axes.find("Y")
+    several = rows > 0 and math.prod(series.shape[:rows]) > 1
+    if not several or "S" in series.axes[:rows] or series.axes[rows:] not in ("YX", "YXS"):
+        return None
+    _refuse_channels(series, name)
+    return series
 
 
 class ChannelsError(InputError):
@@ -320,15 +381,19 @@ def check_axes(file: tifffile.TiffFile, name: str) -> None:
     """
     page: Any = file.pages.first
     for series in file.series if len(file.pages) > 1 else []:
-        count = dict(zip(series.axes, series.shape)).get("C", 1)
-        if count > 1:
-            raise ChannelsError.of(name, f"{count} channels, axes {series.axes}")
+        _refuse_channels(series, name)
     samples = page.samplesperpixel - sum(kind in OPACITY for kind in page.extrasamples)
     grey, deep = page.photometric in (0, 1), page.bitspersample > 8
     # Three interleaved samples of 16 bits are colours, whatever the file calls them.
     colors = samples in (3, 4) and page.axes == "YXS" and deep
     if samples > 4 or (grey and samples > 1 and not colors):
         raise ChannelsError.of(name, f"{samples} channels, axes {page.axes}")
+
+
+def _refuse_channels(series: Any, name: str) -> None:
+    count = dict(zip(series.axes, series.shape)).get("C", 1)
+    if count > 1:
+        raise ChannelsError.of(name, f"{count} channels, axes {series.axes}")
 
 
 def white_is_zero(path: Path) -> int:
@@ -400,8 +465,12 @@ def check_inflated(name: str, data: bytes, page: Any) -> None:
 
     The decoder inflates a part as a whole before it looks how much of it is wanted.
     """
+    if page.compression == 1:
+        return
     high, wide = page.tilelength or page.imagelength, page.tilewidth or page.imagewidth
-    pixels = -(-page.imagelength // high) * high * -(-page.imagewidth // wide) * wide
+    deep = page.tiledepth or page.imagedepth
+    pixels = -(-page.imagedepth // deep) * deep
+    pixels *= -(-page.imagelength // high) * high * -(-page.imagewidth // wide) * wide
     # Twice, since writers may fill up the last strip.
     most = 2 * pixels * page.samplesperpixel * page.bitspersample // 8 + PIECE
     total = 0

@@ -25,6 +25,7 @@ from cutlearn.images.coding import Coding, LabelMap
 from cutlearn.images.decode import (
     ENDINGS,
     JPEG,
+    MOST_VOXELS,
     TIFF,
     check_axes,
     content,
@@ -33,7 +34,7 @@ from cutlearn.images.decode import (
     memory_mapped,
     pages_of,
     too_many,
-    voxels_of_array,
+    voxels_of,
 )
 from cutlearn.images.read import (
     MAX_BYTES,
@@ -48,8 +49,6 @@ from cutlearn.images.sample import Facts, Spacing, Volume, facts_of
 
 Array = npt.NDArray[Any]
 NIFTI = (".nii", ".nii.gz")
-# Voxels of a file, at most.
-MOST_VOXELS = 2_000_000_000
 UNKNOWN: Spacing = (1.0, 1.0, 1.0)
 
 
@@ -283,12 +282,11 @@ def read_voxels(
         return large, UNKNOWN if path.suffix == ".npy" else _tiff_spacing(path, shown(path))
     data, name = content(path, None, max_bytes)
     with decoding(name):
-        whole = voxels_of_array(data, name, max_pixels)
+        spacing = _tiff_spacing(io.BytesIO(data), name) if data[:4] in TIFF else UNKNOWN
+        whole = voxels_of(data, name, max_pixels, colors, turned)
         if whole is not None:
-            return whole, UNKNOWN
-        pages, spacing = pages_of(data, name, max_pixels), UNKNOWN
-        if data[:4] in TIFF:
-            spacing = _tiff_spacing(io.BytesIO(data), name)
+            return whole, spacing
+        pages = pages_of(data, name, max_pixels)
         if pages == 1:
             raise InputError(
                 f"{name}: this is one image, but a volume is a file of several slices. Put slices "
