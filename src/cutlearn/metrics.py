@@ -245,6 +245,28 @@ def confusions(
     return [confusion(t, p, n_labels, void) for t, p in zip(truths, predictions)]
 
 
+def coded_confusions(
+    truths: Sequence[npt.ArrayLike],
+    predictions: Sequence[npt.ArrayLike],
+    n_labels: int | None = None,
+    void: int = VOID,
+) -> list[Confusion]:
+    """Return the table of every image; refuse truths of 0 and 255 alone, which may be an object.
+
+    With `n_labels` it is known that the truths hold labels.
+    """
+    tables = confusions(truths, predictions, n_labels, void)
+    if n_labels is None and void == VOID and not any(table.counts[1:].any() for table in tables):
+        values = set().union(*(np.unique(np.asarray(truth)).tolist() for truth in truths))
+        if values == {0, VOID}:
+            raise InputError(
+                "truth holds only 0 and 255, and 255 means void: no pixel is labelled as object. "
+                "If 255 is the object, compare truth == 255. If it is void, use confusion() or "
+                "mean_iou(n_labels=2)."
+            )
+    return tables
+
+
 def total(tables: Iterable[Confusion]) -> Confusion:
     """Add up the tables of images.
 
@@ -266,7 +288,7 @@ def iou(truth: npt.ArrayLike, predicted: npt.ArrayLike, label: int = 1, void: in
     >>> iou([[0, 1, 1, 255]], [[0, 1, 0, 0]])
     0.5
     """
-    return confusion(truth, predicted, None, void).iou(label)
+    return coded_confusions([truth], [predicted], None, void)[0].iou(label)
 
 
 def pooled_iou(
@@ -283,7 +305,7 @@ def pooled_iou(
     >>> pooled_iou([[[1, 1, 1]], [[1]]], [[[1, 1, 1]], [[0]]])
     0.75
     """
-    return total(confusions(truths, predictions, None, void)).iou(label)
+    return total(coded_confusions(truths, predictions, None, void)).iou(label)
 
 
 def mean_iou(
@@ -303,7 +325,8 @@ def mean_iou(
     >>> mean_iou([[[0, 1]], [[1, 1]]], [[[0, 1]], [[0, 1]]])
     0.625
     """
-    return _mean_known(t.mean_iou() for t in confusions(truths, predictions, n_labels, void))
+    tables = coded_confusions(truths, predictions, n_labels, void)
+    return _mean_known(t.mean_iou() for t in tables)
 
 
 def pixel_error(
@@ -317,7 +340,8 @@ def pixel_error(
     >>> pixel_error([[[0, 1]], [[1]]], [[[0, 0]], [[1]]])
     0.25
     """
-    return _mean_known(t.pixel_error() for t in confusions(truths, predictions, None, void))
+    tables = coded_confusions(truths, predictions, None, void)
+    return _mean_known(t.pixel_error() for t in tables)
 
 
 def count_error(
@@ -337,7 +361,7 @@ def count_error(
     >>> count_error([[[0, 1, 1]]], [[[0, 0, 1]]], relative=True)
     0.5
     """
-    tables = confusions(truths, predictions, None, void)
+    tables = coded_confusions(truths, predictions, None, void)
     return _mean_known(t.count_error(label, relative) for t in tables if t.n_pixels)
 
 

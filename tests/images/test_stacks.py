@@ -95,7 +95,7 @@ def test_slices_that_are_promised_but_not_there_are_refused(tmp_path, cut):
     tifffile.imwrite(tmp_path / "a.tif", VOXELS.repeat(9, 1), truncate=True)
     data = (tmp_path / "a.tif").read_bytes()
     (tmp_path / "a.tif").write_bytes(data[:-cut])
-    with pytest.raises(cl.InputError, match="could not be decoded|no file of it"):
+    with pytest.raises(cl.InputError, match=r"could not be decoded|no file of it"):
         read_folder(tmp_path)
 
 

@@ -20,7 +20,7 @@ from cutlearn.metrics import (
     Spread,
     bootstrap,
     calibration_error_of,
-    confusions,
+    coded_confusions,
     iou_of,
     ratio,
     stack_tables,
@@ -122,7 +122,7 @@ def evaluate(
     >>> round(found.iou.value, 3), found.images[1].count_error
     (0.667, 1)
     """
-    return evaluation_of(names, confusions(truths, predictions), label)
+    return evaluation_of(names, coded_confusions(truths, predictions), label)
 
 
 def evaluation_of(
