@@ -132,3 +132,30 @@ def test_the_command_line_takes_logits(tmp_path):
     assert "extra channels" in bare.stderr
     good = run(PLAIN, "predict", model, images, "-o", tmp_path / "found", "--logits", given)
     assert good.returncode == 0, good.stderr
+
+
+def folder_of_arrays(root, *arrays):
+    images, masks = make_folders(root, len(arrays), (32, 40))
+    given = root / "logits"
+    given.mkdir()
+    for i, array in enumerate(arrays):
+        np.save(given / f"cell{i}.npy", array)
+    return images, masks, given
+
+
+def test_arrays_of_probabilities_become_log_odds(tmp_path):
+    p = np.random.default_rng(0).random((2, 32, 40))
+    images, masks, given = folder_of_arrays(tmp_path, *p)
+    folder = with_logits(read_folder(images, masks), given)
+    assert folder.probabilities
+    assert abs(folder.image(1).extra[..., 0] - np.log(p[1] / (1 - p[1]))).max() < 1e-4
+    model = tmp_path / "m"
+    done = run(PLAIN, "fit", images, masks, "-o", model, "--logits", given, "--C", 10)
+    assert done.returncode == 0, done.stderr
+    assert "read as probabilities" in done.stderr
+
+
+def test_arrays_of_which_some_lie_in_0_to_1_are_refused(tmp_path):
+    images, masks, given = folder_of_arrays(tmp_path, np.full((32, 40), 0.5), values((32, 40)))
+    with pytest.raises(InputError, match=r"cell0\.npy lies in \[0, 1\].*cell1\.npy does not"):
+        with_logits(read_folder(images, masks), given)

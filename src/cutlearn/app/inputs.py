@@ -49,9 +49,15 @@ def where_to_work(jobs: int | None) -> Any:
 
 
 def open_folder(
-    images: str, masks: str | None = None, logits: str | None = None, **reading: Any
+    images: str,
+    masks: str | None = None,
+    logits: str | None = None,
+    arrays: str = "auto",
+    **reading: Any,
 ) -> Any:
-    """Check a folder of images, with masks and logits if given; say what a person must know.
+    """Check a folder of images, with masks and logits if given; print what the user must know.
+
+    `arrays`: what arrays of logits hold, "logits", "probabilities" or "auto".
 
     Returns
     -------
@@ -83,7 +89,12 @@ def open_folder(
         folder = read_folder(images, masks, progress=progress, **reading)
     for note in folder.notes:
         remark(note)
-    return folder if logits is None else with_logits(folder, logits)
+    if logits is None:
+        return folder
+    given = with_logits(folder, logits, arrays)
+    if given.probabilities and arrays == "auto":
+        remark(f"{logits}: read as probabilities")
+    return given
 
 
 def tell_differences(estimator: Any, folder: Any) -> list[int]:

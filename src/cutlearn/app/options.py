@@ -155,7 +155,8 @@ logits_option = click.option(
     type=FOLDER,
     metavar="DIR",
     help="Logits of your own network for each image, by name: .npy, .npz, or probabilities as PNG "
-    "or TIFF, at the image's size or a whole fraction of it.",
+    "or TIFF, at the image's size or a whole fraction of it. Arrays whose numbers all lie in 0 to "
+    "1 are read as probabilities.",
 )
 output_options = together(
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout."),

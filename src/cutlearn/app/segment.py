@@ -246,16 +246,16 @@ def refine(
     """
     import numpy as np
 
-    from cutlearn.images.logits import ARRAYS
+    from cutlearn.images.logits import ARRAYS, array_kind
     from cutlearn.model.session.refine import refine as refined
 
     begin, out = time.monotonic(), Path(output)
     if out.resolve() in (Path(images).resolve(), Path(logits).resolve()):
         raise InputError(f"{out}: this folder holds what is read. Give another one for the masks.")
-    folder = open_folder(images, logits=logits, leave=out, **reading)
     # Pictures become log-odds when they are read; arrays are kept as they are.
-    arrays = [path for path in folder.given if path.suffix.lower() in ARRAYS]
-    values = _values(values, arrays) if arrays else "probabilities"
+    folder = open_folder(images, logits=logits, arrays="logits", leave=out, **reading)
+    option = "Say which they are: --values logits, or --values probabilities."
+    values = array_kind(folder.given, values, option)
     remark(f"{shown(logits)}: read as {values}")
     products: list[Product] = []
     shares = []
@@ -267,7 +267,7 @@ def refine(
                 products = [Masks(out, 255, tuple(range(max(2, sample.extra.shape[2]))))]
                 products += [Probabilities(out)] if probability else []
                 products += [Overlays(out)] if overlay else []
-            kind = values if folder.given[k] in arrays else "logits"
+            kind = values if folder.given[k].suffix.lower() in ARRAYS else "logits"
             if kind == "probabilities":
                 scores = scores.clip(0, 1)  # enlarging may round past the ends
             found = refined(scores, sample.image, probability, kind)
@@ -285,28 +285,3 @@ def refine(
         mean = percent(sum(shares) / len(shares))
         say(f"{out}: {len(shares)} masks{made}, the object covers {mean}, {clock(seconds)}")
     return 0
-
-
-def _values(values: str, arrays: list[Path]) -> str:
-    """Return what the arrays hold, logits or probabilities; all are checked before work starts."""
-    from cutlearn.images.logits import read_array
-    from cutlearn.model.session.refine import like_probabilities
-
-    if values == "logits":
-        return values
-    likely = {path: like_probabilities(read_array(path)) for path in arrays}
-    if all(likely.values()):
-        return "probabilities"
-    if values == "auto" and not any(likely.values()):
-        return "logits"
-    other = next(path for path, probable in likely.items() if not probable)
-    if values == "probabilities":
-        raise InputError(
-            f"--values probabilities: {shown(other)} has numbers outside of [0, 1]. Use --values "
-            "logits if these are logits."
-        )
-    one = next(path for path, probable in likely.items() if probable)
-    raise InputError(
-        f"{shown(one)} lies in [0, 1] throughout, as probabilities do, but {shown(other)} does "
-        "not. Say which they are: --values logits, or --values probabilities."
-    )

@@ -1,8 +1,9 @@
 """Your own logits: files of any network's output, matched to images by name.
 
-In: a folder with one file an image: `.npy` or `.npz` with numbers of any kind (logits, embeddings),
-or a PNG or TIFF of a probability, which becomes its log-odds. Out: samples with these arrays as
-`extra`, at the size of their image. Nothing is clipped on the way: logits have no bounds.
+In: a folder with one file per image: `.npy` or `.npz` with numbers of any kind (logits,
+embeddings), or a PNG or TIFF of a probability. Out: samples with these arrays as `extra`, at the
+size of their image. Probabilities become log-odds; arrays are probabilities if all numbers of all
+of them lie in [0, 1]. Nothing else is clipped: logits have no bounds.
 """
 
 import zipfile
@@ -13,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cutlearn.arrays import AnyArray, Float32
+from cutlearn.arrays import AnyArray, Float32, Floats
 from cutlearn.checks import path_of
 from cutlearn.errors import InputError, clean, shown
 from cutlearn.images.folder import Folder
@@ -33,15 +34,20 @@ class GivenFolder(Folder):
 
     lasting: ClassVar[bool] = False  # logits have no fingerprint
     given: tuple[Path, ...] = ()
+    probabilities: bool = False  # what the arrays hold
 
     def image(self, index: int) -> Sample:
-        """The image at an index with its logits."""
+        """Return the image at an index with its logits."""
         image = super().image(index)
-        return Sample(image, extra=read_logits(self.given[index], (image.shape[0], image.shape[1])))
+        shape = image.shape[0], image.shape[1]
+        return Sample(image, extra=read_logits(self.given[index], shape, self.probabilities))
 
 
-def with_logits(folder: Folder, logits: Any) -> GivenFolder:
-    """Match the files of a folder of logits to images; all that are missing are told at once."""
+def with_logits(folder: Folder, logits: Any, values: str = "auto") -> GivenFolder:
+    """Match the files of a folder of logits to images; all that are missing are reported at once.
+
+    `values`: what the arrays hold, "logits", "probabilities" or "auto".
+    """
     place = path_of("logits", logits)
     if not place.is_dir():
         raise InputError(f"{shown(place)}: there is no such folder of logits. Check the path.")
@@ -61,10 +67,43 @@ def with_logits(folder: Folder, logits: Any) -> GivenFolder:
     if wrong:
         raise InputError("\n".join(wrong))
     same = {field.name: getattr(folder, field.name) for field in fields(folder)}
-    return GivenFolder(**same, given=tuple(known[name][0] for name in folder.names))
+    given = tuple(known[name][0] for name in folder.names)
+    return GivenFolder(**same, given=given, probabilities=array_kind(given, values) != "logits")
 
 
-def read_logits(path: Path, shape: Shape) -> Float32:
+def array_kind(paths: Sequence[Path], values: str = "auto", option: str = "") -> str:
+    """Return what arrays hold, logits or probabilities; pictures among the files do not count.
+
+    `option`: how the user states it, if there is a way.
+    """
+    arrays = [path for path in paths if path.suffix.lower() in ARRAYS]
+    if values == "logits" or not arrays:
+        return "logits" if arrays else "probabilities"
+    likely = {path: like_probabilities(read_array(path)) for path in arrays}
+    if all(likely.values()):
+        return "probabilities"
+    if values == "auto" and not any(likely.values()):
+        return "logits"
+    other = next(path for path, probable in likely.items() if not probable)
+    if values == "probabilities":
+        raise InputError(
+            f"--values probabilities: {shown(other)} has numbers outside of [0, 1]. Use --values "
+            "logits if these are logits."
+        )
+    one = next(path for path, probable in likely.items() if probable)
+    raise InputError(
+        f"{shown(one)} lies in [0, 1] throughout, as probabilities do, but {shown(other)} does "
+        f"not. {option or 'Give logits of all images, or probabilities of all.'}"
+    )
+
+
+def like_probabilities(array: AnyArray) -> bool:
+    """Return whether all numbers lie in [0, 1]."""
+    numbers = array.dtype.kind in "fiub" and array.size
+    return bool(numbers and array.min() >= 0 and array.max() <= 1)
+
+
+def read_logits(path: Path, shape: Shape, probabilities: bool = False) -> Float32:
     """Read the logits of an image of a shape, (h, w, k) float32, at the size of the image.
 
     Parameters
@@ -74,6 +113,8 @@ def read_logits(path: Path, shape: Shape) -> Float32:
         columns are those of the image, or these divided by a whole number.
     shape : (int, int)
         Rows and columns of the image.
+    probabilities : bool, default False
+        Whether arrays hold probabilities too.
     """
     if path.suffix.lower() in PICTURES:
         picture = read_image(path)
@@ -82,10 +123,11 @@ def read_logits(path: Path, shape: Shape) -> Float32:
                 f"{shown(path)}: this picture is coloured, but a probability is grey. Save several "
                 "channels as a .npy file."
             )
-        p = np.clip(picture.astype(np.float64), LEAST, 1 - LEAST)
-        array: AnyArray = np.log(p / (1 - p))
+        array: AnyArray = _log_odds(picture)
     else:
         array = read_array(path)
+        if probabilities:
+            array = _log_odds(array)
     planes = _channels_last(array, shape, path).astype(np.float32)
     if not np.isfinite(planes).all():
         raise InputError(
@@ -93,6 +135,11 @@ def read_logits(path: Path, shape: Shape) -> Float32:
             "label may be 20 or -20."
         )
     return resize_channels(np.ascontiguousarray(planes), shape)
+
+
+def _log_odds(probabilities: AnyArray) -> Floats:
+    p = np.clip(probabilities.astype(np.float64), LEAST, 1 - LEAST)
+    return np.log(p / (1 - p))
 
 
 def read_array(path: Path) -> AnyArray:

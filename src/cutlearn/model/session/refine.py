@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-from cutlearn.arrays import AnyArray, Floats
+from cutlearn.arrays import Floats
 from cutlearn.checks import as_array
 from cutlearn.energy.compiled import softmax
 from cutlearn.energy.energy import Energy
@@ -31,6 +31,7 @@ from cutlearn.energy.moves import UnorderedEnergy
 from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.features.describe import Intensities
 from cutlearn.features.mixtures import SUREST, Palette, odds_of, palette
+from cutlearn.images.logits import like_probabilities
 from cutlearn.images.read import as_image
 from cutlearn.model.session.defaults import defaults
 from cutlearn.model.session.engines import edge_weights, grid_energy, several_energy
@@ -99,11 +100,6 @@ def refine(
     labels = energy.minimize().labels if z.ndim == 2 else found.argmin(axis=-1).astype(np.uint8)
     q = softmax(float(learned["scale"]) * found).reshape(found.shape)
     return labels, q.astype(np.float32)
-
-
-def like_probabilities(array: AnyArray) -> bool:
-    """Return whether all numbers lie in [0, 1]."""
-    return bool(array.size and array.min() >= 0 and array.max() <= 1)
 
 
 def _as_logits(z: Floats, values: str) -> Floats:
