@@ -166,9 +166,9 @@ def test_both_needs_time_that_nets_and_trees_over_them_have_left():
     task = task_of(3, (200, 260), color=True, recipe=Recipe(), net=NetRecipe())
     least = (net_seconds(task, 300) + probe_seconds(task)
              + tree_seconds(task, StackedLogits.recipe(task)))  # fmt: skip
-    assert auto._beside(task, least) is None
+    assert auto._trees_next_to_nets(task, least) is None
     for more in (task.recipe, replace(task.recipe, stages=1)):
-        assert auto._beside(task, least + 1.001 * tree_seconds(task, more)) == more
+        assert auto._trees_next_to_nets(task, least + 1.001 * tree_seconds(task, more)) == more
     assert auto.auto_seconds(task, 1e6) > auto.auto_seconds(task, least)
 
 

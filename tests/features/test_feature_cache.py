@@ -8,7 +8,7 @@ from cutlearn.errors import InputError, InputWarning
 from cutlearn.features.describe import Bank
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.net.learn import NetRecipe
-from cutlearn.features.net.train import Trainer
+from cutlearn.features.net.train import NetTrainer
 from cutlearn.features.trees import MultiTargetTrees, Recipe
 from cutlearn.images import Sample
 from cutlearn.images.sample import Volume
@@ -38,14 +38,19 @@ class Work:
 
     def __init__(self, monkeypatch):
         self.counts = {"trees": 0, "steps": 0, "columns": 0}
-        grow, advance, raw, linear = MultiTargetTrees.grow, Trainer.advance, Bank.raw, Bank.linear
+        grow, advance, raw, linear = (
+            MultiTargetTrees.grow,
+            NetTrainer.advance,
+            Bank.raw,
+            Bank.linear,
+        )
 
         def counted_advance(trainer, steps):
             self.counts["steps"] += steps
             advance(trainer, steps)
 
         monkeypatch.setattr(MultiTargetTrees, "grow", self._counted("trees", grow))
-        monkeypatch.setattr(Trainer, "advance", counted_advance)
+        monkeypatch.setattr(NetTrainer, "advance", counted_advance)
         for name, plain in (("raw", raw), ("linear", linear)):
             monkeypatch.setitem(
                 __import__("cutlearn.features.nodes", fromlist=["CHANNELS"]).CHANNELS,

@@ -4,7 +4,7 @@
 SUMMARIES = {
     "trees": "boosted trees, good on photographs",
     "net": "a very small net, good on micrographs",
-    "stacked": "trees that see what the net says around a pixel, best on photographs",
+    "stacked": "trees that see the net's logits around a pixel, best on photographs",
     "both": "trees and net side by side",
     "auto": "chosen among the first four by held-out images, within --budget",
     "linear": "filters only, done in seconds",

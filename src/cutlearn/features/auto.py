@@ -63,6 +63,7 @@ BOTH_MARGIN = 0.03
 LEAD, SPREAD, ERROR = 0.028, 0.083, 0.062
 # Seconds in which a pixel is described for the few rows of the small trees.
 PROBE_SECONDS = {"photograph": 1e-6, "microscopy": 1e-6}
+AUTO_NET, NAMED_NET = NetRecipe(steps=MOST), NetRecipe()
 # Logits of drawn pixels, by image, then by question.
 DrawnLogits = list[list[Float32]]
 K = TypeVar("K")
@@ -148,12 +149,12 @@ class TreeProbe:
 
         trees = map_cached(grow_on, without, jobs, task.place, cache, FOREST, counter, "try trees")
         grown = dict(zip(jobs, trees))
-        said = [
+        trees_logits = [
             [grown[t, int(fold[i])].evaluate_rows(rows[i][t])[0].astype(np.float32)
              for t in questions]
             for i in every
         ]  # fmt: skip
-        return TreeProbe(drawn, said, scale)
+        return TreeProbe(drawn, trees_logits, scale)
 
     def seen(self, maps: Sequence[Answers]) -> DrawnLogits:
         """Return the last logits of each image and question at the drawn pixels."""
@@ -165,23 +166,23 @@ class TreeProbe:
             for answers, drawn in zip(maps, self.drawn)
         ]
 
-    def mean_with(self, said: DrawnLogits) -> DrawnLogits:
+    def mean_with(self, found: DrawnLogits) -> DrawnLogits:
         """Return the mean of other logits and of the trees' own."""
         half = np.float32(0.5)
-        return [[half * a + half * b for a, b in zip(*pair)] for pair in zip(said, self.trees)]
+        return [[half * a + half * b for a, b in zip(*pair)] for pair in zip(found, self.trees)]
 
-    def tables(self, said: DrawnLogits, groups: Sequence[int]) -> Floats:
+    def tables(self, found: DrawnLogits, groups: Sequence[int]) -> Floats:
         """Return counts of true and found labels at the best thresholds, (groups, T, 2, 2)."""
-        made = np.zeros((len(said), len(said[0]), 2, 2))
-        for t in range(len(said[0])):
+        made = np.zeros((len(found), len(found[0]), 2, 2))
+        for t in range(len(found[0])):
             parts = [drawn[t] for drawn in self.drawn]
             threshold = best_threshold(
-                [logits[t] for logits in said],
+                [part[t] for part in found],
                 [part.labels for part in parts],
                 [part.weights for part in parts],
             )
             for i, part in enumerate(parts):
-                place = (part.labels, (said[i][t] >= threshold).astype(np.uint8))
+                place = (part.labels, (found[i][t] >= threshold).astype(np.uint8))
                 np.add.at(made[i, t], place, part.weights)
         number = np.asarray(groups)
         return np.stack([made[number == g].sum(axis=0) for g in np.unique(number)])
@@ -266,7 +267,7 @@ class Choice:
 
 def usual_net(mode: str) -> NetRecipe:
     """Return the default recipe of nets; with "auto" the budget decides the number of steps."""
-    return NetRecipe(steps=MOST) if mode == "auto" else NetRecipe()
+    return AUTO_NET if mode == "auto" else NAMED_NET
 
 
 def checked_budget(value: Any) -> str | float:
@@ -317,7 +318,7 @@ def fit_auto(task: Task, budget: str | float) -> tuple[Choice, Source, Sequence[
         why = f"net: better than trees on top of it; before, {why}"
         return replace(choice, mode="net", why=why), net, first
     mean = probe.tables(probe.mean_with(probe.seen(first)), plan.groups)
-    trees, both = _beside(plan, seconds), {"stacked": own, "both": mean}
+    trees, both = _trees_next_to_nets(plan, seconds), {"stacked": own, "both": mean}
     ahead = (
         clearly_best(both, "stacked", mean_iou, lambda deviation: BOTH_MARGIN + deviation) == "both"
     )
@@ -353,8 +354,8 @@ def judge(task: Task, net: DrawnLogits, probe: TreeProbe) -> tuple[str, str]:
     The kind of images has a favourite: nets for micrographs, both for photographs. Another one is
     taken if its pooled IoU is better by more than `least_gain`.
     """
-    said = {"net": net, "trees": probe.trees, "stacked": probe.mean_with(net)}
-    tables = {mode: probe.tables(logits, task.groups) for mode, logits in said.items()}
+    found = {"net": net, "trees": probe.trees, "stacked": probe.mean_with(net)}
+    tables = {mode: probe.tables(logits, task.groups) for mode, logits in found.items()}
     whole = {mode: float(mean_iou(part.sum(axis=0))) for mode, part in tables.items()}
     prior = "stacked" if task.bank.kind == "photograph" else "net"
     best = max(whole, key=lambda mode: whole[mode])
@@ -380,7 +381,7 @@ def auto_seconds(task: Task, budget: str | float) -> float:
 
 def _costs(task: Task, seconds: float) -> list[float]:
     """Return what nets, small trees, the usual next source and, rarely, "both" may cost."""
-    last, more = tree_seconds(task, StackedLogits.recipe(task)), _beside(task, seconds)
+    last, more = tree_seconds(task, StackedLogits.recipe(task)), _trees_next_to_nets(task, seconds)
     if task.bank.kind == "microscopy":
         last *= RARELY
     rarely = 0.0 if more is None else RARELY * tree_seconds(task, more)
@@ -399,7 +400,7 @@ def _with_stages(task: Task, seconds: float) -> Task:
     return replace(task, recipe=_most(task, seconds - spent) or StackedLogits.recipe(task))
 
 
-def _beside(task: Task, seconds: float) -> Recipe | None:
+def _trees_next_to_nets(task: Task, seconds: float) -> Recipe | None:
     """Return the recipe of trees next to nets, if those on top of them have left time for any."""
     spent = net_seconds(task, task.net.steps) + probe_seconds(task)
     return _most(task, seconds - spent - tree_seconds(task, StackedLogits.recipe(task)))

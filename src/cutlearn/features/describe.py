@@ -21,9 +21,9 @@ from cutlearn.features.filters import (
     ColorHistogram,
     Planes,
     bands,
-    beside,
     blur,
     blurred,
+    concatenated,
     hessian,
     mean_and_spread,
     middle,
@@ -187,7 +187,7 @@ class Bank:
         """Choose for training images: colour ones are photographs, all-grey ones micrographs.
 
         Row and column are columns of photographs, unless there is one group of them `alone`: where
-        the object lies in it says nothing of others.
+        the object lies in it does not carry over to others.
         The scale brings the median photograph's shorter side near 300 pixels, the median
         micrograph to 400,000 pixels or fewer.
         """
@@ -317,10 +317,10 @@ def _palette(picture: Picture, kind: str, cells: int) -> ColorHistogram:
         low, high, bins = [0.0, -0.45, -0.45], [1.0, 0.8, 0.8], [12, 24, 24]
     else:
         plane = whole(blur(picture.grey, 1.0))
-        planes = beside(plane, mean_and_spread(plane, 4.0)[1])
+        planes = concatenated(plane, mean_and_spread(plane, 4.0)[1])
         low, high, bins = [0.0, 0.0], [1.0, 0.25], [32, 12]
     if cells > 1:
-        planes = beside(planes, position(picture.shape))
+        planes = concatenated(planes, position(picture.shape))
         low, high = low + [0.0, 0.0], high + [1.0, 1.0]
         bins = [n // 2 for n in bins] + [cells, cells]
     return ColorHistogram(planes, low, high, bins)
@@ -434,7 +434,7 @@ def microscopy(stack: Stack, grey: Float32, statistics: ImageStatistics | None =
         names = [f"mean{sigma:g}", f"spread{sigma:g}"]
         if sigma >= 8:
             names.append(f"local{sigma:g}")
-            both = beside(both, _local(fine, both))
+            both = concatenated(both, _local(fine, both))
         stack.add(names, both)
     for sigma in SIGMAS:
         stack.add(f"hessian{sigma:g}", hessian(plane, sigma))
@@ -454,7 +454,7 @@ def microscopy(stack: Stack, grey: Float32, statistics: ImageStatistics | None =
     mean, deviation, quantile, _ = statistics
     stack.add("score", means[4.0].each(lambda part: (part - mean) / (deviation + 0.01)))
     dark = fine.each(lambda part: (part < quantile).astype(np.float32))
-    stack.add("dark", beside(blurred(dark, 8.0), blurred(dark, 24.0)))
+    stack.add("dark", concatenated(blurred(dark, 8.0), blurred(dark, 24.0)))
     for size in (9, 21):
         stack.add(f"shape{size}", _opened(fine, size))
 

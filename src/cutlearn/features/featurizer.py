@@ -86,6 +86,13 @@ CACHE, OTHER = "features", "the features of other images"
 OLDER_NAMES = {"boosted": "trees"}
 # Parameters that change no feature.
 NOT_FEATURES = ("n_jobs", "memory")
+# The values of parameters.
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "connectivity": (4, 8),
+    "kind": ("auto", *KINDS),
+    "per_direction": (True, False),
+    "position": ("auto", True, False),
+}
 # The neighbours of a voxel, by those of a pixel within its slice.
 NEIGHBOURS = {4: 6, 8: 10}
 
@@ -121,9 +128,9 @@ def neighbours_annotated(masks: Sequence[AnyArray]) -> bool:
 
 
 def with_neighbours(rows: Sequence[Float32], columns: Sequence[int]) -> Float32:
-    """Append to the node features of slices, (n, F) each, the mean of columns in the slices beside.
+    """Append to the node features of slices, (n, F) each, the mean of columns in adjacent slices.
 
-    The first and the last slice have one beside them; a slice by itself stands for both.
+    The first and the last slice have one neighbour; a single slice stands for both.
 
     Returns
     -------
@@ -144,8 +151,8 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     features : {"auto", "trees", "net", "stacked", "both", "linear", "given"}
-        Out-of-fold logits, mostly beside raw channels: "trees", boosted ones on a bank of channels;
-        "net", a very small net; "stacked", trees that see what the net says around a pixel;
+        Out-of-fold logits, mostly with raw channels: "trees", boosted ones on a bank of channels;
+        "net", a very small net; "stacked", trees that see the net's logits around a pixel;
         "both", side by side. "auto" chooses among the first four within a budget. "linear": a
         hand-made filter bank. "given": only arrays that the user brings (`extra`), such as logits
         of a network.
@@ -162,7 +169,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         What "auto" may cost in seconds of one core for up to twenty images of 300 x 400 pixels:
         "fast" 40, "normal" 75, "best" 240; less for fewer than five, more for more. Or seconds.
     connectivity : {4, 8}
-        Of pixels; voxels have one more neighbour in each of the slices beside theirs.
+        Of pixels; voxels have one more neighbour in each adjacent slice.
     per_direction : bool
         One set of edge features for each direction, or one for all.
     random_state : int, optional
@@ -271,8 +278,9 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             Nets look at some of them before they see a label, if pictures have colours; nothing
             else does.
         checkpoint : path of a file, optional
-            Entry there, and taken from there if the file exists; that of other images is refused.
-            Until all is done, what is finished is kept beside it, and gone on from.
+            Features are kept there, and taken from there if the file exists; that of other images
+            is refused. Until all is done, finished parts are kept next to it, and the same call
+            resumes from them.
         progress : callable (done, total, what), optional
 
         Returns
@@ -608,33 +616,21 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
 
     def settings(self) -> dict[str, Any]:
         """Check all parameters; return those that features depend on, as JSON can hold them."""
-
-        def choice(name: str, *choices: Any) -> Any:
-            value = getattr(self, name)
-            one_of(name, value, choices)
-            return choices[choices.index(value)]  # Python's own number for numpy's
-
-        def plain(name: str, kind: type) -> dict[str, Any] | None:
-            value = getattr(self, name)
-            if value is None:
-                return None
-            instance(name, value, kind)
-            return asdict(value)
-
-        seed = self.random_state
-        return {
+        found: dict[str, Any] = {
             "budget": checked_budget(self.budget),
             "channels": checked_channels(self.channels),
-            "connectivity": choice("connectivity", 4, 8),
-            "features": choice("features", *modes()),
-            "kind": choice("kind", "auto", *KINDS),
-            "net": plain("net", NetRecipe),
-            "per_direction": choice("per_direction", True, False),
-            "position": choice("position", "auto", True, False),
-            "random_state": None if seed is None else self._seed(),
-            "recipe": plain("recipe", Recipe),
             "superpixels": [list(family) for family in checked_families(self.superpixels)],
+            "random_state": None if self.random_state is None else self._seed(),
         }
+        for name, choices in (CHOICES | {"features": modes()}).items():
+            value = getattr(self, name)
+            one_of(name, value, choices)
+            found[name] = choices[choices.index(value)]  # Python's own number for numpy's
+        for name, kind in (("recipe", Recipe), ("net", NetRecipe)):
+            if (value := getattr(self, name)) is not None:
+                instance(name, value, kind)
+            found[name] = None if value is None else asdict(value)
+        return dict(sorted(found.items()))
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], dict[str, Any]]:
         """Return arrays and a JSON-able description, of which `from_arrays` makes this object."""

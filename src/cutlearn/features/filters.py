@@ -308,7 +308,7 @@ def rings(plane: Planes, radius: float, centre: np.float32) -> Planes:
     return Planes(4, plane.shape, rows)
 
 
-def beside(a: Planes, b: Planes) -> Planes:
+def concatenated(a: Planes, b: Planes) -> Planes:
     """Return the planes of both."""
 
     def rows(first: int, last: int) -> Float32:

@@ -36,7 +36,7 @@ from cutlearn.run.progress import Counter
 # Channels of a picture: planes (c, h, w) float32 and c names. Any function with a name will do.
 Channel = Callable[[Bank, Picture], tuple[Float32, list[str]]]
 CHANNELS: dict[str, Channel] = {"raw": Bank.raw, "linear": Bank.linear}
-# Those of the features without logits; beside logits the source says which, in older files these.
+# Those of features without logits. With logits the source names them; older files have these.
 OWN = {"linear": ("linear",), "given": ()}
 OLDER_BESIDE = ("raw",)
 # A scale of 154 serves the largest image that can be solved. Names are short words, reasons short
@@ -105,10 +105,10 @@ class FittedColumns:
         arrays: dict[str, AnyArray] = {
             "mean": self.mean, "scale": self.scale, "centers": self.centers,
         }  # fmt: skip
-        learned, told = self.source.to_arrays()
+        learned, plain = self.source.to_arrays()
         described = {
             "bank": asdict(self.bank),
-            **told,
+            **plain,
             "why": self.why,
             "n_extra": self.n_extra,
             "names": list(self.names),
@@ -194,7 +194,7 @@ def columns(
         planes += reversed(logits)
         of = f" of {t}" if len(maps) > 1 else ""
         names += [f"{stage}{of}" for stage in reversed(stages)]
-    said = len(planes)
+    n_logits = len(planes)
     for name in asked:
         found, titles = CHANNELS[name](bank, picture)
         planes += list(found)
@@ -214,7 +214,7 @@ def columns(
     rows = np.empty((*picture.shape, len(planes)), np.float32)
     for k, plane in enumerate(planes):
         rows[..., k] = plane
-    np.clip(rows[..., 1:said], -12, 12, out=rows[..., 1:said])
+    np.clip(rows[..., 1:n_logits], -12, 12, out=rows[..., 1:n_logits])
     return rows.reshape(-1, len(planes)), names
 
 

@@ -399,7 +399,7 @@ class BothLogits(Source):
     def over(
         cls, task: Task, net: NetLogits, first: Sequence[Answers]
     ) -> tuple[Self, Sequence[Answers]]:
-        """Grow the trees beside nets that are fitted already, `first` their logits out of fold."""
+        """Grow the trees next to nets that are fitted already, `first` their logits out of fold."""
         trees, second = TreeLogits.fit(task)
         return cls(trees, net), mapped(_side_by_side, first, second)
 
@@ -468,7 +468,7 @@ class StackedLogits(BothLogits):
         return answer(self.trees.models, picture, extra, _last_logits(first))
 
 
-# What `features=` may name, beside the banks without a source.
+# What `features=` may name, in addition to the banks without a source.
 SOURCES: dict[str, type[Source]] = {
     "trees": TreeLogits,
     "net": NetLogits,

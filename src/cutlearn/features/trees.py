@@ -248,9 +248,9 @@ class MultiTargetTrees:
         self.bins: list[Labels] = []
 
     def add(self, rows: Sequence[Float32], threads: int = 1) -> None:
-        """Take columns of every image's rows, (rows, f) float32, beside those there are.
+        """Append columns of every image's rows, (rows, f) float32.
 
-        The bins' edges are quantiles over all images: of held-out ones they know numbers, but
+        The bins' edges are quantiles over all images: of held-out ones they use numbers, but
         no answers.
         """
         whole, ends = np.concatenate(rows), np.cumsum([len(part) for part in rows])[:-1]

@@ -7,9 +7,9 @@ from scipy import ndimage
 from cutlearn.errors import InputError
 from cutlearn.features.describe import Bank, Picture
 from cutlearn.features.net.body import (
-    Layout,
     NetShape,
     Pass,
+    PlaneLayout,
     convolve,
     folded,
     from_depth,
@@ -18,7 +18,7 @@ from cutlearn.features.net.body import (
 )
 from cutlearn.features.net.crops import Crops, Lesson, Sight, canvas_of, turned, turned_back
 from cutlearn.features.net.learn import NetRecipe, answer_of, fit_nets
-from cutlearn.features.net.train import Optimiser, Trainer, loss_of, orthogonal, rate_at
+from cutlearn.features.net.train import NetTrainer, Optimiser, loss_of, orthogonal, rate_at
 from cutlearn.run.executor import Threads, one_thread
 from features.worlds import world
 
@@ -37,7 +37,7 @@ def small_net(whole, seed=0):
 def test_convolution_is_scipys_with_zeros_outside():
     rng = np.random.default_rng(0)
     pixels, kernel = rng.normal(size=(2, 3, 5, 4)), rng.normal(size=(3, 9 * 2))
-    layout = Layout(3, 5, 4)
+    layout = PlaneLayout(3, 5, 4)
     found = layout.view(convolve(layout.put(pixels), kernel, layout))
     taps = kernel.reshape(3, 3, 3, 2)  # out, dy, dx, in
     for o in range(3):
@@ -50,7 +50,7 @@ def test_convolution_is_scipys_with_zeros_outside():
 
 def test_pooling_and_depth():
     pixels = np.arange(2 * 1 * 4 * 6.0).reshape(2, 1, 4, 6)
-    layout = Layout(1, 4, 6)
+    layout = PlaneLayout(1, 4, 6)
     found = layout.halved().view(pool(layout.put(pixels), layout))
     assert np.array_equal(found, pixels[:, :, 1::2, 1::2])
     deep = to_depth(pixels)
@@ -232,7 +232,7 @@ def test_tiny_images_and_crops():
     sight = Sight.of(Bank("microscopy", False), images, [None] * 2)
     lessons = [Lesson.of(sight, i, m[..., None], None) for i, m in zip(images, masks)]
     assert canvas_of(sight, lessons, 16) == (16, 16)
-    trainer = Trainer(NetShape(1, 1, (2, 2), False), Crops(sight, lessons, (16, 16), 2), 3, (0,))
+    trainer = NetTrainer(NetShape(1, 1, (2, 2), False), Crops(sight, lessons, (16, 16), 2), 3, (0,))
     trainer.advance(3)
     assert all(np.isfinite(w).all() for w in trainer.settled().values())
 

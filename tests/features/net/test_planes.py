@@ -6,7 +6,7 @@ import pytest
 from cutlearn import _core
 from cutlearn.features.net.body import (
     LEAST,
-    Layout,
+    PlaneLayout,
     convolve,
     convolve_back,
     enlarge,
@@ -44,7 +44,7 @@ def is_clean(planes, layout):
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("c", "o"), [(1, 1), (3, 5), (8, 20), (5, 33)])
 def test_convolution_and_its_gradients(size, c, o):
-    layout, rng = Layout(*size), np.random.default_rng(1)
+    layout, rng = PlaneLayout(*size), np.random.default_rng(1)
     planes, pixels = drawn(layout, c)
     slope, steep = drawn(layout, o, 2)
     kernel = rng.normal(size=(o, 9 * c)).astype(np.float32)
@@ -63,7 +63,7 @@ def test_convolution_and_its_gradients(size, c, o):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_normalising_and_back(size):
-    layout = Layout(*size)
+    layout = PlaneLayout(*size)
     planes, u = drawn(layout, 3)
     gain, shift = (np.array(part, np.float32) for part in ([1, 0.5, -2], [0, 1, -0.25]))
     out, mean, variance = normalise(planes, gain, shift, layout)
@@ -88,7 +88,7 @@ def test_normalising_and_back(size):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_between_levels(size):
-    layout, half = Layout(*size), Layout(*size).halved()
+    layout, half = PlaneLayout(*size), PlaneLayout(*size).halved()
     planes, pixels = drawn(layout, 2)
     blocks = pixels.reshape(2, half.n, half.h, 2, half.w, 2)
     pooled = pool(planes, layout)
@@ -111,7 +111,7 @@ def test_between_levels(size):
 
 
 def test_the_core_refuses_arrays_that_do_not_agree():
-    layout = Layout(1, 4, 4)
+    layout = PlaneLayout(1, 4, 4)
     planes, _ = drawn(layout, 2)
     kernel = np.zeros((3, 18), np.float32)
     with pytest.raises(ValueError, match="length"):

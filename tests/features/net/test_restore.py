@@ -9,7 +9,7 @@ from cutlearn.features.net import train
 from cutlearn.features.net.body import NetShape, Pass
 from cutlearn.features.net.crops import Lesson, Sight, canvas_of
 from cutlearn.features.net.learn import NetRecipe, fit_nets
-from cutlearn.features.net.train import HOLES, Restorer, Trainer, damaged, unannotated_lessons
+from cutlearn.features.net.train import HOLES, NetTrainer, Restorer, damaged, unannotated_lessons
 from features.worlds import world
 
 SHAPE = NetShape(5, 1, (4, 6), True)
@@ -64,7 +64,7 @@ def test_a_net_begins_with_what_was_restored_and_leaves_it_as_it_is():
     one = restorer(2)
     first = one.settled()
     kept = {name: value.copy() for name, value in first.items()}
-    net = Trainer(SHAPE, one.crops, 4, (0, 2), first)
+    net = NetTrainer(SHAPE, one.crops, 4, (0, 2), first)
     for name, value in first.items():
         assert np.array_equal(net.optimiser.weights[name], value)
         assert np.array_equal(net.optimiser.average[name], value)

@@ -205,7 +205,7 @@ def from_depth(pixels: Matrix) -> Matrix:
 
 
 Weights: TypeAlias = dict[str, Matrix]
-# Log-odds of a label that the first output says at most.
+# Largest log-odds of a label in the first output.
 MOST_ODDS = 2.5
 
 

@@ -20,7 +20,7 @@ from cutlearn.errors import InputError
 from cutlearn.features.describe import Bank, Picture
 from cutlearn.features.net.body import NetShape, Pass, Weights
 from cutlearn.features.net.crops import Crops, Lesson, Sight, canvas_of, turned, turned_back
-from cutlearn.features.net.train import Restorer, Trainer, unannotated_lessons
+from cutlearn.features.net.train import NetTrainer, Restorer, unannotated_lessons
 from cutlearn.images.resize import resize_channels
 from cutlearn.loaded import chained, mapped, taken
 from cutlearn.run.cache import Cache, Entry, Form, map_cached
@@ -230,12 +230,12 @@ def fit_nets(
         others = np.flatnonzero((fold != k) & teaches)
         chosen = others if len(others) else np.flatnonzero(fold != k)
         crops = Crops(sight, taken(lessons, chosen.tolist()), canvas, recipe.crops)
-        trainers.append(Trainer(shape, crops, recipe.steps, (seed, 5, k), first))
+        trainers.append(NetTrainer(shape, crops, recipe.steps, (seed, 5, k), first))
     weights = _trained(trainers, recipe.steps, place, parts, counter, "net", "train nets")
     every, what, held = range(len(images)), "predict out of fold", place.hold(weights)
-    seen, beside = place.by_reference(images), place.by_reference(extras)
+    seen, more = place.by_reference(images), place.by_reference(extras)
     maps = map_cached(
-        partial(_out_of_fold, sight, shape), lambda i: (held[fold[i]], seen[i], beside[i]),
+        partial(_out_of_fold, sight, shape), lambda i: (held[fold[i]], seen[i], more[i]),
         every, place, parts, LOGITS, counter, what,
     )  # fmt: skip
     return Nets(sight, shape, tuple(weights)), maps
@@ -247,7 +247,7 @@ def _out_of_fold(sight: Sight, shape: NetShape, given: Any) -> Float32:
 
 
 def _trained(
-    trainers: Sequence[Trainer],
+    trainers: Sequence[NetTrainer],
     steps: int,
     place: Executor,
     cache: Cache,

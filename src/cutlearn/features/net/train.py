@@ -1,7 +1,7 @@
 """One net while it is trained: its loss, its steps, and pre-training without labels.
 
 `Optimiser` takes steps: orthogonalised momentum (Muon) for kernels of units, Adam for the rest, and
-averages the weights. `Trainer` learns from crops of pictures and their labels.
+averages the weights. `NetTrainer` learns from crops of pictures and their labels.
 
 `Restorer` comes before it: a net learns to restore pictures, their colours and what is in holes.
 Labels play no part, so all images may take part in all folds, and images without masks too. In a
@@ -144,7 +144,7 @@ def is_kernel(name: str) -> bool:
 SETTLE = 8
 
 
-class Trainer:
+class NetTrainer:
     """One net while it is trained.
 
     Parameters
@@ -215,7 +215,7 @@ HOLES, PART = 4, 0.25
 PIXELS = 10_000_000
 
 
-class Restorer(Trainer):
+class Restorer(NetTrainer):
     """A net that learns to restore pictures, instead of to answer questions."""
 
     def __init__(
@@ -230,7 +230,7 @@ class Restorer(Trainer):
     ) -> None:
         self.channels = len(sight.mean)
         self.shape = replace(shape, outputs=self.channels)
-        # Crops that know of no object: where objects are is a label, too.
+        # Crops are not centred on objects: where objects are is a label, too.
         self.crops = Crops(sight, mapped(_blind, lessons), canvas, size)
         self.rng = np.random.default_rng(list(seed))
         even = np.full(self.channels, 0.5)
