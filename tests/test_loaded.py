@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from cutlearn.loaded import Loaded, Origin, chained, mapped, spread, taken, together
+from cutlearn.loaded import Loaded, Origin, chained, evenly_spaced, mapped, taken, together
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_one_after_the_other(tens, asked):
 
 @pytest.mark.parametrize(("count", "most"), [(0, 5), (1, 5), (7, 7), (8, 7), (500, 200)])
 def test_places_are_spread_evenly(count, most):
-    places = spread(count, most)
+    places = evenly_spaced(count, most)
     assert len(places) == min(count, most)
     steps = {b - a for a, b in zip(places, [*places[1:], count])}
     assert max(steps, default=1) - min(steps, default=1) <= 1

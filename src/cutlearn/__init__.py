@@ -116,8 +116,8 @@ _MOVED = {
     "choose_order": "cutlearn_papers.label_order",
 }
 
-# Rooms with public names of their own: `cl.metrics.iou`, `cl.images.read_folder`.
-_ROOMS = {
+# Namespaces with public names of their own: `cl.metrics.iou`, `cl.images.read_folder`.
+_NAMESPACES = {
     "displays": "cutlearn.report.displays",
     "images": "cutlearn.images",
     "metrics": "cutlearn.metrics",
@@ -127,8 +127,8 @@ _ROOMS = {
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name in _ROOMS:
-        return import_module(_ROOMS[name])
+    if name in _NAMESPACES:
+        return import_module(_NAMESPACES[name])
     if name in _MOVED:
         return _moved(name, _MOVED[name])
     if name not in _LATER:
@@ -153,4 +153,5 @@ def _moved(name: str, module: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ROOMS})
+    # Modules and helpers that imports leave in this namespace are not part of the interface.
+    return sorted({*(name for name in globals() if name.startswith("__")), *__all__, *_NAMESPACES})

@@ -1,9 +1,9 @@
 """Checks of what callers give, and the wording of their errors.
 
-Every public function passes what it is given through here once, so that the rest of the library
-works on contiguous arrays of a known type. Inputs are never modified, and never kept: what comes
-out of here belongs to the library, so that nothing changes when the caller writes into an array
-later, not even from another thread while the core is at work on it.
+Every public function checks its inputs here once, so that the rest of the library works on
+contiguous arrays of a known type. Inputs are never modified, and never kept: the arrays that these
+functions return belong to the library, so that nothing changes when the caller writes into an array
+later, not even from another thread while the core runs.
 """
 
 import os
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cutlearn import _core
+from cutlearn.arrays import AnyArray, Floats, Indices
 from cutlearn.errors import InputError, clean, quoted
 from cutlearn.loaded import Loaded
 
@@ -24,8 +25,8 @@ MOST_EDGES = 2**30 - 64  # each is two arcs
 LARGE = 2**15  # numbers whose copy goes to memory that the core keeps for the next one
 
 
-def float_array(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """C-ordered float64 array; refuses what is not real numbers."""
+def float_array(name: str, values: ArrayLike) -> Floats:
+    """Return a C-ordered float64 array; refuse what is not real numbers."""
     array = as_array(name, values)
     if array.dtype.kind not in "fiub":
         raise InputError(
@@ -40,11 +41,11 @@ def float_array(name: str, values: ArrayLike) -> NDArray[np.float64]:
 
 
 def given_shape(name: str, values: ArrayLike) -> tuple[int, ...]:
-    """The shape of what was given, before anything of it is copied."""
+    """Return the shape of values before they are copied."""
     return as_array(name, values).shape
 
 
-def few_enough(name: str, values: ArrayLike, most: int, what: str) -> None:
+def check_length(name: str, values: ArrayLike, most: int, what: str) -> None:
     """Refuse a first axis that is too long for the core, before anything is copied."""
     shape = given_shape(name, values)
     if shape and shape[0] > most:
@@ -54,8 +55,8 @@ def few_enough(name: str, values: ArrayLike, most: int, what: str) -> None:
         )
 
 
-def index_array(name: str, values: ArrayLike, below: int) -> NDArray[np.int64]:
-    """C-ordered int64 array with 0 <= values < below."""
+def index_array(name: str, values: ArrayLike, below: int) -> Indices:
+    """Return a C-ordered int64 array with 0 <= values < below."""
     array = as_array(name, values)
     if array.size == 0:
         array = array.astype(np.int64)
@@ -68,8 +69,8 @@ def index_array(name: str, values: ArrayLike, below: int) -> NDArray[np.int64]:
     return index
 
 
-def finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The array itself, all of whose numbers are finite."""
+def finite(name: str, array: Floats) -> Floats:
+    """Return the array itself; refuse numbers that are not finite."""
     if not np.isfinite(array).all():
         where = np.argwhere(~np.isfinite(array))[0]
         place = ", ".join(map(str, where))
@@ -78,14 +79,14 @@ def finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
     return array
 
 
-def shape_of(name: str, array: NDArray[Any], wanted: tuple[int, ...], why: str) -> None:
-    """Refuse an array of another shape, saying where the wanted one comes from."""
+def shape_of(name: str, array: AnyArray, wanted: tuple[int, ...], why: str) -> None:
+    """Refuse an array of another shape; `why` explains the wanted one."""
     if array.shape != wanted:
         raise InputError(f"{name} has shape {array.shape}, but must have shape {wanted}: {why}.")
 
 
-def spread(name: str, array: NDArray[Scalar], shape: tuple[int, ...]) -> NDArray[Scalar]:
-    """The array repeated to a shape, as numpy would, C-ordered."""
+def broadcast(name: str, array: NDArray[Scalar], shape: tuple[int, ...]) -> NDArray[Scalar]:
+    """Return the array broadcast to a shape, C-ordered."""
     try:
         return np.ascontiguousarray(np.broadcast_to(array, shape))
     except ValueError:
@@ -96,7 +97,7 @@ def spread(name: str, array: NDArray[Scalar], shape: tuple[int, ...]) -> NDArray
 
 
 def fixed_labels(fixed: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.int8]:
-    """Flat int8 array of -1 (free), 0 or 1, or an empty one where nothing is fixed."""
+    """Return a flat int8 array of -1 (free), 0 or 1, or an empty one where nothing is fixed."""
     if fixed is None:
         return np.empty(0, np.int8)
     array = as_array("fixed", fixed)
@@ -105,20 +106,20 @@ def fixed_labels(fixed: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.
 
 
 def label_array(name: str, labels: ArrayLike, lowest: int = 0) -> NDArray[np.int8]:
-    """C-ordered int8 array of labels, lowest <= labels <= 1."""
+    """Return a C-ordered int8 array of labels, lowest <= labels <= 1."""
     return np.asarray(_ranged(name, labels, lowest, 1), dtype=np.int8, order="C")
 
 
 def ordered_labels(name: str, labels: ArrayLike, lowest: int, highest: int) -> NDArray[np.int16]:
-    """C-ordered int16 array of labels, lowest <= labels <= highest."""
+    """Return a C-ordered int16 array of labels, lowest <= labels <= highest."""
     return np.asarray(_ranged(name, labels, lowest, highest), dtype=np.int16, order="C")
 
 
-def edge_array(edges: ArrayLike | None, n: int) -> NDArray[np.int64]:
-    """(m, 2) array of pairs of different nodes below n."""
+def edge_array(edges: ArrayLike | None, n: int) -> Indices:
+    """Return an (m, 2) array of pairs of different nodes below n."""
     if edges is None:
         return np.empty((0, 2), np.int64)
-    few_enough("edges", edges, MOST_EDGES, "edges")
+    check_length("edges", edges, MOST_EDGES, "edges")
     pairs = index_array("edges", edges, n)
     if pairs.shape == (0,):
         pairs = pairs.reshape(0, 2)
@@ -135,8 +136,8 @@ def edge_array(edges: ArrayLike | None, n: int) -> NDArray[np.int64]:
     return pairs
 
 
-def as_array(name: str, values: ArrayLike) -> NDArray[Any]:
-    """The values as numpy takes them; refuses what is no array, such as rows of unequal length."""
+def as_array(name: str, values: ArrayLike) -> AnyArray:
+    """Return values as numpy reads them; refuse what is no array, such as ragged rows."""
     try:
         return np.asarray(values)
     except (ValueError, TypeError) as error:
@@ -146,7 +147,7 @@ def as_array(name: str, values: ArrayLike) -> NDArray[Any]:
 
 
 def is_one_of(value: object, choices: Iterable[Any]) -> bool:
-    """Whether a value of any type, an array too, is one of these words or numbers."""
+    """Return whether a value of any type, an array too, is one of these words or numbers."""
     known = (str, int, np.integer, np.bool_, type(None))
     return isinstance(value, known) and value in tuple(choices)
 
@@ -160,7 +161,7 @@ def one_of(name: str, value: Any, choices: Iterable[Any], advice: str = "") -> N
 
 
 def listed(name: str, values: Any) -> Sequence[Any]:
-    """The values as a list, or as they are loaded; refuses text, tables and what has no parts."""
+    """Return values as a list, or unchanged if lazy; refuse text, tables and what has no length."""
     sized = hasattr(values, "__len__") and np.iterable(values)
     if not sized or isinstance(values, str | bytes | dict | set):
         raise InputError(f"{name} must be a list, not {quoted(values)}.")
@@ -174,22 +175,22 @@ def instance(name: str, value: Any, wanted: type) -> None:
 
 
 def path_of(name: str, value: Any) -> Path:
-    """The path of a file or folder."""
+    """Return the path of a file or folder."""
     if not isinstance(value, str | bytes | os.PathLike):
         raise InputError(f"{name} must be the name of a file or folder, not {quoted(value)}.")
-    told = os.fsdecode(value)
-    if "\0" in told:
-        raise InputError(f"{name} is {quoted(told)}, but a name cannot have zero bytes in it.")
-    return Path(told)
+    text = os.fsdecode(value)
+    if "\0" in text:
+        raise InputError(f"{name} is {quoted(text)}, but a name cannot have zero bytes in it.")
+    return Path(text)
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a real number; True and False are none."""
+    """Return whether a value is a real number; True and False are none."""
     return isinstance(value, int | float | np.integer | np.floating) and type(value) is not bool
 
 
 def whole_number(name: str, value: Any, low: int, high: int) -> int:
-    """The value as an int, low <= value <= high; True and False are no numbers."""
+    """Return the value as an int, low <= value <= high; True and False are no numbers."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or not low <= value <= high:
         raise InputError(
@@ -199,18 +200,18 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int:
 
 
 def thread_number(threads: Any) -> int:
-    """The number of threads as an int, 1 or more; the core starts no more than it has work for."""
+    """Return a number of threads as an int, 1 or more; the core starts no more than it needs."""
     return whole_number("threads", threads, 1, 2**31 - 1)
 
 
 def real_number(name: str, value: Any, low: float, high: float) -> float:
-    """The value as a float, low <= value <= high."""
+    """Return the value as a float, low <= value <= high."""
     if not is_number(value) or not low <= value <= high:
         raise InputError(f"{name} must be a number from {low:g} to {high:g}, not {quoted(value)}.")
     return float(value)
 
 
-def _ranged(name: str, labels: ArrayLike, lowest: int, highest: int) -> NDArray[Any]:
+def _ranged(name: str, labels: ArrayLike, lowest: int, highest: int) -> AnyArray:
     array = as_array(name, labels)
     if array.dtype.kind not in "iub":
         raise InputError(f"{name} must hold integer labels, not dtype {array.dtype}.")
@@ -222,18 +223,18 @@ def _ranged(name: str, labels: ArrayLike, lowest: int, highest: int) -> NDArray[
     return array
 
 
-def _owned(array: NDArray[Any], dtype: type[Scalar], given: object) -> NDArray[Scalar]:
-    """C-ordered array of a type of 8 bytes, in memory that nobody else can write to."""
-    shared = (array is given or array.base is not None) and not _settled(array)
+def _owned(array: AnyArray, dtype: type[Scalar], given: object) -> NDArray[Scalar]:
+    """Return a C-ordered array of a type of 8 bytes that no other code can write to."""
+    shared = (array is given or array.base is not None) and not _is_read_only(array)
     if shared and array.size >= LARGE:
-        room = _core.room(list(array.shape)).view(dtype)
-        np.copyto(room, array, casting="unsafe")
-        return room
+        buffer = _core.room(list(array.shape)).view(dtype)
+        np.copyto(buffer, array, casting="unsafe")
+        return buffer
     return np.array(array, dtype=dtype, order="C", copy=True if shared else None)
 
 
-def _settled(array: Any) -> bool:
-    """Whether an array, and what it is a view of, is read-only."""
+def _is_read_only(array: Any) -> bool:
+    """Return whether an array, and what it is a view of, is read-only."""
     while isinstance(array, np.ndarray):
         if array.flags.writeable:
             return False

@@ -1,9 +1,9 @@
-"""What the library says when it cannot just go on, and how it quotes what others wrote.
+"""Errors and warnings, and quotes of foreign text in their messages.
 
-`InputError` is for the user: it says what is wrong, where, what is needed and what to do.
-Anything else that escapes is a bug of the library's and keeps its traceback. What a message quotes
-may come from a hostile file or file name: it is cut to a readable length, and nothing of it can
-move the cursor of a terminal.
+`InputError` is for the user: what is wrong, where, what is needed and what to do. Any other
+exception is a bug of the library and keeps its traceback. A message may quote a hostile file or
+file name: the quote is cut to a readable length, and nothing of it can move the cursor of a
+terminal.
 """
 
 import os
@@ -28,15 +28,15 @@ class InputError(ValueError):
 
 
 class InputWarning(UserWarning):
-    """An input that can be used, but may not be what was meant; the message tells what was done."""
+    """An input that may not be what was meant; the message states how it is used."""
 
 
 class ConvergenceWarning(UserWarning):
-    """Training stopped before its certified gap; the message tells the gap."""
+    """Training stopped before its certified gap, which the message states."""
 
 
 def clean(text: str, most: int | None = None, joined: bool = True) -> str:
-    r"""Make foreign text safe to show: no control characters, and not longer than `most`.
+    r"""Return text without control characters, and not longer than `most`.
 
     Control characters, marks that turn the direction of writing, and bytes of a file name that are
     no text become \x1b, \u202e and the like. Of a long text the middle is left out.
@@ -65,12 +65,12 @@ def clean(text: str, most: int | None = None, joined: bool = True) -> str:
 
 
 def shown(path: Any) -> str:
-    """Write a path on one line, with nothing in it that is no text."""
+    """Return a path on one line, without control characters."""
     return clean(os.fsdecode(path), joined=False)
 
 
 def quoted(value: Any) -> str:
-    """Write a value for a message, in some sixty characters at most.
+    """Return a value for a message, in about sixty characters at most.
 
     Examples
     --------
@@ -93,19 +93,19 @@ _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 65
 
 
-def counted(n: int, what: str) -> str:
-    """Write a number of things, one or many.
+def plural(n: int, what: str) -> str:
+    """Return a number of things, in singular or plural.
 
     Examples
     --------
-    >>> counted(1, "mask"), counted(3, "mask")
+    >>> plural(1, "mask"), plural(3, "mask")
     ('1 mask', '3 masks')
     """
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
-def unseen(path: Any) -> InputError:
-    """Give the error of a process elsewhere that has to read a file and cannot, or sees another."""
+def missing_on_worker(path: Any) -> InputError:
+    """Return the error of a worker that cannot read a file, or finds another one."""
     return InputError(
         f"{shown(path)}: this file is not there, or is another one, where a worker of the cluster "
         "looks for it. Mount the folder under the same path on all workers, and leave its files as "

@@ -1,6 +1,6 @@
 """The edges of n-D grids: which directions there are, and their order.
 
-The core never lists them; these functions do it for people and for tests.
+The core never lists them; these functions do it for users and for tests.
 """
 
 import math
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlearn import _core
+from cutlearn.arrays import Indices
 from cutlearn.checks import MOST_NODES, is_one_of, listed, whole_number
 from cutlearn.errors import InputError, quoted
 
@@ -18,7 +19,7 @@ CONNECTIVITY = {2: (4, 8), 3: (6, 10, 18, 26)}
 
 
 def grid_offsets(ndim: int, connectivity: int) -> list[tuple[int, ...]]:
-    """The forward directions, nearest first: (0, 1), (1, 0), (1, 1), (1, -1) for 8 neighbours."""
+    """Return the forward directions, nearest first: (0, 1), (1, 0), (1, 1), (1, -1) for 8."""
     if ndim not in CONNECTIVITY:
         raise InputError(f"shape has {ndim} dimensions, but a grid must have 2 or 3.")
     allowed = CONNECTIVITY[ndim]
@@ -42,8 +43,8 @@ def check_grid(shape: tuple[int, ...], connectivity: int) -> None:
         ) from None
 
 
-def grid_edges(shape: tuple[int, ...], connectivity: int) -> list[NDArray[np.int64]]:
-    """The edges of a grid as (m_d, 2) arrays of flat node indices, one array for each direction.
+def grid_edges(shape: tuple[int, ...], connectivity: int) -> list[Indices]:
+    """Return the edges of a grid as (m_d, 2) arrays of flat node indices, one for each direction.
 
     Examples
     --------
@@ -60,7 +61,7 @@ def grid_edges(shape: tuple[int, ...], connectivity: int) -> list[NDArray[np.int
 
 
 def checked_shape(shape: Any) -> tuple[int, ...]:
-    """The shape of a grid, whole numbers, with no more nodes than can be counted."""
+    """Return the shape of a grid; refuse other than whole numbers, and too many nodes."""
     sides = listed("shape", shape)
     if not 2 <= len(sides) <= 3:
         raise InputError(f"shape has {len(sides)} dimensions, but a grid must have 2 or 3.")
@@ -72,7 +73,7 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
 def grid_slices(
     shape: tuple[int, ...], connectivity: int
 ) -> list[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-    """For each direction, the slices of an image that hold the first and the second ends."""
+    """Return for each direction the slices of an image with the first and the second ends."""
     return [
         (
             tuple(slice(max(0, -d), max(0, s - max(0, d))) for s, d in zip(shape, offset)),
@@ -83,7 +84,7 @@ def grid_slices(
 
 
 def grid_edge_counts(shape: tuple[int, ...], connectivity: int) -> list[int]:
-    """The number of edges in each direction."""
+    """Return the number of edges in each direction."""
     return [
         int(np.prod([max(0, s - abs(d)) for s, d in zip(shape, offset)]))
         for offset in grid_offsets(len(shape), connectivity)
@@ -93,7 +94,7 @@ def grid_edge_counts(shape: tuple[int, ...], connectivity: int) -> list[int]:
 def edge_ends(
     shape: tuple[int, ...], connectivity: int, direction: int, edge: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The coordinates of both ends of one edge of one direction."""
+    """Return the coordinates of both ends of one edge of one direction."""
     offset = grid_offsets(len(shape), connectivity)[direction]
     box = [s - abs(d) for s, d in zip(shape, offset)]
     corner = [max(0, -d) for d in offset]
@@ -102,7 +103,7 @@ def edge_ends(
 
 
 def direction_features(shape: tuple[int, ...], connectivity: int) -> list[NDArray[np.float32]]:
-    """Edge features that tell the directions of a grid apart: one indicator each.
+    """Return edge features of the directions of a grid: one indicator each.
 
     Examples
     --------

@@ -147,12 +147,12 @@ def _same(value: T) -> T:
     return value
 
 
-def spread(count: int, most: int) -> list[int]:
+def evenly_spaced(count: int, most: int) -> list[int]:
     """Give at most so many of the places 0 .. count - 1, evenly spread.
 
     Examples
     --------
-    >>> spread(3, 5), spread(10, 4)
+    >>> evenly_spaced(3, 5), evenly_spaced(10, 4)
     ([0, 1, 2], [0, 2, 5, 7])
     """
     few = min(count, most)

@@ -34,7 +34,7 @@ from cutlearn.app.options import (
 )
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, percent_spread, text_table
-from cutlearn.errors import InputError, counted
+from cutlearn.errors import InputError, plural
 from cutlearn.run.progress import clock
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def evaluate(
     figures = evaluation_of(folder.names, tables, label, believed)
     labels = figures_of_labels(total(tables), label_names(estimator))
     if report is not None:
-        title = f"{Path(model).name} on {counted(len(folder), 'image')}"
+        title = f"{Path(model).name} on {plural(len(folder), 'image')}"
         made = page(title, estimator, figures, gallery.shown(), believed, labels=labels,
                     judged=label, training_images=seen)  # fmt: skip
         atomic_write(report, made.encode())
@@ -139,7 +139,7 @@ def evaluate(
         look = f", of label {name}; mean of all labels {percent(total(tables).mean_iou())}{look}"
     _say_all(figures, mean, labels)
     told = f" ({seen} of them training images)" if seen else ""
-    found = f"pooled IoU {percent(figures.iou.value)} on {counted(len(folder), 'image')}{told}"
+    found = f"pooled IoU {percent(figures.iou.value)} on {plural(len(folder), 'image')}{told}"
     say(f"{model}: {found}, {clock(seconds)}{look}")
     return 0
 

@@ -45,7 +45,7 @@ from cutlearn.app.options import (
 )
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent
-from cutlearn.errors import ConvergenceWarning, InputError, clean, counted, quoted, shown
+from cutlearn.errors import ConvergenceWarning, InputError, clean, plural, quoted, shown
 from cutlearn.features import SUMMARIES
 from cutlearn.learn.learners import LEARNERS
 from cutlearn.run.progress import Progress, clock
@@ -403,7 +403,7 @@ def summary_line(said: dict[str, Any], estimator: Any) -> str:
     """Return the summary of a fit, one line."""
     summary = estimator.summary()
     features = f"features {said['features']}, " if "features" in said else ""
-    things = counted(said["images"], "volume" if estimator.of_volumes else "image")
+    things = plural(said["images"], "volume" if estimator.of_volumes else "image")
     return (
         f"{said['model']}: learned from {things}, {features}"
         f"{summary.n_weights} weights, "

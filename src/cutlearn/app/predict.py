@@ -37,7 +37,7 @@ from cutlearn.app.options import (
 from cutlearn.app.products import Areas, Masks, Objects, Overlays, Probabilities, Product
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent
-from cutlearn.errors import InputError, counted
+from cutlearn.errors import InputError, plural
 from cutlearn.model.decisions import DECISIONS
 from cutlearn.run.progress import clock
 
@@ -242,7 +242,7 @@ def _summary(
     objects = "labels above 0 cover" if values[0] == 0 else "labels after the first cover"
     if len(values) == 2:
         told, objects = f"0 and {said['object_value']}", "the object covers"
-    masks = counted(len(shares), "mask")
+    masks = plural(len(shares), "mask")
     return (
         f"{said['output']}: {masks} ({told}){made}, {objects} "
         f"{percent(sum(shares) / len(shares))} on average, {clock(said['seconds'])}"

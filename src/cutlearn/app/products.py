@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cutlearn.app.answers import Answer
-from cutlearn.errors import InputError, clean, counted
+from cutlearn.errors import InputError, clean, plural
 
 if TYPE_CHECKING:
     import numpy as np
@@ -195,7 +195,7 @@ class Objects(Product):
             below = "smaller than --min-area"
             if self.least_area is None:
                 below = "smaller than an eighth of the median object of their image"
-            said += f" ({counted(left_out, 'fragment')} left out, {below})"
+            said += f" ({plural(left_out, 'fragment')} left out, {below})"
         return said
 
 

@@ -21,7 +21,7 @@ from cutlearn.app.options import (
 )
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent, text_table
-from cutlearn.errors import InputError, counted
+from cutlearn.errors import InputError, plural
 from cutlearn.run.progress import clock
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def rank(
         head = [at_side(as_sample(folder.image(r.image)), estimator.min_side)
                 for r in order[:SHOWN]]  # fmt: skip
         maps = estimator.predict_proba(head) if estimator.believes else [None] * len(head)
-        title = f"What to annotate next of {counted(len(folder), 'image')}"
+        title = f"What to annotate next of {plural(len(folder), 'image')}"
         shown = [Candidate(sample.image, q) for sample, q in zip(head, maps)]
         atomic_write(output, next_page(title, folder.names, order, shown).encode())
     seconds = time.monotonic() - begin
@@ -100,7 +100,7 @@ def rank(
     ]  # fmt: skip
     say(text_table(["image", "rank", "tells of all"], table))
     look = "" if output is None else f", look at {output}"
-    say(f"{images}: {counted(len(folder), 'image')} ranked, {clock(seconds)}{look}")
+    say(f"{images}: {plural(len(folder), 'image')} ranked, {clock(seconds)}{look}")
     return 0
 
 
@@ -124,7 +124,7 @@ def _without_masks(estimator: Any, folder: Any, images: str) -> tuple[Any, int]:
             "with images that are not annotated."
         )
     if masked:
-        remark(f"{counted(len(masked), 'image')} of {len(masked) + len(kept)} left out, which "
+        remark(f"{plural(len(masked), 'image')} of {len(masked) + len(kept)} left out, which "
                f"{'has a mask' if len(masked) == 1 else 'have masks'} already")  # fmt: skip
     return folder.take(kept), len(masked)
 

@@ -27,8 +27,8 @@ from cutlearn import _core
 from cutlearn.arrays import Floats, Mask
 from cutlearn.checks import (
     MOST_NODES,
+    check_length,
     edge_array,
-    few_enough,
     finite,
     fixed_labels,
     float_array,
@@ -315,7 +315,7 @@ class Energy:
 
 def _unary(unary: ArrayLike) -> tuple[Floats, float, float]:
     """u1 - u0, the sum of u0, and a bound of the rounding."""
-    few_enough("unary", unary, MOST_NODES, "nodes")
+    check_length("unary", unary, MOST_NODES, "nodes")
     u = float_array("unary", unary)
     if u.ndim == 2 and u.shape[1] == 2 and u.size:
         finite("unary", u)

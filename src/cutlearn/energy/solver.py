@@ -25,14 +25,14 @@ from cutlearn.checks import (
     MOST_EDGES,
     MOST_NODES,
     as_array,
-    few_enough,
+    broadcast,
+    check_length,
     finite,
     fixed_labels,
     float_array,
     index_array,
     label_array,
     shape_of,
-    spread,
     thread_number,
     whole_number,
 )
@@ -323,7 +323,7 @@ class Solver:
     def set_unary(self, index: ArrayLike, values: ArrayLike) -> None:
         """Replace u at flat indices, or where a boolean mask in the labels' shape is true."""
         at = self._nodes(index)
-        new = finite("values", spread("values", float_array("values", values), at.shape))
+        new = finite("values", broadcast("values", float_array("values", values), at.shape))
         with self._alone():
             self._flow.change_unary(at, new, self._terms.unary)
 
@@ -337,7 +337,7 @@ class Solver:
         new = finite("pq", float_array("pq", pq))
         new = new[..., None] if new.ndim < 2 else new
         # Symmetric weights stay one number an edge: twice as many would take twice as long.
-        new = spread("pq", new, (at.size, 1 if new.shape[-1] == 1 else 2))
+        new = broadcast("pq", new, (at.size, 1 if new.shape[-1] == 1 else 2))
         if (k := _not_submodular(new)) is not None:
             raise InputError(
                 f"pq[{k}] (edge {at[k]}) has p + q = {2 * new[k].mean():g}, but p + q must be "
@@ -349,7 +349,7 @@ class Solver:
     def set_fixed(self, index: ArrayLike, labels: ArrayLike) -> None:
         """Fix nodes to labels; -1 frees them."""
         at = self._nodes(index)
-        new = spread("labels", label_array("labels", labels, -1), at.shape)
+        new = broadcast("labels", label_array("labels", labels, -1), at.shape)
         with self._alone():
             self._flow.change_fixed(at, new, self._fixed)
 
@@ -505,7 +505,7 @@ def max_flow(
     >>> r.value, r.flow.tolist(), r.source_side.tolist()
     (5.0, [3.0, 2.0, 1.0, 2.0, 3.0], [True, False, False, False])
     """
-    few_enough("arcs", arcs, MOST_EDGES, "arcs")
+    check_length("arcs", arcs, MOST_EDGES, "arcs")
     ends = index_array("arcs", arcs, MOST_NODES)
     if ends.size == 0:
         ends = ends.reshape(0, 2)

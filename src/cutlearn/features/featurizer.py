@@ -66,7 +66,7 @@ from cutlearn.features.trees import Recipe, default_recipe
 from cutlearn.images.folder import MOST_UNANNOTATED
 from cutlearn.images.sample import Sample, Volume, are_volumes, as_sample
 from cutlearn.images.training_set import read_questions
-from cutlearn.loaded import Loaded, mapped, spread
+from cutlearn.loaded import Loaded, evenly_spaced, mapped
 from cutlearn.run.cache import Cache
 from cutlearn.run.checkpoint import (
     fingerprint,
@@ -780,7 +780,7 @@ def _some_unannotated(images: Sequence[Any], width: int) -> Sequence[Sample]:
             )
         return sample
 
-    few = spread(len(given), MOST_UNANNOTATED)
+    few = evenly_spaced(len(given), MOST_UNANNOTATED)
     return Loaded(len(few), lambda k: load(few[k]))
 
 

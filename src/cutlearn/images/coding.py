@@ -24,7 +24,7 @@ import numpy.typing as npt
 from scipy import ndimage
 
 from cutlearn.arrays import VOID
-from cutlearn.errors import InputError, counted
+from cutlearn.errors import InputError, plural
 from cutlearn.images.listing import some
 
 # Masks with more values than this hold a photograph or smoothed edges, not labels.
@@ -538,7 +538,7 @@ def as_numbered(tallies: Sequence[Tally], stated: Stated) -> tuple[Stated, str]:
         return stated, ""
     most = max(len(one.ids(() if void is None else (void,))) for one in tallies)
     return replace(stated, object_value="nonzero", void_value=void), (
-        f"masks number their objects (up to {most} in one of {counted(len(tallies), 'mask')}, each "
+        f"masks number their objects (up to {most} in one of {plural(len(tallies), 'mask')}, each "
         "in one part), and all objects are read as one label. If the numbers are classes, use "
         "labels='unordered'"
     )
@@ -643,7 +643,7 @@ def doubts(tallies: Sequence[Tally], coding: Coding) -> list[tuple[str, str]]:
         one, *more = slips
         found.append((
             f"value {one.value} is read as a label, but covers {one.pixels} of {one.of_all} "
-            f"annotated pixels, in {len(one.masks)} of {counted(len(tallies), 'mask')} "
+            f"annotated pixels, in {len(one.masks)} of {plural(len(tallies), 'mask')} "
             f"({some(one.masks)}), as a slip of the brush does"
             + (f"; so do {some(other.value for other in more)}" if more else ""),
             "" if more else one.value,

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from cutlearn.checks import is_number, is_one_of, path_of, whole_number
-from cutlearn.errors import InputError, counted, quoted, shown
+from cutlearn.errors import InputError, plural, quoted, shown
 from cutlearn.images.coding import (
     Array,
     Coding,
@@ -36,7 +36,7 @@ from cutlearn.images.listing import EXAMPLES, is_mask_name, listed, pair, some
 from cutlearn.images.read import MAX_BYTES, MAX_PIXELS, FloatImage, Opened
 from cutlearn.images.reader import Limits, Pages, Volumes, image_again, label_digest, labels_again
 from cutlearn.images.sample import Facts, checked_spacing
-from cutlearn.loaded import Loaded, Origin, spread, taken
+from cutlearn.loaded import Loaded, Origin, evenly_spaced, taken
 
 # Files with several channels that a refusal names.
 MOST_NAMED = 100
@@ -273,7 +273,7 @@ def read_folder(
         pictures, truths, mask_suffix, pattern, leave, reader.endings, fate
     )
     without = list(notes.bare.items()) if looks else []
-    few = dict(taken(without, spread(len(without), MOST_UNANNOTATED)))
+    few = dict(taken(without, evenly_spaced(len(without), MOST_UNANNOTATED)))
     every = len(found) + len(few)
 
     def looked(before: int) -> Callable[[int, int], None] | None:
@@ -341,10 +341,10 @@ def _paired(
     stray = sorted(truths.keys() - set(pairs.names.values()))
     left = []
     if bare:
-        left.append(f"{counted(len(bare), 'image')} of {len(files)} without a mask {fate}: "
+        left.append(f"{plural(len(bare), 'image')} of {len(files)} without a mask {fate}: "
                     f"{some(bare)}")  # fmt: skip
     if stray:
-        left.append(f"{counted(len(stray), 'mask')} without an image left out: {some(stray)}")
+        left.append(f"{plural(len(stray), 'mask')} without an image left out: {some(stray)}")
     kept = {n: files[n] for n in files if n in pairs.names}
     without = {n: files[n] for n in bare}
     return kept, _Notes(told, left, without), {n: truths[pairs.names[n]] for n in kept}
@@ -442,7 +442,7 @@ class Survey:
         if lines:
             text = "\n  ".join(lines)
             count = sum(map(len, self.problems.values())) or len(lines)
-            raise InputError(f"{where}: {counted(count, 'problem')} found.\n  {text}")
+            raise InputError(f"{where}: {plural(count, 'problem')} found.\n  {text}")
 
 
 class _Values:
@@ -520,7 +520,7 @@ def look(
         survey.problem("channels", f"{'; '.join(parts)}: {NO_CHANNELS}")
     if unread:
         survey.left_out.append(
-            f"{counted(len(unread), 'file')} of {len(images)} that cannot be read left out: "
+            f"{plural(len(unread), 'file')} of {len(images)} that cannot be read left out: "
             + " | ".join(unread[:EXAMPLES]) + (" | ..." if len(unread) > EXAMPLES else "")
         )  # fmt: skip
     _notes(survey, clear, turns, reader.turned)
@@ -545,7 +545,7 @@ def _other_pages(
     if count == len(pages):
         return ""
     return (
-        f"{shown(mask)}: the mask has {counted(count, 'page')}, but {shown(image.name)} has "
+        f"{shown(mask)}: the mask has {plural(count, 'page')}, but {shown(image.name)} has "
         f"{len(pages)} slices. Give every slice its mask, as a file of as many pages."
     )
 
@@ -596,13 +596,13 @@ def _note_inverted(survey: Survey) -> None:
     flat = [path.name for path, depth in bits.items() if depth == 1]
     if wide:
         survey.notes.append(
-            f"{counted(len(wide), 'mask')} with an inverting lookup table (WhiteIsZero, as Fiji "
+            f"{plural(len(wide), 'mask')} with an inverting lookup table (WhiteIsZero, as Fiji "
             f"writes): {some(wide)}. Labels are the stored values, which Fiji shows below the "
             "cursor; 255 is displayed black"
         )
     if flat:
         survey.notes.append(
-            f"{counted(len(flat), 'mask')} of one bit, WhiteIsZero: {some(flat)}. Pixels that are "
+            f"{plural(len(flat), 'mask')} of one bit, WhiteIsZero: {some(flat)}. Pixels that are "
             "displayed white are label 1"
         )
 
@@ -612,15 +612,15 @@ def _notes(survey: Survey, clear: list[str], turns: list[str], turned: bool) -> 
     colored = sum(one.facts.color for one in survey.seen)
     if 0 < colored < len(survey.seen):
         survey.notes.append(
-            f"{counted(colored, 'image')} in colour and {len(survey.seen) - colored} in grey"
+            f"{plural(colored, 'image')} in colour and {len(survey.seen) - colored} in grey"
         )
     if clear:
         survey.notes.append(
-            f"{counted(len(clear), 'image')} with transparent pixels, which are shown as white: "
+            f"{plural(len(clear), 'image')} with transparent pixels, which are shown as white: "
             f"{some(clear)}. If the alpha channel is a mask, the model sees the answer"
         )
     if turns and turned:
         survey.notes.append(
-            f"{counted(len(turns), 'image')} turned as the rotation tag of the camera says: "
+            f"{plural(len(turns), 'image')} turned as the rotation tag of the camera says: "
             f"{some(turns)}. If their masks were drawn on the unturned images, use turned=False"
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
 
-from cutlearn.errors import InputError, counted, shown
+from cutlearn.errors import InputError, plural, shown
 from cutlearn.images.decode import ENDINGS
 
 # Names that a summary shows of many.
@@ -90,7 +90,7 @@ def listed(
         )
     notes = []
     if strangers:
-        notes.append(f"{counted(len(strangers), 'file')} in {shown(folder)} passed over, since no "
+        notes.append(f"{plural(len(strangers), 'file')} in {shown(folder)} passed over, since no "
                      f"image: {some(p.name for p in strangers)}")  # fmt: skip
     return Listed(_named(folder, files), notes)
 

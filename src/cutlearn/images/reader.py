@@ -20,7 +20,7 @@ import numpy.typing as npt
 import tifffile
 
 from cutlearn.arrays import VOID
-from cutlearn.errors import InputError, shown, unseen
+from cutlearn.errors import InputError, missing_on_worker, shown
 from cutlearn.images.coding import Coding, LabelMap
 from cutlearn.images.decode import (
     ENDINGS,
@@ -231,9 +231,9 @@ def image_again(reader: Pages, path: Path, page: int | None, digest: str) -> Any
     try:
         image = reader.image(path, page)
     except (InputError, OSError) as error:
-        raise unseen(path) from error
+        raise missing_on_worker(path) from error
     if reader.facts(image).digest != digest:
-        raise unseen(path)
+        raise missing_on_worker(path)
     return image
 
 
@@ -244,9 +244,9 @@ def labels_again(
     try:
         labels = reader.labels(path, page, coding)
     except (InputError, OSError) as error:
-        raise unseen(path) from error
+        raise missing_on_worker(path) from error
     if label_digest(labels) != digest:
-        raise unseen(path)
+        raise missing_on_worker(path)
     return labels
 
 

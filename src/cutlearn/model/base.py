@@ -58,7 +58,7 @@ from cutlearn.run.process import Interrupted, interrupted
 from cutlearn.run.progress import Progress
 
 T = TypeVar("T")
-Told = Callable[[int, int, str], None]
+ProgressCallback = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class FitRun:
 
     folder: Path | None = None
     scratch: Path | None = None
-    progress: Told | None = None
+    progress: ProgressCallback | None = None
     callback: Callable[[Any], None] | None = None
     unannotated: Sequence[Sample] = ()
 
@@ -214,7 +214,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         """
         return {"training": math.nan}
 
-    def shown_by(self, shown: Progress) -> Told:
+    def shown_by(self, shown: Progress) -> ProgressCallback:
         """Give the `progress` of fit that shows its parts on a terminal."""
         return shown.phase
 
@@ -229,7 +229,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         *,
         unannotated: Sequence[Any] = (),
         checkpoint: str | os.PathLike[str] | None = None,
-        progress: Told | None = None,
+        progress: ProgressCallback | None = None,
         callback: Callable[[Any], None] | None = None,
     ) -> Self:
         """Learn from images and masks.
@@ -278,11 +278,11 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
                 made.card_ = card_of(made, data.masks)
             made.training_ = TrainingImages.of(given.facts, given.coding, given.names)
         except ClusterLost as lost:
-            raise interrupted(lost, _farewell(folder)) from None
+            raise interrupted(lost, _interrupt_message(folder)) from None
         except Interrupted:
             raise  # training has said what it leaves
         except KeyboardInterrupt as stop:
-            raise interrupted(stop, _farewell(folder)) from None
+            raise interrupted(stop, _interrupt_message(folder)) from None
         self.__dict__.update(vars(made))
         return self
 
@@ -498,7 +498,7 @@ def _checkpoint_folder(path: str | os.PathLike[str] | None) -> Path | None:
     return folder
 
 
-def _farewell(folder: Path | None) -> str:
+def _interrupt_message(folder: Path | None) -> str:
     """Return what a fit leaves that was interrupted outside of a training."""
     if folder is None:
         return "fit: interrupted; nothing is saved. With checkpoint= what is finished is."

@@ -46,7 +46,7 @@ from cutlearn.arrays import VOID, Bits, Floats, Mask
 from cutlearn.energy.model import Model
 from cutlearn.energy.potentials import Unary
 from cutlearn.energy.problem import Problem
-from cutlearn.errors import InputError, counted
+from cutlearn.errors import InputError, plural
 from cutlearn.run.executor import executor_of
 
 Plain = dict[str, Any]
@@ -456,7 +456,7 @@ class Calibration:
             return ""
         return (
             f"areas have no intervals, because the model was calibrated on held-out images of only "
-            f"{counted(self.n_groups, 'group')}, and intervals need {ENOUGH_GROUPS} groups. Fit it "
+            f"{plural(self.n_groups, 'group')}, and intervals need {ENOUGH_GROUPS} groups. Fit it "
             "on images of more groups, or calibrate it on such images."
         )
 

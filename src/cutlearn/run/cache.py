@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from cutlearn.errors import InputError, InputWarning, unseen
+from cutlearn.errors import InputError, InputWarning, missing_on_worker
 from cutlearn.loaded import Loaded, Origin
 from cutlearn.run.checkpoint import (
     DamagedError,
@@ -160,7 +160,7 @@ def read_part(path: Path, mark: str, result: Callable[[dict[str, Any], Arrays], 
     try:
         content, arrays = load_checkpoint(path, KIND)
     except OSError as error:
-        raise unseen(path) from error
+        raise missing_on_worker(path) from error
     refuse_other(path, content.get("mark"), mark, "a part of another run")
     with restoring(path):
         return result(content["values"], arrays)

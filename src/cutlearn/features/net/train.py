@@ -21,7 +21,7 @@ from cutlearn.arrays import VOID, Float32, Image
 from cutlearn.features.net.body import Matrix, NetShape, Pass, Weights, folded
 from cutlearn.features.net.crops import Crops, Lesson, Sight
 from cutlearn.images.resize import Shape
-from cutlearn.loaded import mapped, spread, taken
+from cutlearn.loaded import evenly_spaced, mapped, taken
 from cutlearn.store import Arrays
 
 # The polynomial that drives all singular values towards 1, applied so many times.
@@ -257,7 +257,7 @@ def unannotated_lessons(
     if not pairs:
         return []
     rows, columns = sight.shape(pairs[0][0].shape[:2])
-    few = spread(len(pairs), max(1, PIXELS // (rows * columns)))
+    few = evenly_spaced(len(pairs), max(1, PIXELS // (rows * columns)))
     return [
         Lesson.of(sight, image, np.full((*image.shape[:2], questions), VOID, np.uint8), extra)
         for image, extra in taken(pairs, few)
