@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.app.fit import groups_of
 from cutlearn.errors import InputError
-from cutlearn.images import cells
+from cutlearn.images import cells, reader
 from cutlearn.run.process import LOCK, only_one
 from cutlearn.store import atomic_write, remove_leftovers
 from small_folders import PLAIN, content, make_folders, run
@@ -495,3 +496,31 @@ def test_a_terminal_sees_a_bar_and_stdout_only_the_summary(world):
     assert b"training, run" in seen
     assert len(said.splitlines()) == 1
     assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("volume", [False, True])
+def test_every_file_is_decoded_once(tmp_path, monkeypatch, volume):
+    images, masks = make_folders(tmp_path, 4, (32, 40))
+    if volume:
+        for folder in (images, masks):
+            for path in sorted(Path(folder).iterdir()):
+                slices = np.stack([np.asarray(Image.open(path))] * 3)
+                np.save(path.with_suffix(".npy"), slices)
+                path.unlink()
+    read = []
+    names = ("read_voxels",) if volume else ("open_image", "open_values")
+    for name in names:
+        function = getattr(reader, name)
+
+        def counting(*given, name=name, function=function):
+            read.append((name, str(given[0] if volume else given[1])))
+            return function(*given)
+
+        monkeypatch.setattr(reader, name, counting)
+    args = ["--features", "linear", "--C", "10", "--tol", "0.1", "--jobs", "1"]
+    done = CliRunner().invoke(
+        main,
+        ["fit", str(images), str(masks), "-o", str(tmp_path / "m"), *args, *["--volume"] * volume],
+    )
+    assert done.exit_code == 0, done.stderr
+    assert len(read) == len(set(read)) == 8

@@ -227,7 +227,7 @@ def fit(
     # That a third label is refused here, if two are wanted, spares the time of the features.
     two = labels == "binary" or command != "cut"
     folder = open_folder(
-        images, masks, logits, strict=strict, **reading, n_labels=2 if two else None,
+        images, masks, logits, strict=strict, keep=True, **reading, n_labels=2 if two else None,
         instances=labels in ("auto", "binary") and (names or "").count(",") < 2,
         unannotated=not strict and logits is None and "unannotated" in estimator.learns_from,
     )  # fmt: skip

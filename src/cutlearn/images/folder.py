@@ -43,6 +43,8 @@ MOST_NAMED = 100
 SIDEWAYS = (5, 6, 7, 8)
 # Images without masks that are looked at, evenly spread over all.
 MOST_UNANNOTATED = 200
+# Bytes of decoded arrays that are kept from the first look until they are needed.
+KEPT = 1 << 28
 IMAGES = Pages(Limits(), True)
 
 
@@ -168,6 +170,7 @@ def read_folder(
     spacing: Sequence[float] | None = None,
     empty_void: bool = False,
     unannotated: bool = False,
+    keep: bool = False,
     instances: bool = True,
     strict: bool = False,
     leave: str | os.PathLike[str] | None = None,
@@ -215,6 +218,9 @@ def read_folder(
         Take slices of volumes whose mask is 0 throughout as not annotated.
     unannotated : bool, default False
         Look at images without a mask too, 200 of them at most: `Folder.unannotated`.
+    keep : bool, default False
+        Keep up to 256 MB of decoded pixels, so that files are not decoded again when they are
+        needed for the first time.
     instances : bool, default True
         Read masks that number their objects as background and object: many ids, each of one
         connected part, others in other masks. False: numbers are classes. `n_labels` above two,
@@ -263,10 +269,11 @@ def read_folder(
         if word is not None and not isinstance(word, str):
             raise InputError(f"{name} is {quoted(word)}, but must be text. Give a string.")
     limits = Limits(max_bytes, max_pixels)
-    reader = Pages(limits, turned)
+    room = KEPT if keep else 0
+    reader = Pages(limits, turned, room)
     if volume:
         near = None if spacing is None else checked_spacing(spacing)
-        reader = Volumes(limits, turned, near, empty_void)
+        reader = Volumes(limits, turned, near, empty_void, room)
     looks = unannotated and not volume
     fate = "only looked at" if looks else "left out"
     found, notes, pairs = _paired(

@@ -67,15 +67,33 @@ class Pages:
     limits : Limits
     turned : bool
         Whether images and masks are turned as their tags say.
+    room : int, default 0
+        Bytes of decoded arrays that are kept for the second time that they are needed.
     """
 
     endings: tuple[str, ...] = ENDINGS
 
-    def __init__(self, limits: Limits, turned: bool) -> None:
-        self.limits, self.turned = limits, turned
+    def __init__(self, limits: Limits, turned: bool, room: int = 0) -> None:
+        self.limits, self.turned, self.room = limits, turned, room
+        self._images: dict[tuple[Path, int | None], Any] = {}
+        self._masks: dict[tuple[Path, int | None], tuple[Array, bool]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"room": 0, "_images": {}, "_masks": {}}
+
+    def _fits(self, array: Array) -> bool:
+        """Return whether there is room to keep an array, and take it."""
+        fits = array.nbytes <= self.room
+        self.room -= array.nbytes if fits else 0
+        return fits
 
     def images(self, path: Path) -> list[tuple[int | None, Opened]]:
-        """Give the images of a file, each with its page; None for a file of one image."""
+        """Return the images of a file, each with its page; None for a file of one image."""
+        found = self._open(path)
+        self._images |= {(path, k): one.image for k, one in found if self._fits(one.image)}
+        return found
+
+    def _open(self, path: Path) -> list[tuple[int | None, Opened]]:
         large = _mapped_image(path)
         if large is not None:
             return [(None, Opened(as_image(large, shown(path)), False, 1))]
@@ -90,7 +108,11 @@ class Pages:
         return count_pages(data, name, self.limits.pixels)
 
     def image(self, path: Path, page: int | None) -> Any:
-        """Return an image again."""
+        """Return an image again; one that was kept is not kept any longer."""
+        kept = self._images.pop((path, page), None)
+        return self._decoded(path, page) if kept is None else kept
+
+    def _decoded(self, path: Path, page: int | None) -> Any:
         large = _mapped_image(path)
         if large is not None:
             return as_image(large, shown(path))
@@ -98,13 +120,21 @@ class Pages:
         return open_image(data, name, self.limits.pixels, page, self.turned).image
 
     def values(self, path: Path, page: int | None) -> tuple[Array, bool]:
-        """Give the values of a mask, (h, w) or (h, w, 3), and whether a JPEG has changed them."""
+        """Return the values of a mask, (h, w) or (h, w, 3), and whether a JPEG has changed them."""
+        if (path, page) in self._masks:
+            return self._masks[path, page]
+        found = self._decoded_values(path, page)
+        if self._fits(found[0]):
+            self._masks[path, page] = found
+        return found
+
+    def _decoded_values(self, path: Path, page: int | None) -> tuple[Array, bool]:
         data, name = content(path, None, self.limits.bytes)
         found = open_values(data, name, self.limits.pixels, page, self.turned)
         return found, data[: len(JPEG)] == JPEG
 
     def labels(self, path: Path, page: int | None, coding: Coding) -> LabelMap:
-        """Give the labels of a mask."""
+        """Return the labels of a mask."""
         return coding.labels(self.values(path, page)[0])
 
     def facts(self, image: Any) -> Facts:
@@ -150,17 +180,19 @@ class Volumes(Pages):
         turned: bool,
         spacing: tuple[float, float, float] | None = None,
         empty_void: bool = False,
+        room: int = 0,
     ) -> None:
-        super().__init__(limits, turned)
+        super().__init__(limits, turned, room)
         self.spacing, self.empty_void = spacing, empty_void
 
     def images(self, path: Path) -> list[tuple[int | None, Opened]]:
-        """Give the volume of a file; it has no page."""
-        opened: Any = Opened(self.image(path, None), False, 1)
-        return [(None, opened)]
+        """Return the volume of a file; it has no page."""
+        volume = self._decoded(path, None)
+        if self._fits(volume.image):
+            self._images[path, None] = volume
+        return [(None, Opened(volume, False, 1))]
 
-    def image(self, path: Path, page: int | None) -> Any:
-        """Give a volume."""
+    def _decoded(self, path: Path, page: int | None) -> Any:
         voxels, spacing = read_voxels(path, *self.limits, self.turned, True)
         try:
             return Volume(voxels, self.spacing or spacing)
@@ -175,11 +207,11 @@ class Volumes(Pages):
             ) from error
 
     def values(self, path: Path, page: int | None) -> tuple[Array, bool]:
-        """Give the values of a mask as one tall image."""
-        voxels = self._values(path)
+        """Return the values of a mask as one tall image."""
+        voxels, _ = super().values(path, page)
         return voxels.reshape(-1, voxels.shape[2]), False
 
-    def _values(self, path: Path) -> Array:
+    def _decoded_values(self, path: Path, page: int | None) -> tuple[Array, bool]:
         voxels, _ = read_voxels(path, *self.limits, self.turned, False)
         if voxels.ndim == 4:
             raise InputError(
@@ -187,15 +219,15 @@ class Volumes(Pages):
                 "a voxel. Save it as grey values."
             )
         if voxels.dtype == np.bool_:
-            return voxels.astype(np.uint8)
+            return voxels.astype(np.uint8), False
         if voxels.dtype.kind in "fi" and voxels.min() >= 0 and voxels.max() < 2**16:
             small = voxels.astype(np.uint16)
-            return small if (small == voxels).all() else voxels
-        return voxels
+            return (small if (small == voxels).all() else voxels), False
+        return voxels, False
 
     def labels(self, path: Path, page: int | None, coding: Coding) -> LabelMap:
-        """Give the labels of a mask, (d, h, w)."""
-        voxels = self._values(path)
+        """Return the labels of a mask, (d, h, w)."""
+        voxels, _ = super().values(path, page)
         found = coding.labels(voxels.reshape(-1, voxels.shape[2])).reshape(voxels.shape)
         if self.empty_void:
             found[~found.any(axis=(1, 2))] = VOID
