@@ -31,6 +31,7 @@ from cutlearn.loaded import mapped, taken
 from cutlearn.run.cache import Cache, Form, map_cached
 from cutlearn.run.executor import ONE_THREAD, Executor
 from cutlearn.run.progress import Counter
+from cutlearn.store import Arrays
 
 # Log-odds are clipped to these in the context of the next stage.
 CLIP = 8.0
@@ -447,17 +448,28 @@ def forest_seconds(recipe: Recipe, pixels: float, questions: int = 1) -> float:
     return GROW * (5 + questions) * min(recipe.rows, pixels) / 60_000 * recipe.trees / 100
 
 
-# How the work is kept: rows of an image, trees without a fold, logits of an image.
-ROWS: Form[int, Float32] = Form(
-    lambda i: f"rows{i}", lambda rows: ({}, {"rows": rows}), lambda _, arrays: arrays["rows"]
-)
+def _rows(_: dict[str, Any], arrays: Arrays) -> Float32:
+    return arrays["rows"]
+
+
+def _forest(_: dict[str, Any], arrays: Arrays) -> Trees:
+    return Trees.of_arrays(arrays)
+
+
+def _read_guess(_: dict[str, Any], arrays: Arrays) -> Guess:
+    return arrays["logits"], arrays.get("rows")
+
+
+# How the work is kept: rows of an image, trees without a fold, logits of an image. A worker of a
+# cluster receives the names of the functions that read them, so these are no lambdas.
+ROWS: Form[int, Float32] = Form(lambda i: f"rows{i}", lambda rows: ({}, {"rows": rows}), _rows)
 FOREST: Form[int, Trees] = Form(
     lambda fold: f"trees-{'all' if fold < 0 else fold}",
     lambda trees: ({}, trees.arrays()),
-    lambda _, arrays: Trees.of_arrays(arrays),
+    _forest,
 )
 GUESS: Form[int, Guess] = Form(
     lambda i: f"logits{i}",
     lambda made: ({}, {"logits": made[0]} | ({} if made[1] is None else {"rows": made[1]})),
-    lambda _, arrays: (arrays["logits"], arrays.get("rows")),
+    _read_guess,
 )

@@ -32,6 +32,7 @@ from cutlearn.features.sources import SOURCES, NoLogits, Source, Task
 from cutlearn.loaded import mapped
 from cutlearn.run.cache import Form, map_cached
 from cutlearn.run.progress import Counter
+from cutlearn.store import Arrays
 
 # Channels of a picture: planes (c, h, w) float32 and c names. Any function with a name will do.
 Channel = Callable[[Bank, Picture], tuple[Float32, list[str]]]
@@ -49,11 +50,18 @@ MOST_PIXELS = 200_000
 COLORS = "colors"
 # Windows along the shorter side of an image, and at most along the longer one.
 SHORTER, LONGER = 4, 16
-# How the columns of an image, not yet standardised, and their names are kept.
+
+
+def _columns(values: dict[str, Any], arrays: Arrays) -> tuple[Float32, list[str]]:
+    return arrays["columns"], list(values["names"])
+
+
+# How the columns of an image, not yet standardised, and their names are kept. A worker of a cluster
+# receives the name of the function that reads them, so it is no lambda.
 COLUMNS: Form[int, tuple[Float32, list[str]]] = Form(
     lambda i: f"columns{i}",
     lambda made: ({"names": made[1]}, {"columns": made[0]}),
-    lambda values, arrays: (arrays["columns"], list(values["names"])),
+    _columns,
 )
 
 

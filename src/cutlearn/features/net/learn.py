@@ -34,6 +34,15 @@ WIDTHS = {"microscopy": (16, 32, 64, 64), "photograph": (16, 32, 64, 64, 64)}
 ROUND = 10
 
 
+def _logits(_: dict[str, Any], arrays: Arrays) -> Float32:
+    return arrays["logits"]
+
+
+def _lesson(_: dict[str, Any], arrays: Arrays) -> Lesson:
+    ones = tuple(arrays[f"ones{k}"] for k in range(len(arrays) - 2))
+    return Lesson(arrays["planes"], arrays["labels"], ones)
+
+
 # What a description may ask for; the arrays must be in the file, too.
 MOST = {"count": 1000, "outputs": 65_536, "levels": 8, "width": 65_536, "inputs": 65_536}
 # How the out-of-fold logits of an image are kept; and what a net sees of it, if that is larger than
@@ -41,16 +50,13 @@ MOST = {"count": 1000, "outputs": 65_536, "levels": 8, "width": 65_536, "inputs"
 LOGITS: Form[int, Float32] = Form(
     lambda i: f"logits{i}",
     lambda found: ({}, {"logits": found}),
-    lambda _, arrays: arrays["logits"],
+    _logits,
 )
 LESSONS: Form[int, Lesson] = Form(
     lambda i: f"lesson{i}",
     lambda lesson: ({}, {"planes": lesson.planes, "labels": lesson.labels}
                     | {f"ones{k}": ones for k, ones in enumerate(lesson.ones)}),
-    lambda _, arrays: Lesson(
-        arrays["planes"], arrays["labels"],
-        tuple(arrays[f"ones{k}"] for k in range(len(arrays) - 2)),
-    ),
+    _lesson,
 )  # fmt: skip
 
 
