@@ -149,7 +149,7 @@ def as_array(name: str, values: ArrayLike) -> AnyArray:
 def is_one_of(value: object, choices: Iterable[Any]) -> bool:
     """Return whether a value of any type, an array too, is one of these words or numbers."""
     known = (str, int, np.integer, np.bool_, type(None))
-    return isinstance(value, known) and value in tuple(choices)
+    return isinstance(value, known) and value in choices
 
 
 def one_of(name: str, value: Any, choices: Iterable[Any], advice: str = "") -> None:

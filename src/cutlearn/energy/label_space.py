@@ -25,6 +25,7 @@ from cutlearn.energy.potentials import Potential, Summands
 from cutlearn.energy.problem import Problem
 from cutlearn.energy.solver import SCALAR
 from cutlearn.errors import InputError, quoted
+from cutlearn.plugins import Registry
 
 MOST_LABELS = 126
 
@@ -249,9 +250,9 @@ class Surrogate(LabelSpace):
         return self.energy(None, terms)  # type: ignore[arg-type,no-any-return]
 
 
-LABELS: dict[str, type[LabelSpace]] = {
-    kind.name: kind for kind in (Binary, Ordered, Surrogate, Unordered)
-}
+LABELS: Registry[type[LabelSpace]] = Registry(
+    "labels", {kind.name: kind for kind in (Binary, Ordered, Surrogate, Unordered)}
+)
 # Stands for the label space that suits the number of labels and how they are learned.
 AUTO = "auto"
 

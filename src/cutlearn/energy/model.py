@@ -35,6 +35,7 @@ from cutlearn.energy.potentials import (
 )
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError, quoted
+from cutlearn.plugins import Registry
 
 # Label spaces whose energies the core makes from weights.
 CORE_LABELS = ("binary", "ordered", "surrogate")
@@ -381,7 +382,9 @@ NAMED: dict[str, Callable[[int], list[Potential]]] = {
     "contrast": lambda families: [Contrast()],
     "envelope": _enveloped,
 }
-CLASSES: dict[str, type[Potential]] = {kind.__name__: kind for kind in (Unary, Contrast, Enveloped)}
+CLASSES: Registry[type[Potential]] = Registry(
+    "potential", {kind.__name__: kind for kind in (Unary, Contrast, Enveloped)}
+)
 
 
 def potentials_of(given: Sequence[str | Potential], families: int) -> list[Potential]:

@@ -30,13 +30,14 @@ from cutlearn.features.folds import Answers
 from cutlearn.features.mixtures import odds_of, palette
 from cutlearn.features.sources import SOURCES, NoLogits, Source, Task
 from cutlearn.loaded import mapped
+from cutlearn.plugins import Registry
 from cutlearn.run.cache import Form, map_cached
 from cutlearn.run.progress import Counter
 from cutlearn.store import Arrays
 
 # Channels of a picture: planes (c, h, w) float32 and c names. Any function with a name will do.
 Channel = Callable[[Bank, Picture], tuple[Float32, list[str]]]
-CHANNELS: dict[str, Channel] = {"raw": Bank.raw, "linear": Bank.linear}
+CHANNELS: Registry[Channel] = Registry("channel", {"raw": Bank.raw, "linear": Bank.linear})
 # Those of features without logits. With logits the source names them; older files have these.
 OWN = {"linear": ("linear",), "given": ()}
 OLDER_BESIDE = ("raw",)

@@ -35,6 +35,7 @@ from cutlearn.features.net.learn import (
 )
 from cutlearn.features.trees import Recipe
 from cutlearn.loaded import mapped
+from cutlearn.plugins import Registry
 from cutlearn.run.cache import Cache
 from cutlearn.run.executor import ONE_THREAD, Executor
 
@@ -469,12 +470,15 @@ class StackedLogits(BothLogits):
 
 
 # What `features=` may name, in addition to the banks without a source.
-SOURCES: dict[str, type[Source]] = {
-    "trees": TreeLogits,
-    "net": NetLogits,
-    "stacked": StackedLogits,
-    "both": BothLogits,
-}
+SOURCES: Registry[type[Source]] = Registry(
+    "source",
+    {
+        "trees": TreeLogits,
+        "net": NetLogits,
+        "stacked": StackedLogits,
+        "both": BothLogits,
+    },
+)
 
 
 def _grown(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cutlearn.errors import InputError, quoted
+from cutlearn.plugins import Registry
 
 if TYPE_CHECKING:
     from cutlearn.energy.label_space import LabelSpace
@@ -103,29 +104,40 @@ def _logistic() -> "Value":
     return logistic
 
 
-LEARNERS: dict[str, Learner] = {
-    learner.name: learner
-    for learner in (
-        MarginLearner(
-            "bundle", "max-margin, near the minimum of the planes so far", master=_bundle
-        ),
-        MarginLearner(
-            "nslack", "the same with a slack for every image", master=_bundle, one_each=True
-        ),
-        MarginLearner(
-            "accpm", "max-margin by analytic centres; needs no regulariser",
-            allows_infinite_C=True, master=_center,
-        ),
-        LikelihoodLearner(
-            "likelihood", "the likelihood of the masks, for calibrated probabilities",
-            allows_infinite_C=True, value=_likelihood, starts="race",
-        ),
-        LikelihoodLearner(
-            "logistic", "logistic regression: the likelihood without edges and envelopes",
-            allows_infinite_C=True, value=_logistic, starts="zero",
-        ),
-    )
-}  # fmt: skip
+LEARNERS: Registry[Learner] = Registry(
+    "learner",
+    {
+        learner.name: learner
+        for learner in (
+            MarginLearner(
+                "bundle", "max-margin, near the minimum of the planes so far", master=_bundle
+            ),
+            MarginLearner(
+                "nslack", "the same with a slack for every image", master=_bundle, one_each=True
+            ),
+            MarginLearner(
+                "accpm",
+                "max-margin by analytic centres; needs no regulariser",
+                allows_infinite_C=True,
+                master=_center,
+            ),
+            LikelihoodLearner(
+                "likelihood",
+                "the likelihood of the masks, for calibrated probabilities",
+                allows_infinite_C=True,
+                value=_likelihood,
+                starts="race",
+            ),
+            LikelihoodLearner(
+                "logistic",
+                "logistic regression: the likelihood without edges and envelopes",
+                allows_infinite_C=True,
+                value=_logistic,
+                starts="zero",
+            ),
+        )
+    },
+)
 
 
 def learner_of(name: Any) -> Learner:

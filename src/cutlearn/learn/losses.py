@@ -29,6 +29,7 @@ from cutlearn.checks import as_array, float_array, index_array, is_number, is_on
 from cutlearn.energy.envelopes import Envelope, lower_lines
 from cutlearn.energy.problem import families_of
 from cutlearn.errors import InputError, quoted
+from cutlearn.plugins import Registry
 from cutlearn.run.checkpoint import fingerprint
 
 # Cuts of an image for one loss.
@@ -633,7 +634,7 @@ def _from_fields(plain: dict[str, Any]) -> Loss:
     return kind(**given)
 
 
-NAMED: dict[str, type[Loss]] = {"hamming": Hamming, "count": Count}
+NAMED: Registry[type[Loss]] = Registry("loss", {"hamming": Hamming, "count": Count})
 
 
 def loss_of(loss: str | Loss) -> Loss:

@@ -47,6 +47,7 @@ from cutlearn.energy.model import Model
 from cutlearn.energy.potentials import Unary
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError, plural
+from cutlearn.plugins import Registry
 from cutlearn.run.executor import executor_of
 
 Plain = dict[str, Any]
@@ -262,9 +263,9 @@ class Isotonic(Map):
         return cls(tuple(arrays[str(k)] for k in range(n_labels)))
 
 
-CALIBRATIONS: dict[str | None, type[Map]] = {
-    kind.name: kind for kind in (Temperature, Isotonic, Softmax)
-}
+CALIBRATIONS: Registry[type[Map]] = Registry(
+    "calibration", {kind.name: kind for kind in (Temperature, Isotonic, Softmax)}
+)
 
 
 class MixedLikelihood:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from cutlearn.arrays import Floats
 from cutlearn.checks import is_one_of
 from cutlearn.errors import InputError, quoted
+from cutlearn.plugins import Registry
 
 Labels = NDArray[np.uint8]
 
@@ -134,14 +135,17 @@ def best_for_count(q: ArrayLike, order: Order | None = None) -> Labels:
     return _moved_to(table, wanted).reshape(shape)
 
 
-DECISIONS: dict[str, Decision] = {
-    one.name: one
-    for one in (
-        Decision("map", "the labels of least energy", None),
-        Decision("iou", "the largest expected IoU", best_for_iou),
-        Decision("count", "the expected area of every label", best_for_count),
-    )
-}
+DECISIONS: Registry[Decision] = Registry(
+    "decision",
+    {
+        one.name: one
+        for one in (
+            Decision("map", "the labels of least energy", None),
+            Decision("iou", "the largest expected IoU", best_for_iou),
+            Decision("count", "the expected area of every label", best_for_count),
+        )
+    },
+)
 
 
 def decision_of(decision: str | Decision) -> Decision:

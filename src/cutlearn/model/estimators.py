@@ -6,8 +6,12 @@ Another one is a class derived from `model.base.Estimator`, put here also from o
 from cutlearn.model.base import Estimator
 from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.model.segmenter import Segmenter
+from cutlearn.plugins import Registry
 
-ESTIMATORS: dict[str, type[Estimator]] = {
-    "Segmenter": Segmenter,
-    "BoltzmannSegmenter": BoltzmannSegmenter,
-}
+ESTIMATORS: Registry[type[Estimator]] = Registry(
+    "estimator",
+    {
+        "Segmenter": Segmenter,
+        "BoltzmannSegmenter": BoltzmannSegmenter,
+    },
+)

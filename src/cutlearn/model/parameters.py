@@ -31,8 +31,6 @@ from cutlearn.shape.conditional import MARGINS
 MOST = {"shape": 16_384, "hidden": 10**6, "words": 10**5, "epochs": 10**7, "cycles": 10**6,
         "starts": 256}  # fmt: skip
 MOST_LABELS = 2**16
-# What the labels of a Segmenter may be called.
-NAMES = (AUTO, *LABELS)
 
 
 class Rule(NamedTuple):
@@ -172,11 +170,15 @@ SEGMENTER = (
         f"a tuple of different names, 'unary' first, of {tuple(POTENTIALS)}, or of Potential "
         "objects",
     ),
-    rule("labels", lambda labels: _is(labels, NAMES), f"one of {NAMES}"),
-    rule(
+    Rule(
+        "labels",
+        lambda m: m.labels == AUTO or _is(m.labels, LABELS),
+        lambda m: f"one of {(AUTO, *LABELS)}",
+    ),
+    Rule(
         "loss",
-        lambda loss: isinstance(loss, Loss) or _is(loss, NAMED),
-        f"one of {tuple(NAMED)} or a Loss",
+        lambda m: isinstance(m.loss, Loss) or _is(m.loss, NAMED),
+        lambda m: f"one of {tuple(NAMED)} or a Loss",
     ),
     Rule("learner", lambda m: _is(m.learner, LEARNERS), lambda m: f"one of {tuple(LEARNERS)}"),
     Rule(

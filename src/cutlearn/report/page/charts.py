@@ -16,6 +16,7 @@ import numpy as np
 
 from cutlearn.errors import InputError
 from cutlearn.metrics import Beliefs
+from cutlearn.plugins import Registry
 from cutlearn.report.displays import (
     AreaDisplay,
     ReliabilityDisplay,
@@ -82,7 +83,7 @@ class Chart:
     wide: bool = False
 
 
-CHARTS: dict[str, Chart] = {}
+CHARTS: Registry[Chart] = Registry("display", {})
 
 
 def register_chart(chart: Chart) -> Chart:
