@@ -121,6 +121,7 @@ _NAMESPACES = {
     "displays": "cutlearn.report.displays",
     "images": "cutlearn.images",
     "metrics": "cutlearn.metrics",
+    "plugins": "cutlearn.plugins",
 }
 
 

@@ -9,6 +9,7 @@ names are listed:
     bright = "cutlearn_bright"
 """
 
+import sys
 import warnings
 from collections.abc import Iterator, MutableMapping
 from importlib.metadata import EntryPoint, entry_points
@@ -24,8 +25,7 @@ KINDS = (
 T = TypeVar("T")
 
 _added: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
-_origin: dict[tuple[str, str], EntryPoint] = {}  # of parts that an installed package has added
-_importing: list[EntryPoint] = []
+_origin: dict[tuple[str, str], str] = {}  # the top-level module that registered a part
 _imported = False
 
 
@@ -62,10 +62,12 @@ def register(kind: str, name: str, part: Any = None) -> Any:
     """
     if kind not in KINDS:
         raise InputError(f"register: kind must be one of {KINDS}, not {quoted(kind)}.")
+    module = str(sys._getframe(1).f_globals.get("__name__", "")).partition(".")[0]
     if part is None:
 
         def decorate(part: T) -> T:
             register(kind, name, part)
+            _origin[kind, name] = module
             return part
 
         return decorate
@@ -74,8 +76,7 @@ def register(kind: str, name: str, part: Any = None) -> Any:
             f"register: there is another {kind} {quoted(name)} already. Choose another name."
         )
     _added[kind][name] = part
-    if _importing:
-        _origin[kind, name] = _importing[-1]
+    _origin[kind, name] = module
     return part
 
 
@@ -120,7 +121,6 @@ def import_plugins() -> None:
         return
     _imported = True
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        _importing.append(point)
         try:
             point.load()
         except Exception as error:  # whatever a package does, the others and ours keep working
@@ -130,25 +130,20 @@ def import_plugins() -> None:
                 "or remove the package.",
                 stacklevel=2,
             )
-        finally:
-            _importing.pop()
 
 
-def origins(used: list[tuple[str, str]]) -> dict[str, str]:
-    """Return the packages of the parts (kind, name) that are used, and their versions."""
-    points = [_origin[part] for part in used if part in _origin]
+def packages_of(names: set[str]) -> dict[str, str]:
+    """Return the installed packages, with their versions, that added parts of these names."""
+    modules = {module for (_, name), module in _origin.items() if name in names}
+    installed = entry_points(group=GROUP) if modules else ()
+    points = [point for point in installed if point.module.partition(".")[0] in modules]
     return {_package(point): point.dist.version if point.dist else "" for point in points}
 
 
-def check_packages(needed: dict[str, str]) -> None:
-    """Raise an InputError that names packages of plugins which are not installed here."""
-    here = {_package(point) for point in entry_points(group=GROUP)}
-    missing = [f"{name} {version}".strip() for name, version in needed.items() if name not in here]
-    if missing:
-        raise InputError(
-            f"it needs {' and '.join(missing)}, which is not installed here. "
-            f"Install it: pip install {' '.join(name.split()[0] for name in missing)}"
-        )
+def missing_packages(needed: dict[str, str]) -> list[str]:
+    """Return the packages, with their versions, that are needed and add no plugin here."""
+    here = {_package(point) for point in entry_points(group=GROUP)} if needed else set()
+    return [f"{name} {version}".strip() for name, version in needed.items() if name not in here]
 
 
 def _package(point: EntryPoint) -> str:

@@ -51,11 +51,14 @@ class Layout:
     slices : tuple of slice
         One for each of them, within a block.
     blocks : int
+    cone : (r, block) array
+        The rows G v >= 0 of potentials that have no method `inside`.
     """
 
     potentials: tuple[Potential, ...]
     slices: tuple[slice, ...]
-    blocks: int = 1
+    blocks: int
+    cone: Matrix
 
     @property
     def block(self) -> int:
@@ -89,6 +92,8 @@ class Layout:
         for row in out.reshape(self.blocks, self.block):
             for p, s in zip(self.potentials, self.slices):
                 row[s] = p.inside(row[s])
+            for g in self.cone:
+                row -= min(g @ row, 0.0) / (g @ g) * g
         return out
 
     def constraints(self, problem: Problem) -> tuple[Matrix, Vector]:
@@ -133,6 +138,17 @@ class Layout:
         for p, s in zip(self.potentials, self.slices):
             A[s, s], bounded[s] = p.coordinates(problem, second)
         return Coordinates(A, bounded)
+
+
+def _cone(potentials: tuple[Potential, ...], slices: list[slice], problem: Problem) -> Matrix:
+    """Return the rows of potentials whose `inside` is the default, which moves nothing."""
+    rows = [np.zeros((0, slices[-1].stop))]
+    for p, s in zip(potentials, slices):
+        one = p.one if isinstance(p, PerLabel) else p
+        if type(one).inside is Potential.inside and len(part := constraints_of(p, problem)):
+            rows.append(np.zeros((len(part), slices[-1].stop)))
+            rows[-1][:, s] = part
+    return np.concatenate(rows)
 
 
 def checked_weights(w: ArrayLike, size: int) -> Vector:
@@ -247,7 +263,9 @@ class Model:
                 count = count_of(p, problem)
             slices.append(slice(begin, begin + count))
             begin += count
-        return Layout(self._expanded, tuple(slices), self._blocks)
+        return Layout(
+            self._expanded, tuple(slices), self._blocks, _cone(self._expanded, slices, problem)
+        )
 
     def names(self, problem: Problem, features: FeatureNames) -> list[str]:
         """Return the names of the weights, in the order of w."""
@@ -407,7 +425,7 @@ def uses_regions(given: Sequence[str | Potential]) -> bool:
 
 def _is_blind(p: Potential, kind: type[Potential]) -> bool:
     """Whether a built-in potential is of another kind, and so needs nothing of this one's."""
-    return type(p) in CLASSES.values() and not isinstance(p, kind)
+    return type(p) in (Unary, Contrast, Enveloped) and not isinstance(p, kind)
 
 
 def to_plain(potential: str | Potential) -> str | dict[str, Any]:
@@ -417,8 +435,8 @@ def to_plain(potential: str | Potential) -> str | dict[str, Any]:
     name = type(potential).__name__
     if CLASSES.get(name) is not type(potential):
         raise InputError(
-            f"potentials: {name} is not known to model files. Add its class to "
-            "cutlearn.energy.model.CLASSES, here and where the file is read."
+            f"potentials: {name} is not known to model files. Register its class: "
+            f"cl.plugins.register('potential', {name!r}, {name})."
         )
     return {"potential": name, **asdict(potential)}  # type: ignore[call-overload]
 

@@ -7,6 +7,7 @@ Version 1, which had no calibration, and version 2, which had no digest, will be
 """
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from cutlearn.checks import path_of
@@ -16,6 +17,7 @@ from cutlearn.model.calibration import Calibration, uncalibrated
 from cutlearn.model.card import check_card
 from cutlearn.model.estimators import ESTIMATORS
 from cutlearn.model.training_images import TrainingImages
+from cutlearn.plugins import missing_packages, packages_of
 from cutlearn.run.executor import is_cluster
 from cutlearn.store import Arrays, ForeignError, load_sealed, save_sealed
 
@@ -33,7 +35,7 @@ def save(model: Estimator, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : Estimator
-        Of a class in `model.estimators.ESTIMATORS`.
+        Of a class that is built in or registered as a plugin.
     path : path
         By custom ending in `.cutlearn`.
     """
@@ -41,7 +43,7 @@ def save(model: Estimator, path: str | os.PathLike[str]) -> None:
     if ESTIMATORS.get(name) is not type(model):
         raise InputError(
             f"save does not know the estimator {name}, so that no file of it could be read again. "
-            f"Put the class in cutlearn.model.estimators.ESTIMATORS as {name!r} first."
+            f"Register the class: cl.plugins.register('estimator', {name!r}, {name})."
         )
     given, tensors = model.to_header()
     # An address that holds here and now: a reader of the file must not connect to it.
@@ -51,6 +53,7 @@ def save(model: Estimator, path: str | os.PathLike[str]) -> None:
     header = {"format": FORMAT, "version": VERSION, "estimator": name, **given,
               "calibration": calibration, "card": model.card_}  # fmt: skip
     check_card(header["card"])
+    header["packages"] = packages_of(set(_words([name, *given.values()])))
     training = getattr(model, "training_", None)
     header["training"] = None if training is None else training.to_plain()
     points = {f"{CALIBRATION}{part}": array for part, array in points.items()}
@@ -116,6 +119,14 @@ def read_header(
             f"{path}: this is not a model file, or it is damaged ({clean(str(error), 300)}). "
             "Restore it from a copy, or fit again."
         ) from error
+    packages = header.get("packages", {})
+    if not isinstance(packages, dict) or not all(isinstance(v, str) for v in packages.values()):
+        raise InputError(f"{path}: this is a damaged model (packages). Restore it from a copy.")
+    if missing := missing_packages(packages):
+        raise InputError(
+            f"{path}: this model needs {clean(' and '.join(missing), 200)}, which is not installed "
+            f"here. Run pip install {clean(' '.join(part.split()[0] for part in missing), 200)}"
+        )
     version: Any = header.get("version")
     estimator: Any = header.get("estimator")
     if type(version) is not int or version not in VERSIONS or estimator not in tuple(ESTIMATORS):
@@ -130,6 +141,15 @@ def read_header(
             "fit again."
         )
     return header, arrays if tensors else {}
+
+
+def _words(plain: Any) -> Iterator[str]:
+    """Return every string in what JSON holds."""
+    if isinstance(plain, str):
+        yield plain
+    elif isinstance(plain, dict | list | tuple):
+        for part in plain.values() if isinstance(plain, dict) else plain:
+            yield from _words(part)
 
 
 def _built(header: dict[str, Any], arrays: Arrays) -> Estimator:
