@@ -22,13 +22,12 @@ from cutlearn.energy.model import Model, ModelLike, checked_weights, model_for
 from cutlearn.energy.ordered import OrderedEnergy
 from cutlearn.energy.potentials import CORE_KINDS, Enveloped, LabelPotential
 from cutlearn.energy.problem import Problem
-from cutlearn.energy.solver import FREE, Terms
+from cutlearn.energy.solver import FREE, NO_EDGES, Terms
 from cutlearn.errors import InputError
 from cutlearn.run.executor import executor_of, thread_count
 
 Valued = tuple[float, Vector]
 
-NO_ENDS = np.zeros(0, np.int32)
 FORMS = get_args(Form)  # in the order of the core's
 
 
@@ -71,7 +70,7 @@ class Compiled:
         ends, fixed = problem.edges, problem.fixed
         if not model.has_edges:
             edge, ends = np.zeros((0, 0)), None
-        self._ends = NO_ENDS if ends is None else ends.reshape(-1)
+        self._ends = NO_EDGES if ends is None else ends.reshape(-1)
         graph = list(self.shape), problem.connectivity or 0, self._ends
         if model.labels.name == "ordered":
             labels = np.zeros(0, np.int16) if fixed is None else fixed.astype(np.int16)
@@ -196,7 +195,7 @@ class Compiled:
         self.core.set_regions(forms, regions, float(sum(one[1] for one in hinges)))
 
     def _terms(self, row: Vector, last: bool = False) -> Terms:
-        """The terms of a block of w, by the core."""
+        """Return the terms of a block of w, by the core."""
         problem, constant = self.problem, 0.0
         for potential, place in self._strict:
             constant += potential.check(problem, row[place])
@@ -210,7 +209,7 @@ class Compiled:
         )
 
     def _energy(self, row: Vector, last: bool = False) -> Any:
-        """The energy of a block of w, without a value for labels where the core makes it."""
+        """Return the energy of a block of w, without a value for labels where the core makes it."""
         problem, labels = self.problem, self.model.labels
         if self.core is None or problem.known is not None:
             field = self.model if labels.blocks == 1 else Model(self.model.potentials)
@@ -234,7 +233,7 @@ class Compiled:
         )
 
     def _fixed(self, shape: tuple[int, ...], label: int | None = None) -> NDArray[np.int8] | None:
-        """The fixed nodes in the shape of an energy; of a label's field where one is named."""
+        """Return the fixed nodes in the shape of an energy, or those of a label's field."""
         fixed = self.problem.fixed
         if fixed is None:
             return None

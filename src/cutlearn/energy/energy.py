@@ -41,6 +41,7 @@ from cutlearn.energy.envelopes import Envelope, Envelopes, as_region_costs
 from cutlearn.energy.problem import Problem
 from cutlearn.energy.solver import (
     EPSILON,
+    NO_EDGES,
     PAIR,
     ROUNDINGS,
     SCALAR,
@@ -59,8 +60,6 @@ from cutlearn.energy.solver import (
 )
 from cutlearn.errors import InputError
 from cutlearn.grid import check_grid, grid_offsets, grid_slices
-
-NO_EDGES = np.empty(0, np.int32)
 
 
 class Energy:
@@ -165,7 +164,7 @@ class Energy:
         connectivity: int = 4,
         envelopes: Sequence[Envelope] | Envelopes = (),
     ) -> Self:
-        """An energy over the pixels of an image or a volume.
+        """Return an energy over the pixels of an image or a volume.
 
         Parameters
         ----------
@@ -203,7 +202,7 @@ class Energy:
 
     @classmethod
     def of(cls, problem: Problem, w: ArrayLike, envelope: Any = None) -> "Energy":
-        """The energy of a problem under weights w, in the order node, edge, envelope.
+        """Return the energy of a problem under weights w, in the order node, edge, envelope.
 
         E(y; w) = sum_i y_i (w_node . f_i) + sum_e [y_i != y_j] (w_edge . g_e)
                   + sum_c envelope(fraction of c at 1)
@@ -217,7 +216,7 @@ class Energy:
         return energy
 
     def plus(self, unary: ArrayLike) -> "Energy":
-        """The same energy where label 1 costs so much more at every node.
+        """Return the same energy where label 1 costs so much more at every node.
 
         Examples
         --------
@@ -233,7 +232,7 @@ class Energy:
         return made
 
     def value(self, labels: ArrayLike) -> float:
-        """E of a labelling, evaluated term by term."""
+        """Return E of a labelling, evaluated term by term."""
         y = label_array("labels", labels)
         shape_of("labels", y, self.shape, "the shape of the unaries")
         on = y.astype(bool)
@@ -248,7 +247,7 @@ class Energy:
         return total + self.envelopes.cost(y.ravel())
 
     def minimize(self, fixed: ArrayLike | None = None, threads: int = 1) -> Cut:
-        """The minimum over all labellings, or over those that agree with `fixed`.
+        """Return the minimum over all labellings, or over those that agree with `fixed`.
 
         `fixed` has the labels' shape: -1 leaves a node free, 0 or 1 is its label. Large grids
         without envelopes are cut on several threads; the result does not depend on their number.
@@ -258,7 +257,7 @@ class Energy:
         return Cut(answer.labels(list(self.shape)), *certified(answer, terms.slack))
 
     def min_marginals(self, fixed: ArrayLike | None = None, threads: int = 1) -> Floats:
-        """Phi[..., k] = the least energy with that node at label k; inf against `fixed`.
+        """Return Phi[..., k] = the least energy with that node at label k; inf against `fixed`.
 
         The result does not depend on the number of threads.
         """
@@ -273,7 +272,7 @@ class Energy:
         fixed: ArrayLike | None = None,
         threads: int = 1,
     ) -> ArgminSums:
-        """Min-marginals, and sums over all argmins in one pass, without making any of them.
+        """Return min-marginals, and sums over all argmins in one pass, without making any of them.
 
         Parameters
         ----------
@@ -291,7 +290,7 @@ class Energy:
         )
 
     def solver(self, fixed: ArrayLike | None = None) -> Solver:
-        """A live handle on a copy of this energy, to change and solve again."""
+        """Return a live handle on a copy of this energy, to change and solve again."""
         return Solver(self._terms, fixed)
 
     def _solved(self, fixed: ArrayLike | None, threads: int) -> _core.Flow:
@@ -329,7 +328,7 @@ def _unary(unary: ArrayLike) -> tuple[Floats, float, float]:
 
 
 def _flat(weights: Floats, shape: tuple[int, ...], name: str) -> tuple[Floats, int]:
-    """The weights as the core wants them, and their kind."""
+    """Return the weights as the core wants them, and their kind."""
     if weights.ndim == 0:
         return weights.reshape(1), SCALAR
     if weights.shape == shape:
@@ -364,7 +363,7 @@ def _from_tables(
     return np.stack([p, np.zeros_like(p)], axis=1), u, float(t00.sum()), slack
 
 
-SMALLEST = 2.0**-1074  # what a product too small for all its digits may lose
+SMALLEST_PRODUCT = 2.0**-1074  # what a product too small for all its digits may lose
 # Gives unaries of rows first .. last - 1, and the weights of the edges among them, by direction.
 RowTerms = Callable[[int, int], tuple[NDArray[Any], list[NDArray[Any]]]]
 # Makes an energy of such; it must be linear in both.
@@ -493,7 +492,7 @@ def _shared(
     terms: RowTerms,
     moves: list[tuple[int, ...]],
 ) -> tuple[NDArray[Any], list[NDArray[Any]], float]:
-    """A strip's part of every term, and a bound of what rounding took from them."""
+    """Return a strip's part of every term, and a bound of what rounding took from them."""
     unary, weights = terms(strip.first, strip.last)
     if strip.begin == 0 and strip.end == n:
         return unary, weights, 0.0
@@ -509,7 +508,9 @@ def _shared(
         if not (whole and multiplies_exactly(np.asarray(part, np.float64), share)):
             # The share and the product are rounded; shares of 0 and 1 are exact.
             inside = (share > 0) & (share < 1)
-            errors.append(2 * EPSILON * np.asarray(made[inside], np.float64).ravel() + SMALLEST)
+            errors.append(
+                2 * EPSILON * np.asarray(made[inside], np.float64).ravel() + SMALLEST_PRODUCT
+            )
         return made
 
     parts = [scaled(unary, 0), *(scaled(part, move[0]) for part, move in zip(weights, moves))]

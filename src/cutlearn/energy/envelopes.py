@@ -120,7 +120,7 @@ class Envelope:
         return lines.min(axis=-1).item() if np.ndim(s) == 0 else lines.min(axis=-1)
 
     def lines(self) -> tuple[Floats, Floats]:
-        """The lines that are lowest somewhere on [0, M], by falling slope."""
+        """Return the lines that are lowest somewhere on [0, M], by falling slope."""
         kept = lower_lines(self.slopes.tolist(), self.intercepts.tolist(), self.mass)
         return self.slopes[kept], self.intercepts[kept]
 
@@ -131,7 +131,7 @@ class Envelope:
 
 
 def lower_lines(slopes: list[float], intercepts: list[float], mass: float) -> list[int]:
-    """Indices of the lines that are lowest somewhere on [0, mass], by falling slope.
+    """Return indices of the lines that are lowest somewhere on [0, mass], by falling slope.
 
     Dropping the others is not an economy: a hinge of a line that is never lowest would be
     counted although its neighbours hide it.
@@ -160,7 +160,7 @@ def _hides(a: list[float], b: list[float], kept: list[int], k: int) -> bool:
 
 
 def _at_most(x: float, y: float, z: float, t: float) -> bool:
-    """Whether x y <= z t, also where the products leave the range of floats."""
+    """Return whether x y <= z t, also where the products leave the range of floats."""
     left, right = x * y, z * t
     if min(abs(left), abs(right)) > SMALLEST and max(abs(left), abs(right)) < math.inf:
         return left <= right
@@ -244,13 +244,13 @@ class Envelopes(Sequence[Envelope]):
         return Envelope(members, self.slopes[c], self.intercepts[c])
 
     def cost(self, labels: NDArray[np.int8]) -> float:
-        """The sum of all envelopes at a labelling."""
+        """Return the sum of all envelopes at a labelling."""
         on = self.label_map[(labels != 0) & (self.label_map >= 0)]
         s = np.bincount(on, minlength=len(self))[:, None]
         return float((self.slopes * s + self.intercepts).min(axis=1).sum()) if len(self) else 0.0
 
     def regions(self, nodes: int) -> CoreRegions:
-        """These regions for the core."""
+        """Return these regions for the core."""
         if self.label_map.size != nodes:
             raise InputError(
                 f"label_map has {self.label_map.size} nodes, but the energy has {nodes}. Give the "
@@ -296,7 +296,7 @@ class Envelopes(Sequence[Envelope]):
 
 
 def _ones(count: int) -> Floats:
-    """Two numbers with the sum and the lowest bit of so many ones."""
+    """Return two numbers with the sum and the lowest bit of so many ones."""
     return np.array([count - 1.0, 1.0]) if count else np.empty(0)
 
 
@@ -306,14 +306,14 @@ class EnvelopeList(tuple[Envelope, ...]):
     __slots__ = ()
 
     def cost(self, labels: NDArray[np.int8]) -> float:
-        """The sum of all envelopes at a labelling."""
+        """Return the sum of all envelopes at a labelling."""
         total = 0.0
         for e in self:
             total += e.value(float(e.weights @ labels[e.members]))
         return total
 
     def regions(self, nodes: int) -> CoreRegions:
-        """These regions for the core."""
+        """Return these regions for the core."""
         if not self:
             return CoreRegions(None, 0.0, 0.0)
         for c, e in enumerate(self):
@@ -411,7 +411,7 @@ class EnvelopeSpec:
         one_of("per", self.per, get_args(Per))
 
     def features(self, p: ArrayLike) -> Floats:
-        """The features of fractions p in [0, 1]: shape of p + (K + 1,)."""
+        """Return the features of fractions p in [0, 1]: shape of p + (K + 1,)."""
         K = self.lines
         x = np.asarray(p, dtype=np.float64)[..., None] * K
         if self.form == "samples":
@@ -423,7 +423,7 @@ class EnvelopeSpec:
         return np.concatenate([np.ones_like(x), x, hinges], axis=-1)
 
     def constraints(self) -> Floats:
-        """G of shape (K - 1, K + 1): a vector is concave iff G vector >= 0."""
+        """Return G of shape (K - 1, K + 1): a vector is concave iff G vector >= 0."""
         G = np.zeros((self.lines - 1, self.lines + 1))
         row = np.arange(self.lines - 1)
         if self.form == "samples":
@@ -435,7 +435,7 @@ class EnvelopeSpec:
         return G
 
     def inside(self, vector: ArrayLike) -> Floats:
-        """The vector moved into the concave cone, for one that left it by a solver's rounding.
+        """Return the vector moved into the concave cone that a solver's rounding has left.
 
         G inside >= 0 holds exactly, without rounding: samples are put on a grid of 2^-44 of their
         size, on which second differences are exact.
@@ -452,17 +452,17 @@ class EnvelopeSpec:
         return v
 
     def is_concave(self, vector: ArrayLike) -> bool:
-        """Whether G vector >= 0, up to rounding of 1e-9 of the vector's size."""
+        """Return whether G vector >= 0, up to rounding of 1e-9 of the vector's size."""
         v = self._vector(vector)
         bends = self.constraints() @ v
         return bool((bends >= -1e-9 * np.abs(v).max(initial=0.0)).all())
 
     def to_samples(self) -> Floats:
-        """The (K + 1, K + 1) matrix that turns this form into samples."""
+        """Return the (K + 1, K + 1) matrix that turns this form into samples."""
         return self.features(np.arange(self.lines + 1) / self.lines)
 
     def convert(self, vector: ArrayLike, form: Form) -> Floats:
-        """The same envelope in another form."""
+        """Return the same envelope in another form."""
         samples = self.to_samples() @ self._vector(vector)
         target = EnvelopeSpec(self.lines, form)
         if form == "samples":
@@ -473,7 +473,7 @@ class EnvelopeSpec:
         return np.concatenate([samples[:1], steps[:1], np.diff(steps)])
 
     def to_lines(self, vector: ArrayLike, mass: float, size: int = 1) -> tuple[Floats, Floats]:
-        """Slopes a_k and intercepts b_k in s, for a region of the given mass M.
+        """Return slopes a_k and intercepts b_k in s, for a region of the given mass M.
 
         a_k = K (v_k - v_{k-1}) / M, b_k = v_k - k (v_k - v_{k-1}), times its number of nodes
         `size` if `per="node"`.
@@ -486,7 +486,7 @@ class EnvelopeSpec:
     def envelope(
         self, vector: ArrayLike, members: ArrayLike, weights: ArrayLike | None = None
     ) -> Envelope:
-        """The envelope of one region."""
+        """Return the envelope of one region."""
         nodes = np.asarray(members)
         size = int(nodes.sum()) if nodes.dtype == np.bool_ else nodes.size
         mass = size if weights is None else float(np.sum(weights))

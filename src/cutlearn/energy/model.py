@@ -412,12 +412,12 @@ def potentials_of(given: Sequence[str | Potential], families: int) -> list[Poten
 
 
 def uses_edges(given: Sequence[str | Potential]) -> bool:
-    """Whether neighbours are joined; a potential from outside may look at edges too."""
+    """Return whether neighbours are joined; a potential from outside may look at edges too."""
     return any(p == "contrast" if isinstance(p, str) else not _is_blind(p, Contrast) for p in given)
 
 
 def uses_regions(given: Sequence[str | Potential]) -> bool:
-    """Whether a potential looks at regions, likewise."""
+    """Return whether a potential looks at regions, likewise."""
     return any(
         p == "envelope" if isinstance(p, str) else not _is_blind(p, Enveloped) for p in given
     )

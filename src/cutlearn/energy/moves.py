@@ -218,7 +218,7 @@ class LinearTables:
 
 
 def _binary(t00: Floats, t01: Floats, t10: Floats, t11: Floats) -> ChoiceCosts:
-    """The terms of tables in z_i, z_j.
+    """Return the terms of tables in z_i, z_j.
 
     t = t00 + (t10 - t00) z_i + (t01 - t00) z_j - c z_i z_j, and
     -c z_i z_j = c/2 [z_i != z_j] - c/2 (z_i + z_j).
@@ -384,7 +384,7 @@ class UnorderedEnergy:
         self.envelopes = [_checked(c, pair, L, len(self.unary)) for c, pair in enumerate(pairs)]
 
     def value(self, labels: ArrayLike) -> float:
-        """E of a labelling, evaluated term by term."""
+        """Return E of a labelling, evaluated term by term."""
         y = np.asarray(labels, np.intp).reshape(-1)
         total = float(self.unary[np.arange(y.size), y].sum())
         for part, a, b in self._ends(y):
@@ -472,7 +472,7 @@ class UnorderedEnergy:
         return y0, y1, self.joins.energy(unary, weights, self._envelopes(y0, y1))
 
     def _ends(self, y: Labels) -> Iterator[tuple[Part, Labels, Labels]]:
-        """The labels of both ends of all edges, part by part."""
+        """Return the labels of both ends of all edges, part by part."""
         nodes = y.reshape(self.joins.shape)
         for part in self.joins.parts:
             yield part, nodes[part.tail].ravel(), nodes[part.head].ravel()
@@ -530,7 +530,7 @@ class UnorderedEnergy:
     def _begin(
         self, start: ArrayLike | None, fixed: ArrayLike | None
     ) -> tuple[Labels, Bits | None]:
-        """The first labels, and where they are held; None: nowhere."""
+        """Return the first labels, and where they are held; None: nowhere."""
         highest = self.n_labels - 1
         y = self.unary.argmin(axis=1)
         if start is not None:
@@ -546,7 +546,7 @@ class UnorderedEnergy:
 
 
 def _is_wide(tables: Floats, room_of: Callable[[Floats], Floats]) -> bool:
-    """Whether the room of no table is below 0, but for rounding."""
+    """Return whether the room of no table is below 0, but for rounding."""
     room, size = room_of(tables), np.abs(tables).sum(axis=(1, 2))
     return bool((room >= -ROUNDING * size[:, None, None]).all())
 

@@ -29,7 +29,7 @@ from cutlearn.checks import (
     shape_of,
 )
 from cutlearn.energy.problem import Problem
-from cutlearn.energy.solver import Cut, certified
+from cutlearn.energy.solver import NO_EDGES, Cut, certified
 from cutlearn.errors import InputError
 from cutlearn.grid import edge_ends, grid_edges, grid_slices
 
@@ -49,7 +49,6 @@ class LabelSums:
 
 
 MOST_LABELS = 255  # 255 itself is void
-NO_EDGES = np.empty(0, np.int32)
 NONE, UNARY, TABLE, NOT_SUBMODULAR, RANGE = range(5)  # OrderedFault::What of the core
 
 
@@ -88,7 +87,7 @@ class OrderedEnergy:
     def grid(
         cls, unary: ArrayLike, tables: ArrayLike | Sequence[ArrayLike], connectivity: int = 4
     ) -> Self:
-        """An energy over the pixels of an image or a volume.
+        """Return an energy over the pixels of an image or a volume.
 
         Parameters
         ----------
@@ -127,7 +126,7 @@ class OrderedEnergy:
 
     @classmethod
     def of(cls, problem: Problem, w: ArrayLike) -> "OrderedEnergy":
-        """The energy of a problem under weights w learned with `Model(labels="ordered")`.
+        """Return the energy of a problem under weights w learned with `Model(labels="ordered")`.
 
         E(y; w) = sum_i w_node[y_i] . f_i + sum_e sum_g g_eg T_g[y_i, y_j]
         """
@@ -174,7 +173,7 @@ class OrderedEnergy:
         self._tables, self._each = tables, each
 
     def value(self, labels: ArrayLike) -> float:
-        """E of a labelling, evaluated term by term."""
+        """Return E of a labelling, evaluated term by term."""
         y = self._labels("labels", labels, 0)
         total = float(np.take_along_axis(self._unary, y[..., None].astype(np.intp), -1).sum())
         for (tail, head), table, each in zip(self._ends(y), self._tables, self._each):
@@ -183,7 +182,7 @@ class OrderedEnergy:
         return total
 
     def minimize(self, fixed: ArrayLike | None = None) -> Cut:
-        """The minimum over all labellings, or over those that agree with `fixed`.
+        """Return the minimum over all labellings, or over those that agree with `fixed`.
 
         Among all minimisers the one with the lowest labels at every node. `fixed` has the labels'
         shape: -1 leaves a node free, else it is its label.
@@ -193,14 +192,14 @@ class OrderedEnergy:
         return Cut(flow.labels(list(self.shape)), *certified(flow))
 
     def min_marginals(self, fixed: ArrayLike | None = None, threads: int = 1) -> Floats:
-        """Phi[..., l] = the least energy with that node at label l; inf against `fixed`.
+        """Return Phi[..., l] = the least energy with that node at label l; inf against `fixed`.
 
         One thread is used, whatever `threads` says.
         """
         return self._flow(fixed).min_marginals([*self.shape, self.n_labels])
 
     def argmin_sums(self, weights: ArrayLike, fixed: ArrayLike | None = None) -> "LabelSums":
-        """Sums over the labellings that attain the min-marginals, without making any of them.
+        """Return sums over the labellings that attain the min-marginals; none of them is made.
 
         Parameters
         ----------
@@ -284,7 +283,7 @@ class OrderedEnergy:
 
 
 def label_costs(unary: ArrayLike, dimensions: tuple[int, ...] = (2, 3, 4)) -> Floats:
-    """The cost of every label at every node, the labels last."""
+    """Return the cost of every label at every node, the labels last."""
     count = math.prod(given_shape("unary", unary))
     if count > MOST_NODES:
         raise InputError(

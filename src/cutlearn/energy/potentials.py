@@ -85,18 +85,18 @@ class Potential(ABC):
 
     @abstractmethod
     def count(self, problem: Problem) -> int:
-        """The number of its weights."""
+        """Return the number of its weights."""
 
     @abstractmethod
     def psi(self, problem: Problem, y: Bits) -> Vector:
-        """The features of a labelling: v . psi is what the potential adds to its energy."""
+        """Return the features of a labelling: v . psi is what the potential adds to its energy."""
 
     @abstractmethod
     def terms(self, problem: Problem, v: Vector) -> Summands:
         """What it adds to the energy; refuses v for which no cut is exact."""
 
     def constraints(self, problem: Problem) -> Matrix:
-        """G of the rows G v >= 0 that keep the cut exact; by default there are none."""
+        """Return G of the rows G v >= 0 that keep the cut exact; by default there are none."""
         return np.zeros((0, self.count(problem)))
 
     def inside(self, v: Vector) -> Vector:
@@ -108,16 +108,16 @@ class Potential(ABC):
         return [f"{self.name} {k}" for k in range(count)]
 
     def shaped(self, v: Vector) -> Vector:
-        """The weights as a person would look at them: (L, ..) with several labels."""
+        """Return the weights as a person would look at them: (L, ..) with several labels."""
         return v
 
     def coordinates(self, problem: Problem, second: Matrix) -> Coordinates:
-        """Coordinates for quasi-Newton steps; `second` is the mean of f f' over the nodes."""
+        """Return coordinates for quasi-Newton steps; `second` is the mean of f f'."""
         count = self.count(problem)
         return Coordinates(np.eye(count), np.zeros(count, bool))
 
     def smoothing(self, problem: Problem) -> Vector:
-        """Weights with which ends that differ cost the sum of their edge's features; or zeros."""
+        """Return weights by which ends that differ cost the sum of edge features; or zeros."""
         return np.zeros(self.count(problem))
 
     def for_labels(self, n_labels: int, ordered: bool) -> "LabelPotential":
@@ -135,7 +135,7 @@ class Potential(ABC):
         )
 
     def regions(self, problem: Problem) -> list[NDArray[np.int32]]:
-        """The regions whose counts `argmin_sums` asks for."""
+        """Return the regions whose counts `argmin_sums` asks for."""
         return []
 
 
@@ -380,7 +380,7 @@ def _need(
 
 
 def edge_features(problem: Problem) -> NDArray[Any]:
-    """The edge features, which every problem has, if only (0, 0) of them."""
+    """Return the edge features, which every problem has, if only (0, 0) of them."""
     assert problem.edge_features is not None
     return problem.edge_features
 
@@ -413,7 +413,7 @@ class LabelPotential(Potential):
 
     @abstractmethod
     def psi(self, problem: Problem, y: Labels) -> Vector:  # type: ignore[override]
-        """The features of a labelling."""
+        """Return the features of a labelling."""
 
     def label_sums(self, problem: Problem, sums: LabelSums) -> Vector:
         """sum_dk c_dk [psi(argmin_dk) - psi(y)], for the gradient of a likelihood.

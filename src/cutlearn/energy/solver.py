@@ -45,7 +45,7 @@ ROUNDINGS = 64
 
 
 def size_of(*arrays: Floats) -> float:
-    """The sum of all absolute values."""
+    """Return the sum of all absolute values."""
     return math.fsum(float(np.abs(a).sum()) for a in arrays)
 
 
@@ -59,13 +59,13 @@ def exact_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 
 
 def bound_of(*errors: float | Floats) -> float:
-    """No less than the sum of the absolute values of all errors; 0 if there are none."""
+    """Return no less than the sum of the absolute values of all errors; 0 if there are none."""
     total = math.fsum(size_of(np.atleast_1d(e)) for e in errors)
     return total * (1 + ROUNDINGS * EPSILON)
 
 
 def adds_exactly(*arrays: Floats) -> bool:
-    """Whether every sum and difference of these numbers, in any order, is exact.
+    """Return whether every sum and difference of these numbers, in any order, is exact.
 
     So it is when all are multiples of a power of two and their sum is below 2^53 times that.
     """
@@ -73,7 +73,7 @@ def adds_exactly(*arrays: Floats) -> bool:
 
 
 def multiplies_exactly(factors: Floats, others: Floats) -> bool:
-    """Whether every product of a factor, or of the difference of two, and an other one is exact."""
+    """Return whether products of factors, or of their differences, with others are exact."""
     lowest = _lowest_bit(factors) + _lowest_bit(others)
     return _digits(factors) + _digits(others) <= 53 and lowest >= -1074
 
@@ -89,7 +89,7 @@ def _digits(*arrays: Floats) -> float:
 
 
 def _lowest_bit(array: Floats) -> float:
-    """The largest e such that all numbers are multiples of 2^e; infinity if all are zero."""
+    """Return the largest e such that all numbers are multiples of 2^e; infinity if all are zero."""
     numbers = array[array != 0]
     if not numbers.size:
         return math.inf
@@ -159,7 +159,7 @@ def argmin_sums(
     regions: Sequence[ArrayLike],
     threads: int,
 ) -> ArgminSums:
-    """Phi, and sums with the weights given or with those of the likelihood of `truth`."""
+    """Return Phi, and sums with the weights given or with those of the likelihood of `truth`."""
     if (weights is None) == (truth is None):
         given = "neither is" if weights is None else "both are"
         raise InputError(f"weights and truth: {given} given. Give one of them.")
@@ -185,6 +185,7 @@ def argmin_sums(
 
 
 SCALAR, SYMMETRIC, PAIR = range(3)  # Weights::Kind of the core
+NO_EDGES = np.empty(0, np.int32)
 FREE = np.empty(0, np.int8)  # no node is fixed
 Bits8 = NDArray[np.int8]
 
@@ -208,7 +209,7 @@ class Terms:
     unary: Floats
     shape: tuple[int, ...]
     connectivity: int = 0
-    edges: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    edges: NDArray[np.int32] = field(default_factory=lambda: NO_EDGES)
     weights: tuple[Floats, ...] = ()
     kinds: tuple[int, ...] = ()
     regions: _core.Regions | None = None
@@ -242,7 +243,7 @@ class Terms:
         )  # fmt: skip
 
     def with_pairs(self) -> "Terms":
-        """The same terms on arrays of their own, every weight as a pair p, q."""
+        """Return the same terms on arrays of their own, every weight as a pair p, q."""
         pairs = []
         for k, (weights, kind) in enumerate(zip(self.weights, self.kinds)):
             if kind == SCALAR:
@@ -354,7 +355,7 @@ class Solver:
             self._flow.change_fixed(at, new, self._fixed)
 
     def minimize(self, threads: int = 1) -> Cut:
-        """The minimum cut of the energy as it is now; threads serve a first cut of a large grid."""
+        """Return the minimum cut as it is now; threads serve a first cut of a large grid."""
         threads = thread_number(threads)
         with self._alone():
             return self._minimize(threads)
@@ -371,7 +372,7 @@ class Solver:
         return replace(cut, _changed=np.flatnonzero(cut.labels.ravel() != before))
 
     def min_marginals(self, threads: int = 1) -> Floats:
-        """Least energy with each node at label 0 and 1, in the labels' shape + (2,)."""
+        """Return least energy with each node at label 0 and 1, in the labels' shape + (2,)."""
         threads = thread_number(threads)
         with self._alone():
             self._minimize(threads)
@@ -414,7 +415,7 @@ class Solver:
 
 
 def _not_submodular(pq: Floats) -> int | None:
-    """The row of pq, (k, 1) or (k, 2), with the least p + q, if that is truly below zero."""
+    """Return the row of pq, (k, 1) or (k, 2), with the least p + q, if that is truly below zero."""
     if pq.shape[1] == 1:
         return int(pq.argmin()) if pq.size and pq.min() < 0 else None
     low = pq.sum(axis=1) < -1e-9 * np.abs(pq).sum(axis=1)
@@ -422,13 +423,13 @@ def _not_submodular(pq: Floats) -> int | None:
 
 
 def read_cut(flow: _core.Flow, terms: Terms) -> Cut:
-    """The answer of a solved network, with its certified lower bound."""
+    """Return the answer of a solved network, with its certified lower bound."""
     value, bound = certified(flow, terms.slack)
     changed = flow.changed() if flow.resumed else None
     return Cut(flow.labels(list(terms.shape)), value, bound, changed)
 
 
-class Solved(Protocol):
+class SolvedNetwork(Protocol):
     """A solved network of the core: its minimum is minimum / scale + clipped."""
 
     @property
@@ -443,8 +444,8 @@ class Solved(Protocol):
     def clipped_error(self) -> float: ...
 
 
-def certified(flow: Solved, slack: float = 0.0) -> tuple[float, float]:
-    """The value of a solved network and its lower bound; slack: what the preparation rounded."""
+def certified(flow: SolvedNetwork, slack: float = 0.0) -> tuple[float, float]:
+    """Return the value of a solved network and its lower bound less the given slack."""
     minimum = flow.minimum
     least = minimum / flow.scale
     value = least + flow.clipped
@@ -486,7 +487,7 @@ class MaxFlow:
 def max_flow(
     arcs: ArrayLike, capacities: ArrayLike, source: int, sink: int, nodes: int | None = None
 ) -> MaxFlow:
-    """A maximum flow from `source` to `sink`.
+    """Return a maximum flow from `source` to `sink`.
 
     Parameters
     ----------

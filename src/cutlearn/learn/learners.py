@@ -142,7 +142,7 @@ LEARNERS: Registry[Learner] = Registry(
 
 def learner_of(name: Any) -> Learner:
     """Return the learner of a name; raise if none is registered."""
-    if name == "kohli-torr":
+    if isinstance(name, str) and name == "kohli-torr":
         raise InputError(
             "learner='kohli-torr' has moved to the distribution cutlearn-papers. Use "
             "cutlearn_papers.tarlow2012_steps.kohli_torr, or learner='likelihood'."

@@ -37,7 +37,7 @@ class Plane:
     a: Vector
 
     def value(self, w: Vector) -> float:
-        """Give the plane's height at w."""
+        """Return the plane's height at w."""
         return self.b + float(self.a @ w)
 
 

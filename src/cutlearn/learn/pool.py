@@ -72,7 +72,7 @@ class PlaneSet:
         return self._count - 1
 
     def best(self, w: Vector) -> int:
-        """Give the index of the highest plane at w, ZERO when none is above zero."""
+        """Return the index of the highest plane at w, ZERO when none is above zero."""
         if not self._count:
             return ZERO
         heights = self.rows[:, 0] + self.rows[:, 1:] @ w
@@ -93,7 +93,7 @@ class PlaneSet:
 
 
 @dataclass
-class Facts:
+class ImageBounds:
     """What is remembered of a task: its largest loss, how its planes are rounded, and its
     fingerprint once it is known."""
 
@@ -102,14 +102,14 @@ class Facts:
     digest: str = ""
 
 
-def _facts_of(images: Sequence[TrainingImage], place: Executor) -> list[Facts]:
-    """The facts of all images; lazy images are hashed now, while in memory."""
+def _bounds_of(images: Sequence[TrainingImage], place: Executor) -> list[ImageBounds]:
+    """Return the bounds of all images; lazy images are hashed now, while in memory."""
     if not isinstance(images, Loaded):
-        return [Facts(one.largest, one.rounding) for one in images]
+        return [ImageBounds(one.largest, one.rounding) for one in images]
 
-    def look(image: int) -> Facts:
+    def look(image: int) -> ImageBounds:
         one = images[image]
-        return Facts(one.largest, one.rounding, digest_of(one))
+        return ImageBounds(one.largest, one.rounding, digest_of(one))
 
     return place.local.map(look, range(len(images)))
 
@@ -143,7 +143,7 @@ class Pool:
         check_margin(self.model, chosen)
         self.loss, self.settings = chosen, _settings(normalize, self.model)
         self.images = bind_all(problems, labels, self.model, chosen, normalize, place)
-        self.facts = _facts_of(self.images, place)
+        self.bounds = _bounds_of(self.images, place)
         # On a cluster, or when images are loaded, planes are computed where the images stay.
         self.away: Residents | None = None
         if place.remote or isinstance(self.images, Loaded):
@@ -164,7 +164,7 @@ class Pool:
         normalize: str,
         model: ModelLike = None,
     ) -> None:
-        """Refuse to serve other problems, labels, another loss, normalisation or model.
+        """Raise InputError for other problems or labels, another loss, normalisation or model.
 
         Losses are compared by what they are on every image. Images that are loaded when they are
         needed are loaded for this only if the loss is another object.
@@ -198,19 +198,19 @@ class Pool:
     @property
     def largest(self) -> float:
         """The mean over the images of the largest possible loss."""
-        return sum(facts.largest for facts in self.facts) / len(self)
+        return sum(one.largest for one in self.bounds) / len(self)
 
     @property
     def rounding(self) -> Vector:
         """The errors by rounding of b and a of a plane, the mean over the images."""
-        return np.asarray(np.mean([facts.rounding for facts in self.facts], axis=0))
+        return np.asarray(np.mean([one.rounding for one in self.bounds], axis=0))
 
     def take(self, images: Sequence[int]) -> "Pool":
-        """Give the pool of some of the images; oracles and planes are shared."""
+        """Return the pool of some of the images; oracles and planes are shared."""
         part = object.__new__(Pool)
         part.model, part.layout = self.model, self.layout
         part.loss, part.settings = self.loss, self.settings
-        part.images, part.facts = taken(self.images, images), [self.facts[i] for i in images]
+        part.images, part.bounds = taken(self.images, images), [self.bounds[i] for i in images]
         part.away = None
         if self.away is not None:
             part.away, part._plane = self.away.take(images), self._plane
@@ -243,11 +243,11 @@ class Pool:
         return place.threads
 
     def best(self, w: Vector) -> NDArray[np.int32]:
-        """Give the index of each image's highest known plane at w, without any cut."""
+        """Return the index of each image's highest known plane at w, without any cut."""
         return np.array([known.best(w) for known in self.planes], np.int32)
 
     def rows(self, index: NDArray[np.int32]) -> Matrix:
-        """Give the chosen plane b, a of every image, (N, 1 + d); zeros for the zero plane."""
+        """Return the chosen plane b, a of every image, (N, 1 + d); zeros for the zero plane."""
         out = np.zeros((len(self), self.n_weights + 1))
         for row, known, i in zip(out, self.planes, index):
             if i != ZERO:
@@ -255,10 +255,10 @@ class Pool:
         return out
 
     def digest(self) -> str:
-        """Give a fingerprint of the data, loss and normalisation, for checkpoints."""
-        for i, facts in enumerate(self.facts):
-            facts.digest = facts.digest or digest_of(self.images[i])
-        return fingerprint(self.settings + "".join(facts.digest for facts in self.facts), ())
+        """Return a fingerprint of the data, loss and normalisation, for checkpoints."""
+        for i, one in enumerate(self.bounds):
+            one.digest = one.digest or digest_of(self.images[i])
+        return fingerprint(self.settings + "".join(one.digest for one in self.bounds), ())
 
 
 def digest_of(task: TrainingImage) -> str:
@@ -269,7 +269,7 @@ def digest_of(task: TrainingImage) -> str:
 def residents_of(
     place: Executor, problems: Sequence[Problem], labels: Sequence[ArrayLike]
 ) -> Residents:
-    """Give problems with their labels where they are asked; the same ones are sent once."""
+    """Return problems with their labels where they are asked; the same ones are sent once."""
     given = labels if isinstance(labels, Loaded) else [np.asarray(y) for y in labels]
     return place.residents(together(problems, given))
 
@@ -304,7 +304,7 @@ def bind_all(
 
 
 def check_margin(model: Model, loss: Loss) -> None:
-    """Refuse labels, potentials and losses that no oracle joins."""
+    """Raise InputError for labels, potentials and losses that no oracle joins."""
     labels = model.labels
     if not labels.has_energy:
         raise InputError(
@@ -341,7 +341,7 @@ def model_of_all(
 def check_alike(
     problems: Sequence[Problem], labels: Sequence[ArrayLike], envelope: ModelLike
 ) -> tuple[Sequence[Problem], Sequence[ArrayLike]]:
-    """Refuse lists of different lengths, and images that have not the same features."""
+    """Raise InputError for lists of different lengths and images with different features."""
     problems, labels = listed("problems", problems), listed("labels", labels)
     if not problems:
         raise InputError("problems is empty, but training needs at least one annotated image.")
