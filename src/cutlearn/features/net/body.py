@@ -29,7 +29,7 @@ LEAST = 1e-5
 
 
 @dataclass(frozen=True)
-class Layout:
+class PlaneLayout:
     """Where the pixels of n pictures of h x w lie in flat padded planes."""
 
     n: int
@@ -80,12 +80,12 @@ class Layout:
         self.view(planes)[...] = pixels
         return planes
 
-    def halved(self) -> "Layout":
+    def halved(self) -> "PlaneLayout":
         """Return the layout after pooling 2 x 2 pixels."""
-        return Layout(self.n, self.h // 2, self.w // 2)
+        return PlaneLayout(self.n, self.h // 2, self.w // 2)
 
 
-def convolve(planes: Matrix, kernel: Matrix, layout: Layout) -> Matrix:
+def convolve(planes: Matrix, kernel: Matrix, layout: PlaneLayout) -> Matrix:
     """Convolve by 3 x 3: out[o] = sum over k, i of kernel[o, k c + i] planes[i, shifted by k].
 
     Parameters
@@ -102,14 +102,14 @@ def convolve(planes: Matrix, kernel: Matrix, layout: Layout) -> Matrix:
     return out
 
 
-def convolve_back(slope: Matrix, kernel: Matrix, layout: Layout) -> Matrix:
+def convolve_back(slope: Matrix, kernel: Matrix, layout: PlaneLayout) -> Matrix:
     """Return the gradient of `convolve` by its planes; slope is that by its output."""
     o, c = len(kernel), kernel.shape[1] // 9
     turned = kernel.reshape(o, 9, c)[:, ::-1].transpose(2, 1, 0).reshape(c, 9 * o)
     return convolve(slope, np.ascontiguousarray(turned), layout)
 
 
-def kernel_back(slope: Matrix, planes: Matrix, layout: Layout) -> Matrix:
+def kernel_back(slope: Matrix, planes: Matrix, layout: PlaneLayout) -> Matrix:
     """Return the gradient of `convolve` by its kernel; slope as in `convolve_back`."""
     by_kernel = np.empty((len(slope), 9 * len(planes)), planes.dtype)
     _core.net_kernel_back(slope, planes, layout.size, by_kernel)
@@ -117,7 +117,7 @@ def kernel_back(slope: Matrix, planes: Matrix, layout: Layout) -> Matrix:
 
 
 def normalise(
-    planes: Matrix, gain: Matrix, shift: Matrix, layout: Layout
+    planes: Matrix, gain: Matrix, shift: Matrix, layout: PlaneLayout
 ) -> tuple[Matrix, Matrix, Matrix]:
     """Return max(0, gain (u - mean) / sqrt(variance + `LEAST`) + shift), u a channel of the batch.
 
@@ -137,7 +137,7 @@ def normalise_back(
     out: Matrix,
     moments: tuple[Matrix, Matrix],
     gain: Matrix,
-    layout: Layout,
+    layout: PlaneLayout,
 ) -> tuple[Matrix, Matrix]:
     """Make slope, the gradient by `out` of `normalise`, that by its planes, in place.
 
@@ -156,19 +156,21 @@ def normalise_back(
     return by_shift, by_gain
 
 
-def rectify(planes: Matrix, shift: Matrix, layout: Layout) -> None:
+def rectify(planes: Matrix, shift: Matrix, layout: PlaneLayout) -> None:
     """Make planes max(0, planes + shift), in place."""
     _core.net_rectify(planes, shift, layout.size)
 
 
-def pool(planes: Matrix, layout: Layout) -> Matrix:
+def pool(planes: Matrix, layout: PlaneLayout) -> Matrix:
     """Return the largest of every 2 x 2 pixels, in the halved layout."""
     pooled = layout.halved().empty(len(planes), planes.dtype)
     _core.net_pool(planes, layout.size, pooled)
     return pooled
 
 
-def pool_back(low: Matrix, pooled: Matrix, planes: Matrix, slope: Matrix, layout: Layout) -> None:
+def pool_back(
+    low: Matrix, pooled: Matrix, planes: Matrix, slope: Matrix, layout: PlaneLayout
+) -> None:
     """Add the gradient of `pool` by its planes to slope; `low` is that by the pooled ones.
 
     All that are largest get it: ties are zeros of a rectifier, whose own gradient is zero.
@@ -176,14 +178,14 @@ def pool_back(low: Matrix, pooled: Matrix, planes: Matrix, slope: Matrix, layout
     _core.net_pool_back(planes, pooled, low, layout.size, slope)
 
 
-def enlarge(low: Matrix, skip: Matrix, layout: Layout) -> Matrix:
+def enlarge(low: Matrix, skip: Matrix, layout: PlaneLayout) -> Matrix:
     """Return every pixel of the halved layout's planes four times, plus skip."""
     out = layout.empty(len(skip), skip.dtype)
     _core.net_enlarge(low, skip, layout.size, out)
     return out
 
 
-def enlarge_back(slope: Matrix, layout: Layout) -> Matrix:
+def enlarge_back(slope: Matrix, layout: PlaneLayout) -> Matrix:
     """Return the gradient of `enlarge` by its small planes."""
     low = layout.halved().empty(len(slope), slope.dtype)
     _core.net_enlarge_back(slope, layout.size, low)
@@ -291,14 +293,14 @@ class Pass:
         self.shape, self.weights, self.folded = shape, weights, folded
         # What the gradient needs of every step, by its name.
         self.kept: dict[str, Any] = {}
-        self.layouts: list[Layout] = []
+        self.layouts: list[PlaneLayout] = []
         # Mean and variance of the channels of every unit.
         self.statistics: dict[str, tuple[Matrix, Matrix]] = {}
 
     def logits(self, pictures: Matrix) -> Matrix:
         """Return logits (outputs, n, h, w) of pictures (inputs, n, h, w)."""
         pixels = to_depth(pictures)
-        layout = Layout(*pixels.shape[1:])
+        layout = PlaneLayout(*pixels.shape[1:])
         planes, skips, last = layout.put(pixels), [], len(self.shape.widths) - 1
         for level in range(last + 1):
             self.layouts.append(layout)
@@ -358,7 +360,7 @@ class Pass:
         if not self.folded:
             self.kept[name] = values
 
-    def _unit(self, name: str, planes: Matrix, layout: Layout) -> Matrix:
+    def _unit(self, name: str, planes: Matrix, layout: PlaneLayout) -> Matrix:
         made = convolve(planes, self.weights[f"{name}.kernel"], layout)
         shift = self.weights[f"{name}.shift"]
         if self.folded:
@@ -369,7 +371,7 @@ class Pass:
         self._keep(name, planes, made, out)
         return out
 
-    def _unit_back(self, name: str, slope: Matrix, layout: Layout, found: Weights) -> Matrix:
+    def _unit_back(self, name: str, slope: Matrix, layout: PlaneLayout, found: Weights) -> Matrix:
         """Make slope the gradient by what a unit's convolution gives; its weights' in `found`."""
         planes, made, out = self.kept.pop(name)
         found[f"{name}.shift"], found[f"{name}.gain"] = normalise_back(
@@ -378,12 +380,12 @@ class Pass:
         found[f"{name}.kernel"] = kernel_back(slope, planes, layout)
         return slope
 
-    def _whole(self, planes: Matrix, layout: Layout) -> Matrix:
+    def _whole(self, planes: Matrix, layout: PlaneLayout) -> Matrix:
         mean = layout.view(planes).mean(axis=(2, 3))  # (c, n)
         self._keep("whole", mean)
         return layout.put(layout.view(planes) + (self.weights["whole"] @ mean)[:, :, None, None])
 
-    def _whole_back(self, slope: Matrix, layout: Layout, found: Weights) -> Matrix:
+    def _whole_back(self, slope: Matrix, layout: PlaneLayout, found: Weights) -> Matrix:
         (mean,) = self.kept.pop("whole")
         view = layout.view(slope)
         steep = view.sum(axis=(2, 3))  # (c, n)
