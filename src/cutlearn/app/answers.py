@@ -1,4 +1,4 @@
-"""What a model says of the images of a folder, a few images in memory at a time.
+"""Predictions of a model for the images of a folder, a few images in memory at a time.
 
 Threads read the images that they work on. The workers of a cluster do so too where they see the
 same files, by path and fingerprint; where they do not, images are sent.
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from cutlearn.images.read import FloatImage
     from cutlearn.images.sample import Sample
 
-# What is asked of a model for a sample, given also at the size at which the model works.
+# A function of a model for a sample, given also at the size at which the model works.
 Question = Callable[[Any, "Sample", "Sample"], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
-    """What a model says of an image; one that was read elsewhere is read if anybody looks at it."""
+class Prediction:
+    """The prediction for an image, which is read again if it was read elsewhere and is needed."""
 
     read: "Callable[[], Any]"
     mask: "NDArray[np.uint8]"
@@ -43,22 +43,22 @@ class Answer:
 
 
 def _told(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Say a warning as a note."""
+    """Print a warning as a note."""
     from cutlearn.app.inputs import remark
 
     remark(str(message).rstrip("."))
 
 
 def in_slices(
-    name: str, one: Answer, truth: "NDArray[np.uint8]"
-) -> "Iterator[tuple[str, Answer, NDArray[np.uint8]]]":
-    """Give the slices of a volume with their names, answers and true masks; an image as it is."""
+    name: str, one: Prediction, truth: "NDArray[np.uint8]"
+) -> "Iterator[tuple[str, Prediction, NDArray[np.uint8]]]":
+    """Yield the slices of a volume with names, predictions and true masks; an image as it is."""
     if one.mask.ndim == 2:
         yield name, one, truth
         return
     for z in range(len(one.mask)):
         belief = None if one.belief is None else one.belief[z]
-        slice_z = Answer(partial(_slice, one.read, z), one.mask[z], belief)
+        slice_z = Prediction(partial(_slice, one.read, z), one.mask[z], belief)
         yield f"{name}, slice {z + 1}", slice_z, truth[z]
 
 
@@ -74,22 +74,22 @@ def answers(
     level: float | None = None,
     place: Executor = ONE_THREAD,
     decision: str = "map",
-) -> Iterator[Answer]:
-    """Give masks and, if asked for, probabilities and areas of all images."""
+) -> Iterator[Prediction]:
+    """Yield masks and, with `probability`, probabilities and areas of all images."""
     one: Question = (
         estimator.segmenting(level, decision) if probability else estimator.masking(decision)
     )
     for read, found in asked_of_all(estimator, folder, one, place):
         parts = found if probability else (found,)
-        yield Answer(read, *parts)
+        yield Prediction(read, *parts)
 
 
 def asked_of_all(
     estimator: Any, folder: "Folder", one: Question, place: Executor = ONE_THREAD
 ) -> Iterator[tuple[Callable[[], Any], Any]]:
-    """Ask the model one question of every image, in order; a folder can be of any length.
+    """Apply one function of the model to every image, in order; a folder can be of any length.
 
-    Gives what reads the image, and the answer.
+    Yields what reads the image, and the result.
     """
     from cutlearn.images.logits import GivenFolder
 
@@ -102,7 +102,7 @@ def asked_of_all(
             yield i, folder.image(i) if unseen else None
 
     with warnings.catch_warnings():
-        # What differs from the training images is told once for the whole folder.
+        # Differences from the training images are printed once for the whole folder.
         warnings.simplefilter("ignore", InputWarning)
         warnings.showwarning = _told
         for i, found in enumerate(place.stream(work, items())):
@@ -118,7 +118,7 @@ def asked_of_all(
 def _answered(
     estimator: Any, folder: "Folder", one: Question, away: bool, item: "tuple[int, Any]"
 ) -> Any:
-    """The image, the answer to the question, and what must be told of it on the driver's side.
+    """Return the image, the result, and the warnings to print in the process of the command.
 
     None where the image is not the one that was meant; no image where it would have to travel.
     """
@@ -146,7 +146,7 @@ def _itself(image: Any) -> Any:
 
 
 def _same(folder: "Folder", i: int) -> Any:
-    """The image of a file that this machine sees, if it is the one that the driver saw."""
+    """Return the image of a file of this machine, if it is the one that the command has listed."""
     try:
         image = folder.image(i)
     except (InputError, OSError):

@@ -1,7 +1,7 @@
 """The command `cutlearn`: a group of the commands that have registered themselves.
 
-Each command is one file of this folder. What it needs is imported when it runs, so that
-`cutlearn --help` answers at once.
+Commands are in files of this folder, which import what they need when they run, so that
+`cutlearn --help` is quick.
 """
 
 import click
@@ -26,11 +26,11 @@ class RegisteredCommands(ReportingGroup):
     """A group that has all registered commands, also those of other packages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Give the names of the commands."""
+        """Return the names of the commands."""
         return command_names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Give a command by its name."""
+        """Return a command by its name."""
         return command_of(cmd_name)
 
 

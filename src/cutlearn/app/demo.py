@@ -103,7 +103,7 @@ def demo(output: str, seed: int, jobs: int | None, as_json: bool) -> int:
 
 
 def worlds(seed: int, n: int, shape: tuple[int, int], first: int = 0) -> "list[Cells]":
-    """Give images of cells; another seed gives others, and no image comes twice."""
+    """Return images of cells; they differ between seeds, and no image comes twice."""
     from cutlearn.images.synth import cells
 
     return [cells(10_000 * seed + first + i, shape) for i in range(n)]
@@ -194,7 +194,7 @@ def page_of(test: "Sequence[Cells]", trials: dict[str, Trial]) -> str:
 
 
 def _heading(name: str, figures: "Evaluation") -> str:
-    """A column's title: the loss, and how good it is on all images."""
+    """Return the title of a column: the loss, and its scores on all images."""
     return (
         f"trained with {name}\nall {len(figures.images)}: IoU {100 * figures.iou.value:.1f} %, "
         f"areas off by {100 * figures.relative_count_error.value:.1f} %"

@@ -153,7 +153,7 @@ def _say_all(figures: "Evaluation", mean: float, labels: "Sequence[LabelFigures]
 
 
 def _tell_seen(known: list[int], n_images: int) -> int:
-    """Say how many of the images the model was fitted on; give their number."""
+    """Print how many of the images the model was fitted on; return their number."""
     if known:
         which = "all of these images" if len(known) == n_images else f"{len(known)} of {n_images}"
         remark(
@@ -164,13 +164,13 @@ def _tell_seen(known: list[int], n_images: int) -> int:
 
 
 def _mean_iou(tables: "Sequence[Confusion]") -> float:
-    """The mean over images of the mean over labels; images without an annotated pixel left out."""
+    """Return the mean IoU over labels, then over images with annotated pixels."""
     found = [table.mean_iou() for table in tables if table.n_pixels]
     return sum(found) / len(found)
 
 
 def label_text(rows: "Sequence[LabelFigures]") -> str:
-    """Write the figures of every label as a table."""
+    """Return the scores of every label as a table."""
     titles = ["label", "IoU", "recall", "precision", "true area", "predicted"]
     cells = [
         [row.name, percent(row.iou), percent(row.found), percent(row.right), str(row.true_area),
@@ -181,7 +181,7 @@ def label_text(rows: "Sequence[LabelFigures]") -> str:
 
 
 def _label_of(given: str | None, estimator: Any) -> int:
-    """The label of a name, or of a value in masks; of two labels the object is 1."""
+    """Return the label of a name, or of a value in masks; of two labels the object is 1."""
     if given is None:
         return 1
     names = label_names(estimator)
@@ -196,7 +196,7 @@ def _label_of(given: str | None, estimator: Any) -> int:
 
 
 def evaluation_text(figures: "Evaluation") -> str:
-    """Write the table of the images, then the figures of all together with their intervals."""
+    """Return the table of the images, then the scores of all together with their intervals."""
     titles = ["image", "IoU", "pixel error", "true area", "predicted", "area error"]
     rows = [
         [image.name, percent(image.iou), percent(image.pixel_error), str(image.true_area),

@@ -1,4 +1,4 @@
-"""How a command ends: what went wrong becomes one line on stderr and an exit code.
+"""Exit codes: a failure becomes one line on stderr and an exit code.
 
 0 done, 2 your input (or no room for it in memory or on the disk), 3 stopped before the gap (with
 --strict), 130 interrupted by Ctrl-C, 143 by SIGTERM, both after a checkpoint, 1 an internal error,
@@ -62,7 +62,7 @@ _STOP = _Stop()
 
 
 class ReportingGroup(click.Group):
-    """A group of commands whose failures are told in one line."""
+    """A group of commands whose failures are printed in one line."""
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run a command and leave with its exit code."""
@@ -87,10 +87,10 @@ class ReportingGroup(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that was asked for; tell its failures."""
+        """Run the command; print its failures."""
         try:
             code = super().invoke(ctx)
-            sys.stdout.flush()  # here, where a full disk can still be told
+            sys.stdout.flush()  # here, where a full disk can still be reported
             return code
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
@@ -128,7 +128,7 @@ class ReportingGroup(click.Group):
 
 
 def debug_option(command: Command) -> Command:
-    """Give a command the option --debug."""
+    """Add the option --debug to a command."""
     return click.option(
         "--debug",
         is_flag=True,
@@ -144,7 +144,7 @@ def _remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 def in_options(message: str) -> str:
-    """Call parameters by the names that they have on the command line."""
+    """Return a message with parameters named as on the command line."""
     message = message.replace("turned=False", "--no-turn")
 
     def option(found: re.Match[str]) -> str:

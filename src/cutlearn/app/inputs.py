@@ -18,7 +18,7 @@ SILENT = 3.0
 
 
 def load_model(model: str, jobs: int | None, min_side: int | str | None) -> Any:
-    """Give the estimator of a file, with so many threads, and at a size if one is named."""
+    """Return the estimator of a file, with a number of threads, and at a size if one is given."""
     from cutlearn.model.files import load
 
     estimator = load(model)
@@ -35,7 +35,7 @@ def load_model(model: str, jobs: int | None, min_side: int | str | None) -> Any:
 
 
 def where_to_work(jobs: int | None) -> Any:
-    """Give the threads of --jobs, or the cluster of --cluster, connected to before any work."""
+    """Return the threads of --jobs, or the cluster of --cluster, connected before any work."""
     from cutlearn.run.executor import executor_of
 
     cluster = click.get_current_context().meta.get(CLUSTER)
@@ -98,7 +98,7 @@ def open_folder(
 
 
 def tell_differences(estimator: Any, folder: Any) -> list[int]:
-    """Say in which ways images differ from those of the fit; give the places of the latter."""
+    """Print how images differ from training images; return the places of training images."""
     training = getattr(estimator, "training_", None)
     if training is None:
         return []
@@ -110,7 +110,7 @@ def tell_differences(estimator: Any, folder: Any) -> list[int]:
 
 
 def written_values(estimator: Any) -> tuple[int, ...]:
-    """Give the values of labels in the masks that are written: of several, those of the fit."""
+    """Return the values of labels in written masks: of several labels, those of the fit."""
     training: Any = getattr(estimator, "training_", None)
     n_labels = len(estimator.classes_)
     plain = n_labels == 2 or training is None or len(training.values) != n_labels
@@ -120,7 +120,7 @@ def written_values(estimator: Any) -> tuple[int, ...]:
 
 
 def label_names(estimator: Any) -> list[str]:
-    """Give what the labels are called: by the user, or by their values in the training masks."""
+    """Return the names of labels: those of the user, or their values in the training masks."""
     training = getattr(estimator, "training_", None)
     if training is not None and training.names:
         return list(training.names)
@@ -161,7 +161,7 @@ def fit_memory(
 
 
 def is_beyond_memory(estimator: Any, folder: Any) -> bool:
-    """Whether images are to be read when a fit asks for them, since memory cannot hold all; told.
+    """Return whether images must be read on use, since memory cannot hold all; print it.
 
     Only if the estimator can do without them, and no file is a volume.
     """
@@ -175,7 +175,7 @@ def is_beyond_memory(estimator: Any, folder: Any) -> bool:
 
 
 def is_read_away(estimator: Any, folder: Any) -> bool:
-    """Whether the workers of a cluster may read the images of a fit themselves."""
+    """Return whether the workers of a cluster may read the images of a fit themselves."""
     from cutlearn.run.executor import executor_of
 
     place = executor_of(-1 if estimator.n_jobs is None else estimator.n_jobs)

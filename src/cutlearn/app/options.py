@@ -20,12 +20,12 @@ CLUSTER = "cutlearn.cluster"
 
 
 class NameIn(click.ParamType):  # type: ignore[type-arg]
-    """A name in a registry that is asked when the name is given: one from outside counts too.
+    """A name in a registry, looked up when the option is parsed, so that plugins count too.
 
     Parameters
     ----------
     names : callable
-        Gives the names that there are.
+        Returns the known names.
     """
 
     name = "NAME"
@@ -34,7 +34,7 @@ class NameIn(click.ParamType):  # type: ignore[type-arg]
         self.names = names
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Give the name, or say which there are."""
+        """Return the name; refuse an unknown one with a list of the known ones."""
         known = list(self.names())
         if value not in known:
             self.fail(f"{quoted(value)} is not one of {', '.join(known)}.", param, ctx)
@@ -48,7 +48,7 @@ IMAGES = click.Path()
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Make one decorator of several; the first comes first in the help."""
+    """Return one decorator for several; the first comes first in the help."""
 
     def decorate(command: Command) -> Command:
         for option in reversed(options):
@@ -103,7 +103,7 @@ def _colors(_: click.Context, param: click.Parameter, value: str | None) -> list
 
 
 def _verbosity(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    """Remember how much is shown of a long run."""
+    """Store how much of a long run is shown."""
     if value:
         ctx.meta[VERBOSITY] = 0 if param.name == "quiet" else 2
 

@@ -236,7 +236,7 @@ def _check_areas(areas: str | None, estimator: Any, model: str) -> None:
 def _summary(
     said: dict[str, Any], shares: Sequence[float], values: tuple[int, ...], made: str
 ) -> str:
-    """Say in one line what was written."""
+    """Return a line about what was written."""
     whole = values == tuple(range(len(values)))
     told = f"0 to {values[-1]}" if whole else ", ".join(map(str, values))
     objects = "labels above 0 cover" if values[0] == 0 else "labels after the first cover"

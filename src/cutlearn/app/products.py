@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cutlearn.app.answers import Answer
+from cutlearn.app.answers import Prediction
 from cutlearn.errors import InputError, clean, plural
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ OBJECTS = (
 class Product:
     """Files that are made of the answers."""
 
-    def add(self, name: str, one: Answer) -> None:
+    def add(self, name: str, one: Prediction) -> None:
         """Add the answer of an image."""
         raise NotImplementedError
 
@@ -53,7 +53,7 @@ class Masks(Product):
     ) -> None:  # fmt: skip
         self.out, self.object_value, self.values, self.sources = out, object_value, values, sources
 
-    def add(self, name: str, one: Answer) -> None:
+    def add(self, name: str, one: Prediction) -> None:
         """Write a mask; several labels of an image have colours that any viewer shows."""
         import numpy as np
 
@@ -79,7 +79,7 @@ class Probabilities(Product):
     def __init__(self, out: Path, sources: Mapping[str, Path] | None = None) -> None:
         self.out, self.sources = out / "probability", sources
 
-    def add(self, name: str, one: Answer) -> None:
+    def add(self, name: str, one: Prediction) -> None:
         """Write the probability of the object, or of several labels that of each."""
         import numpy as np
 
@@ -110,7 +110,7 @@ class Areas(Product):
         self.path = path
         self.rows: list[tuple[Any, ...]] = []
 
-    def add(self, name: str, one: Answer) -> None:
+    def add(self, name: str, one: Prediction) -> None:
         """Add a row for each label above 0."""
         assert one.areas is not None
         self.rows += area_rows(name, one.mask, one.areas[1:])
@@ -143,7 +143,7 @@ class Objects(Product):
         if outlines == "imagej":
             _roifile()
 
-    def add(self, name: str, one: Answer) -> None:
+    def add(self, name: str, one: Prediction) -> None:
         """Number the objects of an image."""
         from cutlearn.images.write import write_numbers
         from cutlearn.report.objects import find_objects
@@ -208,7 +208,7 @@ class Overlays(Product):
     def __init__(self, out: Path, objects: Objects | None = None) -> None:
         self.out, self.objects = out / "overlay", objects
 
-    def add(self, name: str, one: Answer) -> None:
+    def add(self, name: str, one: Prediction) -> None:
         """Draw an image with its mask."""
         from cutlearn.report.displays import borders_over
 

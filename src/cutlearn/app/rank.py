@@ -130,7 +130,7 @@ def _without_masks(estimator: Any, folder: Any, images: str) -> tuple[Any, int]:
 
 
 def _row(name: str, ranked: "Ranked") -> dict[str, Any]:
-    """An image of the order, its windows in pixels of the file."""
+    """Return an image of the order, its windows in pixels of the file."""
     from cutlearn.report.page.pages import FRAMED
 
     windows = [[w.top, w.bottom, w.left, w.right] for w in ranked.windows[:FRAMED]]

@@ -45,12 +45,12 @@ def register(command: Any) -> click.Command:
 
 
 def command_names() -> list[str]:
-    """Give the names of all commands, ours and those of other packages, in alphabetical order."""
+    """Return the names of all commands, also of other packages, in alphabetical order."""
     return sorted({*COMMANDS, *_outside()})
 
 
 def command_of(name: str) -> click.Command | None:
-    """Give the command of a name, or None; a package that cannot be loaded says so when asked."""
+    """Return the command of a name, or None; one that cannot be loaded fails when it is run."""
     if name in COMMANDS:
         return COMMANDS[name]
     point = _outside().get(name)

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from cutlearn.app.answers import Answer
+from cutlearn.app.answers import Prediction
 from cutlearn.app.exits import say
 from cutlearn.app.inputs import load_model, open_folder, remark
 from cutlearn.app.options import (
@@ -273,7 +273,7 @@ def refine(
             found = refined(scores, sample.image, probability, kind)
             labels, q = found if isinstance(found, tuple) else (found, None)
             for product in products:
-                product.add(name, Answer(partial(folder.image, k), labels, q))
+                product.add(name, Prediction(partial(folder.image, k), labels, q))
             shares.append(float(np.mean(labels > 0)))
     made = "".join(product.finish() for product in products)
     seconds = time.monotonic() - begin

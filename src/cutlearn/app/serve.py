@@ -105,7 +105,7 @@ def _check_installed() -> None:
 
 
 def _first_model(model: str | None, folder: "Workspace") -> Path | None:
-    """The model to begin with: the one that is named, else what the page has learned before."""
+    """Return the first model: the named one, else what the page has learned before."""
     from cutlearn.app.web.models import LEARNED
 
     if model is not None:

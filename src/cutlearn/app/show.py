@@ -59,7 +59,7 @@ def show(model: str, as_json: bool) -> int:
 
 
 def _asked_and_found(settings: Mapping[str, Any], fitted: Mapping[str, Any]) -> dict[str, Any]:
-    """Join both; where fit has chosen another value than was asked for, tell the two."""
+    """Return both; where fit has chosen another value than the setting, show the two."""
     both = {**settings, **fitted}
     for name in settings.keys() & fitted.keys():
         if settings[name] != fitted[name]:
@@ -68,7 +68,7 @@ def _asked_and_found(settings: Mapping[str, Any], fitted: Mapping[str, Any]) -> 
 
 
 def _finite(value: Any) -> bool:
-    """Whether JSON can hold the number."""
+    """Return whether JSON can hold the number."""
     return isinstance(value, float) and math.isfinite(value)
 
 
@@ -89,7 +89,7 @@ def _lines(values: Mapping[str, Any], indent: str = "") -> str:
 
 
 def _number(value: Any) -> str:
-    """A value on one line of readable length; what a file says of itself may be anything."""
+    """Return a value on one line of readable length; a file may hold anything."""
     return f"{value:.4g}" if isinstance(value, float) else clean(str(value), MOST_SHOWN)
 
 

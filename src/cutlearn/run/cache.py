@@ -168,7 +168,7 @@ def read_part(path: Path, mark: str, result: Callable[[dict[str, Any], Arrays], 
 
 @dataclass(frozen=True)
 class Form(Generic[Job, Result]):
-    """How results are cached: the name of a job, the entry of its result, and the way back."""
+    """Functions of a kind of result: the name of a job, the entry of a result, and the way back."""
 
     name: Callable[[Job], str]
     kept: Callable[[Result], Entry]

@@ -343,7 +343,7 @@ def executor_of(n_jobs: Jobs) -> Executor:
 
 
 def is_jobs(n_jobs: Jobs) -> bool:
-    """Whether `n_jobs` can choose an executor; nothing is connected to."""
+    """Return whether `n_jobs` can choose an executor; nothing is connected to."""
     return n_jobs is None or _is_count(n_jobs) or isinstance(n_jobs, Executor) or (
         is_cluster(n_jobs)
     )  # fmt: skip
@@ -384,7 +384,7 @@ def _is_count(n_jobs: Jobs) -> bool:
 
 
 def is_cluster(n_jobs: Jobs) -> bool:
-    """Whether `n_jobs` names a cluster or is its client; nothing is connected to."""
+    """Return whether `n_jobs` names a cluster or is its client; nothing is connected to."""
     if isinstance(n_jobs, Executor):
         return n_jobs.remote
     if isinstance(n_jobs, str):

@@ -150,7 +150,7 @@ class Marks:
         return seeds.copy()
 
     def add(self, new: list[Mark], limits: Limits = LIMITS) -> None:
-        """Add marks; what was undone is gone."""
+        """Add marks; those that were undone are dropped."""
         if self.position + len(new) > limits.marks:
             raise InputError(
                 f"marks: there are {self.position + len(new)}, but at most {limits.marks} are kept "

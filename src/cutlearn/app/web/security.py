@@ -131,7 +131,7 @@ class Keys:
         return f"{self.name}={self.secret}; HttpOnly; SameSite=Strict; Path=/"
 
     def has_cookie(self, header: str) -> bool:
-        """Whether a Cookie header holds the secret."""
+        """Return whether a Cookie header holds the secret."""
         try:
             found = SimpleCookie(header).get(self.name)
         except CookieError:

@@ -35,7 +35,7 @@ SIZE = (3.8, 3.8)
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What a report is about, for charts to take what they show from.
+    """The model and the scores of a report, from which charts are drawn.
 
     Parameters
     ----------
