@@ -163,8 +163,8 @@ nb::object terms_at(const Oracle& self, In<double> w) {
     }
   }
   const std::size_t nodes = scratch.unary.size();
-  return nb::make_tuple(owned(std::move(scratch.unary), {nodes}), nb::cast(weights), nb::cast(kinds),
-                        nb::cast(regions));
+  return nb::make_tuple(owned(std::move(scratch.unary), {nodes}), nb::cast(weights),
+                        nb::cast(kinds), nb::cast(regions));
 }
 
 nb::object ask_all(const std::vector<const Oracle*>& oracles, In<double> w, int threads) {
