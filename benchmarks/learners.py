@@ -77,7 +77,7 @@ def rows(name, data, most, side, seed):
                     f"{r['iou']['mean_iou']:.1f}/{r['iou']['pooled_iou']:.1f}  {notes}",
                     flush=True,
                 )
-            print(f"    {model.judged_}", flush=True)
+            print(f"    {model.validation_}", flush=True)
 
 
 def main():

@@ -92,7 +92,7 @@ def one(folder, jobs):
               callback=lambda step: told(f"gap {step.relative_gap:.3g}"))  # fmt: skip
     told("fitted")
     model.save(folder / "many.model")
-    print(json.dumps(model.summary().fitted, default=str), model.gap_, model.judged_)
+    print(json.dumps(model.summary().fitted, default=str), model.gap_, model.validation_)
 
 
 def limited(command, folder, gigabytes, options, model):

@@ -26,7 +26,7 @@ from splits import USUAL, split
 import cutlearn as cl
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.metrics import bootstrap, confusions, iou_of, stack_tables
-from cutlearn.model.files import load
+from cutlearn.model.model_files import load
 from cutlearn.run.checkpoint import load_checkpoint
 
 
@@ -50,7 +50,7 @@ def ours(train, groups, test):
     figures["predict_cpu_s"] = (time.process_time() - cpu) / len(test)
     figures["peak_GB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     plain = [f.logit(f.node_features(i)).reshape(m.shape) >= threshold for i, m in test]
-    notes = {"C": model.C_, "steps": model.n_steps_, "gap": model.gap_, **model.judged_}
+    notes = {"C": model.C_, "steps": model.n_steps_, "gap": model.gap_, **model.validation_}
     notes["w"] = dict(zip(model.w_names_, np.round(model.w_, 3).tolist()))
     return found, figures, [p.astype(np.uint8) for p in plain], notes
 

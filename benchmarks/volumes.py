@@ -114,7 +114,7 @@ def measure(data, name, features, seed, ways):
             for test, train in (parts, parts[::-1]):
                 model, masks = ask([volumes[k][0] for k in train], [volumes[k][1] for k in train],
                                    [volumes[k][0] for k in test])  # fmt: skip
-                held_out.append(model.judged_.get("held_out"))
+                held_out.append(model.validation_.get("held_out"))
                 weights.append(dict(zip(model.w_names_, model.w_.round(4).tolist())))
                 for k, found in zip(test, masks):
                     for y, truth in zip(found, volumes[k][2]):

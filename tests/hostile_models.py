@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 
-from cutlearn.model.files import KEY
+from cutlearn.model.model_files import KEY
 from cutlearn.store import load_sealed, sealed_bytes
 
 

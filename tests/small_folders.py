@@ -7,7 +7,7 @@ import numpy as np
 
 from cutlearn.images import cells, write_mask, write_probability
 from cutlearn.learn.run import Step
-from cutlearn.model.files import read_header
+from cutlearn.model.model_files import read_header
 
 PLAIN = "from cutlearn.app.cli import main; main()"
 

@@ -254,7 +254,7 @@ def test_save_then_load_is_the_identity(fitted, tmp_path):
     again = cl.load(tmp_path / "model.cutlearn")
     assert np.array_equal(learned(again), learned(fitted))
     plain = {n for n, v in vars(fitted).items() if isinstance(v, float | int | list | tuple | dict)}
-    assert {"random_state", "judged_", "card_"} & plain
+    assert {"random_state", "validation_", "card_"} & plain
     for name in plain - {"w_", "gap_"}:
         assert getattr(again, name) == getattr(fitted, name), name
     if "gap_" in plain:  # nan of a likelihood

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from cutlearn.learn.losses import Absolute, Count, CountFunction, Hamming, LabelCount
     from cutlearn.learn.train import train
     from cutlearn.model.boltzmann import BoltzmannSegmenter
-    from cutlearn.model.files import load
+    from cutlearn.model.model_files import load
     from cutlearn.model.segmenter import Segmenter
     from cutlearn.model.session.refine import refine
     from cutlearn.model.session.session import Session
@@ -104,7 +104,7 @@ _LATER = {
     "Session": "cutlearn.model.session.session",
     "Volume": "cutlearn.images",
     "likelihood": "cutlearn.learn.likelihood",
-    "load": "cutlearn.model.files",
+    "load": "cutlearn.model.model_files",
     "refine": "cutlearn.model.session.refine",
     "superpixels": "cutlearn.features.superpixels",
     "train": "cutlearn.learn.train",

@@ -71,14 +71,14 @@ def test_fit_tells_what_held_out_images_say(world, tmp_path):
     done = run("fit", images, masks, "-o", tmp_path / "m", "--features", "linear", "--jobs", "1")
     assert "pooled IoU" in done.stdout
     assert "on held-out images" in done.stdout
-    held = cl.load(tmp_path / "m").judged_["held_out"]
+    held = cl.load(tmp_path / "m").validation_["held_out"]
     assert f"{100 * held['value']:.2f} % [{100 * held['low']:.1f} .. " in done.stdout
 
 
 def test_fit_with_a_given_C_tells_held_out_images_too(world, tmp_path):
     _, (images, masks), _ = world
     done = run("fit", images, masks, "-o", tmp_path / "m", *FAST)
-    held = cl.load(tmp_path / "m").judged_["held_out"]
+    held = cl.load(tmp_path / "m").validation_["held_out"]
     assert f"{100 * held['value']:.2f} % [{100 * held['low']:.1f} .. " in done.stdout
     pattern = "(c).*"  # one group of all images: nothing can be held out
     done = run("fit", images, masks, "-o", tmp_path / "n", "--groups", pattern, *FAST, "--json")

@@ -154,7 +154,7 @@ def test_a_full_disk_is_told_in_one_line(tmp_path, folders, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device", "m.model")
 
-    monkeypatch.setattr("cutlearn.model.files.save_sealed", full)
+    monkeypatch.setattr("cutlearn.model.model_files.save_sealed", full)
     done = run("fit", *folders, "-o", tmp_path / "m", *FAST)
     one_line(done, 2, "m.model: No space left on device")
     assert (tmp_path / "m.part").is_dir()  # the work is not lost

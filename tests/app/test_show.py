@@ -8,7 +8,7 @@ from click.testing import CliRunner
 import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.images import cells
-from cutlearn.model.card import BLANK
+from cutlearn.model.base import BLANK
 
 WORLDS = [cells(seed, (32, 32)) for seed in range(3)]
 

@@ -202,7 +202,7 @@ def test_killed_during_shape_training(processes, cluster):
     spread.fit(*some, progress=killer)
     assert killer.heard >= killer.turn
     assert all(np.array_equal(alone.w_[name], spread.w_[name]) for name in alone.w_)
-    assert alone.judged_ == spread.judged_
+    assert alone.validation_ == spread.validation_
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -273,7 +273,7 @@ def test_models_name_no_cluster(tmp_path, cluster, model):
     hostile = copy.copy(model)
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patch:
-        patch.setattr("cutlearn.model.files.is_cluster", lambda _: False)
+        patch.setattr("cutlearn.model.model_files.is_cluster", lambda _: False)
         hostile.set_params(n_jobs="tcp://127.0.0.1:1").save(tmp_path / "h")
     with pytest.raises(cl.InputError, match="the address of a cluster, which no file of ours"):
         cl.load(tmp_path / "h")

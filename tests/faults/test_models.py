@@ -12,7 +12,7 @@ import safetensors.numpy
 import cutlearn as cl
 from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.trees import Recipe
-from cutlearn.model.files import KEY
+from cutlearn.model.model_files import KEY
 from cutlearn.store import load_sealed, sealed_bytes
 from features.worlds import world
 

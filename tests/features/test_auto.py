@@ -26,7 +26,7 @@ from cutlearn.features.featurizer import Featurizer
 from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.sources import STEPS, BothLogits, NetLogits, StackedLogits, Task, TreeLogits
 from cutlearn.features.trees import Recipe
-from cutlearn.model.files import load
+from cutlearn.model.model_files import load
 from features.worlds import world
 
 RECIPE = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)

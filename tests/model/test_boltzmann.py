@@ -14,7 +14,8 @@ from cutlearn.images.training_set import read_samples
 from cutlearn.metrics import pooled_iou
 from cutlearn.model.calibration import calibrate, drawn, uncalibrated
 from cutlearn.model.decisions import expected_iou
-from cutlearn.model.files import KEY
+from cutlearn.model.model_files import KEY
+from cutlearn.model.size import at_side
 from cutlearn.run.process import Interrupted
 from cutlearn.shape import journal
 from cutlearn.store import load_sealed, save_sealed
@@ -25,7 +26,7 @@ SIZES = {"shape": (12, 16), "hidden": (16, 8), "words": (16, 8), "epochs": (40, 
 
 def at_work(machine):
     """What a machine says of a sample at the size at which it works."""
-    return lambda alone, small, full: alone._evidence(small)
+    return lambda sample: machine.evidence(at_side(sample, machine.min_side))
 
 
 def plates(count, seed=0):
@@ -191,7 +192,7 @@ def test_calibration_makes_held_out_pixels_likelier_and_is_kept(fitted, tmp_path
 def test_fit_calibrates_on_images_held_out(tmp_path):
     settings = SIZES | {"calibration": "temperature", "epochs": (20, 10)}
     model = cl.BoltzmannSegmenter(**settings).fit(IMAGES, MASKS)
-    held = model.judged_["held_out"]
+    held = model.validation_["held_out"]
     assert 0 <= held["low"] <= held["value"] <= held["high"] <= 1
     assert model.calibration_.held_out
     assert model.calibration_.n_images == len(IMAGES)

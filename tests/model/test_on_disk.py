@@ -63,7 +63,7 @@ class OnDemand(Sequence):
 
 def bits(model):
     arrays = model.to_header()[1]
-    return {name: a.tobytes() for name, a in arrays.items() if name != "steps"}, model.judged_
+    return {name: a.tobytes() for name, a in arrays.items() if name != "steps"}, model.validation_
 
 
 @pytest.mark.parametrize("mode", MODES)

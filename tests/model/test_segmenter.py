@@ -22,7 +22,7 @@ from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.trees import Recipe
 from cutlearn.images import Sample
 from cutlearn.images.sample import as_sample
-from cutlearn.model.files import KEY, read_header
+from cutlearn.model.model_files import KEY, read_header
 from cutlearn.model.size import at_side
 from cutlearn.run.process import Interrupted
 from cutlearn.store import DIGITS
@@ -76,7 +76,7 @@ def boosted(**parameters):
 
 
 def bits(model):
-    return model.w_.tobytes(), model.gap_, [s.objective for s in model.steps_], model.judged_
+    return model.w_.tobytes(), model.gap_, [s.objective for s in model.steps_], model.validation_
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,7 @@ def test_saved_and_loaded_is_the_same(fitted, tmp_path):
 def test_without_edges_and_with_C_chosen():
     chosen = model(("unary", "envelope"), (("slic", 40),)).fit(IMAGES, MASKS)
     assert [name.split()[0] for name in chosen.w_names_].count("edge") == 0
-    assert len(chosen.judged_["path"]) == 3
+    assert len(chosen.validation_["path"]) == 3
     assert chosen.score(IMAGES, MASKS) > 0.5
 
 

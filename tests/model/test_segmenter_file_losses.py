@@ -7,7 +7,7 @@ from sklearn.base import clone
 import cutlearn as cl
 from cutlearn.images import cells, pasture
 from cutlearn.learn.losses import Loss
-from cutlearn.model.files import KEY
+from cutlearn.model.model_files import KEY
 from cutlearn.store import load_sealed, save_sealed
 
 WORLDS = [cells(seed, (32, 32)) for seed in range(4)]

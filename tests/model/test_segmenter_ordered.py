@@ -66,12 +66,12 @@ def test_files_bring_it_back(fitted, tmp_path):
 
 def test_C_and_a_loss_are_chosen_by_images_left_out():
     chosen = model(C="auto", tol=0.1).fit(IMAGES[:3], MASKS[:3])
-    assert chosen.judged_["judge"] == "pooled mean IoU"
-    assert len(chosen.judged_["path"]) == 3
-    assert "shift" not in chosen.judged_
+    assert chosen.validation_["judge"] == "pooled mean IoU"
+    assert len(chosen.validation_["path"]) == 3
+    assert "shift" not in chosen.validation_
     other = model(loss=cl.Absolute(), tol=0.1).fit(IMAGES[:3], MASKS[:3])
-    assert other.judged_["judge"] == "-loss"
-    assert -0.2 < other.judged_["training"] <= 0
+    assert other.validation_["judge"] == "-loss"
+    assert -0.2 < other.validation_["training"] <= 0
 
 
 def test_boosted_features_answer_every_threshold(tmp_path):

@@ -267,8 +267,8 @@ def test_many_labels_have_few_weights_and_come_back_from_a_file(tmp_path):
     biases, own = [f"label {k} node bias" for k in range(4)], ["own logit1"]
     assert made.w_names_[:5] == biases + own
     assert len(made.w_) == 4 + 1 + 4 * 4, "a bias a label, a weight of logits, borders"
-    assert made.judged_["path"][0]["C"] == made.C_
-    assert len(made.judged_["path"]) == 1
+    assert made.validation_["path"][0]["C"] == made.C_
+    assert len(made.validation_["path"]) == 1
     assert "(5.00 % asked for" in made.summary().ending
     found = made.predict(images)
     values = np.array(made.training_.values)

@@ -52,7 +52,7 @@ def test_probabilities_and_areas_have_the_volumes_shape(model, worlds):
 def test_a_few_slices_of_one_volume_are_enough(worlds):
     volume, mask = worlds[0]
     model = cl.Segmenter(features="linear").fit(volume, sparse(mask, [1, 4, 6]))
-    assert "held_out" in model.judged_
+    assert "held_out" in model.validation_
     assert not model.featurizer_.depth_.own
     assert not any("between" in name for name in model.w_names_)
     assert model.score([worlds[2][0]], [worlds[2][1]]) > 0.75

@@ -300,9 +300,9 @@ def test_segmenter_tells_how_it_was_judged():
     worlds = [cl.images.cells(seed, (40, 50)) for seed in range(4)]
     model = cl.Segmenter(features="linear", n_jobs=1)
     model.fit([w.image for w in worlds], [w.labels for w in worlds])
-    assert model.card_["metrics"] == model.judged_
-    assert model.judged_["judge"] == "pooled IoU"
-    assert 0.2 <= model.judged_["training"] <= 1
+    assert model.card_["metrics"] == model.validation_
+    assert model.validation_["judge"] == "pooled IoU"
+    assert 0.2 <= model.validation_["training"] <= 1
 
 
 SHAPE = (60, 80)

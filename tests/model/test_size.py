@@ -13,7 +13,7 @@ import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.images import cells, read_folder, read_image, read_values
 from cutlearn.images.resize import resize_image, resize_labels
-from cutlearn.model.files import KEY
+from cutlearn.model.model_files import KEY
 from cutlearn.model.size import at_side
 from cutlearn.store import load_sealed
 from small_folders import make_folders

@@ -118,7 +118,7 @@ def test_seeds_of_other_tools_are_refused(fitted):
 
 
 def test_held_out_overlap_is_told_with_its_spread():
-    held = model(C="auto").fit(IMAGES, MASKS).judged_["held_out"]
+    held = model(C="auto").fit(IMAGES, MASKS).validation_["held_out"]
     assert 0 < held["low"] <= held["value"] <= held["high"] <= 1
 
 

@@ -10,10 +10,9 @@ from PIL import Image
 import cutlearn as cl
 from cutlearn.app.cli import main
 from cutlearn.images import cells
-from cutlearn.model.base import Estimator
+from cutlearn.model.base import Estimator, Summary
 from cutlearn.model.calibration import calibrate, drawn
-from cutlearn.model.card import Summary
-from cutlearn.model.estimators import ESTIMATORS
+from cutlearn.model.model_files import ESTIMATORS
 from cutlearn.model.parameters import check_parameters
 
 
@@ -32,20 +31,20 @@ class Bright(Estimator):
         self.calibration, self.min_side, self.n_jobs = calibration, min_side, n_jobs
         self.random_state, self.verbose = random_state, verbose
 
-    def _learn(self, data):
+    def learn(self, data, run):
         light = np.concatenate([brightness(s).ravel() for s in data.samples])
         labels = np.concatenate([mask.ravel() for mask in data.masks])
         self.w_ = np.array([sum(light[labels == k].mean() for k in (0, 1)) / 2])
-        self.classes_, self.judged_ = np.array([0, 1], np.uint8), {}
-        rows = [drawn(self._min_marginals(s), mask) for s, mask in zip(data.samples, data.masks)]
+        self.classes_, self.validation_ = np.array([0, 1], np.uint8), {}
+        rows = [drawn(self.min_marginals(s), mask) for s, mask in zip(data.samples, data.masks)]
         self.calibration_ = calibrate(rows, self.calibration, False, data.groups)
 
-    def _min_marginals(self, sample):
+    def min_marginals(self, sample):
         light = brightness(sample) - self.w_[0]
         return np.stack([light, -light], axis=-1)
 
-    def _mask(self, sample):
-        return self._min_marginals(sample).argmin(axis=-1).astype(np.uint8)
+    def mask(self, sample):
+        return self.min_marginals(sample).argmin(axis=-1).astype(np.uint8)
 
     def summary(self):
         return Summary({}, {"threshold": float(self.w_[0])}, 1, [], "the middle of two means")
@@ -61,7 +60,7 @@ class Bright(Estimator):
         return model
 
 
-def test_it_is_fitted_kept_shown_and_judged_like_the_others(tmp_path, monkeypatch):
+def test_it_is_fitted_kept_shown_and_validation_like_the_others(tmp_path, monkeypatch):
     monkeypatch.setitem(ESTIMATORS, "Bright", Bright)
     for folder in ("images", "masks"):
         (tmp_path / folder).mkdir()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from cutlearn.images.read import FloatImage
     from cutlearn.images.sample import Sample
 
-# A function of a model for a sample, given also at the size at which the model works.
-Question = Callable[[Any, "Sample", "Sample"], Any]
+# A function of a sample, made by a model.
+Question = Callable[["Sample"], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ def asked_of_all(
     from cutlearn.images.logits import GivenFolder
 
     away = place.remote
-    work = partial(_answered, estimator.alone(), folder, one, away)
+    work = partial(_answered, estimator._in_one_thread(), folder, one, away)
     unseen = away and isinstance(folder, GivenFolder)  # logits have no fingerprint
 
     def items() -> "Iterator[tuple[int, Any]]":
@@ -123,7 +123,6 @@ def _answered(
     None where the image is not the one that was meant; no image where it would have to travel.
     """
     from cutlearn.images.sample import as_sample
-    from cutlearn.model.base import asked
 
     i, image = item
     if image is None:
@@ -133,11 +132,11 @@ def _answered(
     sample = as_sample(image)
     estimator._check_samples([sample])
     if not away:
-        return image, asked(estimator, one, sample), []
+        return image, one(sample), []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", InputWarning)
-        answer = asked(estimator, one, sample)
+        answer = one(sample)
     return None, answer, [str(warning.message) for warning in caught]
 
 

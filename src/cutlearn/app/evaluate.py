@@ -105,7 +105,7 @@ def evaluate(
     # Models of old files have no probabilities; their masks are compared all the same.
     tables, believed, gallery = [], [], Gallery()
     with shown_progress({"predicting": 1.0}) as shown:
-        whole = answers(estimator, folder, estimator.believes, place=place)
+        whole = answers(estimator, folder, estimator.has_probabilities, place=place)
         for i, one in enumerate(shown.count(whole, len(folder), "predicting")):
             truth = folder.labels(i)
             tables.append(confusion(truth, one.mask, n_labels))

@@ -71,7 +71,7 @@ def _strength(_: click.Context, param: click.Parameter, value: str) -> float | s
 
 
 def _names() -> list[str]:
-    from cutlearn.model.estimators import ESTIMATORS
+    from cutlearn.model.model_files import ESTIMATORS
 
     return [one.command for one in ESTIMATORS.values()]
 
@@ -268,7 +268,7 @@ def fit(
 
 def _estimator(command: str, settings: dict[str, Any]) -> Any:
     """Return the estimator of a name; refuse given options that it does not have."""
-    from cutlearn.model.estimators import ESTIMATORS
+    from cutlearn.model.model_files import ESTIMATORS
 
     made = next(one for one in ESTIMATORS.values() if one.command == command)()
     known = made.get_params(deep=False)
@@ -421,13 +421,13 @@ def results_of(estimator: Any) -> dict[str, Any]:
         **{name: given[name] for name in ("loss", "learner") if name in given},
         **({"features": found.chosen_, "why": found.why_} if found is not None else {}),
         **summary.fitted,
-        "held_out": estimator.judged_.get("held_out"),
+        "held_out": estimator.validation_.get("held_out"),
     }
 
 
 def _held_out(estimator: Any) -> str:
     """Return the held-out score, if there is one."""
-    held, name = estimator.judged_.get("held_out"), estimator.judged_.get("judge", "")
+    held, name = estimator.validation_.get("held_out"), estimator.validation_.get("judge", "")
     if held is None:
         return ", no held-out figure: the images cannot be divided in two parts"
     if "IoU" not in name:

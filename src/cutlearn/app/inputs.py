@@ -19,7 +19,7 @@ SILENT = 3.0
 
 def load_model(model: str, jobs: int | None, min_side: int | str | None) -> Any:
     """Return the estimator of a file, with a number of threads, and at a size if one is given."""
-    from cutlearn.model.files import load
+    from cutlearn.model.model_files import load
 
     estimator = load(model)
     estimator.n_jobs = where_to_work(jobs)

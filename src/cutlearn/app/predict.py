@@ -176,7 +176,11 @@ def predict(
     shares, level = [], None if areas is None else AREA_LEVEL
     with shown_progress({"predicting": 1.0}) as shown:
         # Objects are parted by their probabilities where the model has any.
-        sure = probability or areas is not None or (numbered is not None and estimator.believes)
+        sure = (
+            probability
+            or areas is not None
+            or (numbered is not None and estimator.has_probabilities)
+        )
         found = answers(estimator, folder, sure, level, place, decision)
         for name, one in zip(folder.names, shown.count(found, len(folder), "predicting")):
             for product in products:
@@ -222,7 +226,7 @@ def _check_areas(areas: str | None, estimator: Any, model: str) -> None:
     if areas is None:
         return
     check_writable(areas)
-    if not (estimator.believes and estimator.calibration_.n_images):
+    if not (estimator.has_probabilities and estimator.calibration_.n_images):
         raise InputError(
             f"{model}: this model has no held-out areas, but the intervals of --areas come from "
             "them. Fit it again with `cutlearn fit`, which calibrates; or in Python call "

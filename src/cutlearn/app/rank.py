@@ -53,7 +53,6 @@ def rank(
     in the same folder, such as a_mask.png for a.png.
     """
     from cutlearn.images.sample import as_sample
-    from cutlearn.model.segmenter import windows_of
     from cutlearn.model.size import at_side
     from cutlearn.report.page.pages import Candidate, next_page
     from cutlearn.store import atomic_write, check_writable
@@ -74,13 +73,15 @@ def rank(
     place = fit_memory(estimator, folder)
     # All images are ranked together, by a few numbers of each.
     with shown_progress({"comparing": 1.0}) as progress:
-        windows = (found for _, found in asked_of_all(estimator, folder, windows_of, place))
+        windows = (
+            found for _, found in asked_of_all(estimator, folder, estimator.describing(), place)
+        )
         seen = list(progress.count(windows, len(folder), "comparing"))
     order = estimator.order(seen, [one.shape for one in seen])
     if output is not None:
         head = [at_side(as_sample(folder.image(r.image)), estimator.min_side)
                 for r in order[:SHOWN]]  # fmt: skip
-        maps = estimator.predict_proba(head) if estimator.believes else [None] * len(head)
+        maps = estimator.predict_proba(head) if estimator.has_probabilities else [None] * len(head)
         title = f"What to annotate next of {plural(len(folder), 'image')}"
         shown = [Candidate(sample.image, q) for sample, q in zip(head, maps)]
         atomic_write(output, next_page(title, folder.names, order, shown).encode())

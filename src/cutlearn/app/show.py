@@ -25,8 +25,7 @@ MOST_SHOWN = 500
 @output_options
 def show(model: str, as_json: bool) -> int:
     """Show a model: its card, its weights by name, its training curve."""
-    from cutlearn.model.card import written
-    from cutlearn.model.files import load
+    from cutlearn.model.model_files import load, written
 
     estimator = load(model)
     card = written(estimator.card_)

@@ -1,7 +1,7 @@
-"""What every estimator shares: the course of a fit, masks, probabilities, areas, files.
+"""The base of every estimator: the course of a fit, masks, probabilities, areas, files.
 
-Here alone samples come to the size at which a model works and answers back from it. `Estimator`
-says what an estimator brings of its own; `model.estimators` lists those that model files know.
+Here alone samples are resized to the size at which a model works, and results back. `Estimator`
+defines what an estimator implements; `model_files.ESTIMATORS` lists those that model files know.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import copy
 import itertools
 import math
 import os
+import platform
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -24,8 +26,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from cutlearn.arrays import Mask
-from cutlearn.checks import listed, path_of
+from cutlearn.arrays import AnyArray, Floats, Image, Mask
+from cutlearn.checks import is_number, is_one_of, listed, path_of
 from cutlearn.errors import InputError, InputWarning, quoted
 from cutlearn.features.folds import find_groups
 from cutlearn.images.resize import Shape
@@ -34,16 +36,15 @@ from cutlearn.images.training_set import TrainingSet, read_samples
 from cutlearn.loaded import Loaded, mapped
 from cutlearn.metrics import mean_iou
 from cutlearn.model.budget import check_disk, disk_message, fits, images_at_once
-from cutlearn.model.calibration import Calibration
-from cutlearn.model.card import Summary, card_of
+from cutlearn.model.calibration import Calibration, Evidence, calibrate, drawn, margin_of
 from cutlearn.model.decisions import Decision, decision_of
 from cutlearn.model.on_disk import Scratch
 from cutlearn.model.parameters import SHARED, Rule, check_parameters, check_side
 from cutlearn.model.pieces import in_pieces
-from cutlearn.model.probabilities import Probabilities
 from cutlearn.model.size import (
     at_side,
     mask_at_side,
+    probabilities_at_full_size,
     to_full_size,
 )
 from cutlearn.model.training_images import (
@@ -59,6 +60,11 @@ from cutlearn.run.progress import Progress
 
 T = TypeVar("T")
 ProgressCallback = Callable[[int, int, str], None]
+# Rows whose probabilities are computed at a time.
+ROWS = 64
+# What only the user knows: intended use, source of the images, known failures, licence.
+BLANK = "[to be written by a person]"
+PARTS = ("numpy", "scipy", "scikit-learn", "scikit-image")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +91,58 @@ class FitRun:
     def within(self, name: str) -> FitRun:
         """Return the same run with a folder of its own for checkpoints."""
         return replace(self, folder=_checkpoint_folder(self.folder and self.folder / name))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The training of a fitted model, in plain values.
+
+    Parameters
+    ----------
+    fitted : numbers of the fit by name
+    weights : numbers by name
+        The weights, or a number for each part of them.
+    n_weights : int
+    curve : one dict a step of training
+    ending : str
+        How the training ended, in a few words.
+    converged : bool
+    """
+
+    fitted: Mapping[str, Any]
+    weights: Mapping[str, float]
+    n_weights: int
+    curve: Sequence[Mapping[str, Any]]
+    ending: str
+    converged: bool = True
+
+
+def card_of(model: Any, masks: Sequence[Mask]) -> dict[str, Any]:
+    """Return the card of a model that was just fitted; plain values, as JSON can hold them."""
+    pixels = int(sum(m.size for m in masks))
+    counts = np.sum([np.bincount(m.ravel(), minlength=256) for m in masks], axis=0)
+    known = max(pixels - int(counts[255]), 1)
+    shapes = np.array([m.shape for m in masks])
+    return {
+        "data": {
+            "images": len(masks),
+            "pixels": pixels,
+            "share_of_labels": [int(counts[k]) / known for k in model.classes_],
+            "share_of_void": int(counts[255]) / pixels,
+            "smallest": [int(v) for v in shapes.min(axis=0)],
+            "largest": [int(v) for v in shapes.max(axis=0)],
+        },
+        "versions": {
+            "cutlearn": version("cutlearn"),
+            "python": platform.python_version(),
+            **{part: version(part) for part in PARTS},
+        },
+        "metrics": model.validation_,
+        "intended_use": BLANK,
+        "source_of_the_images": BLANK,
+        "known_failures": BLANK,
+        "licence": BLANK,
+    }
 
 
 class Masks(list[Mask]):
@@ -118,11 +176,11 @@ def _plain(given: Any) -> Any:
     return type(given)(map(_plain, given)) if type(given) in (list, tuple) else given
 
 
-class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
-    """A model that is fitted to images and masks, and then asked for masks and probabilities.
+class Estimator(BaseEstimator):  # type: ignore[misc]
+    """A model that is fitted to images and masks, and then predicts masks and probabilities.
 
-    An estimator brings the methods without a body below, `rules` for the parameters that it has
-    beside the shared ones (`calibration`, `min_side`, `n_jobs`, `random_state`, `verbose`), and
+    An estimator has the methods without a body below, `rules` for the parameters that it has
+    besides the shared ones (`calibration`, `min_side`, `n_jobs`, `random_state`, `verbose`), and
     the name by which `cutlearn fit --model` knows it.
     """
 
@@ -138,19 +196,65 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
     w_: Any
     classes_: NDArray[np.uint8]
     calibration_: Calibration
-    judged_: dict[str, Any]
+    validation_: dict[str, Any]
     card_: dict[str, Any]
 
     @abstractmethod
-    def _learn(self, data: TrainingSet, run: FitRun) -> None:
-        """Learn from images and masks: set `w_`, `classes_`, `calibration_`, `judged_`, and more.
+    def learn(self, data: TrainingSet, run: FitRun) -> None:
+        """Learn from images and masks; `fit` calls it on a copy of the estimator.
 
-        It is called on a copy of the estimator, which takes all of it only at the end.
+        It sets `w_`, `classes_`, `calibration_`, `validation_`, and more.
+
+        Parameters
+        ----------
+        data : TrainingSet
+            Samples, masks of labels 0 to L - 1 and 255 (void), and group numbers, checked, at the
+            size at which the model works.
+        run : FitRun
+            The folders and callbacks of this fit.
         """
 
     @abstractmethod
-    def _mask(self, sample: Sample) -> Mask:
-        """Give the best labels of a sample at the size at which the model works."""
+    def mask(self, sample: Sample) -> Mask:
+        """Return the best labels of a sample.
+
+        Parameters
+        ----------
+        sample : Sample
+            At the size at which the model works.
+
+        Returns
+        -------
+        (h, w) uint8 labels
+        """
+
+    @abstractmethod
+    def min_marginals(self, sample: Sample) -> Floats:
+        """Return the least energy of a sample with each pixel at each label.
+
+        Parameters
+        ----------
+        sample : Sample
+            At the size at which the model works.
+
+        Returns
+        -------
+        (h, w, L) float64
+        """
+
+    def evidence(self, sample: Sample) -> Evidence:
+        """Return the min-marginals, and what labels cost a pixel alone, if the model has that.
+
+        Parameters
+        ----------
+        sample : Sample
+            At the size at which the model works.
+
+        Returns
+        -------
+        Evidence
+        """
+        return Evidence(self.min_marginals(sample))
 
     @abstractmethod
     def summary(self) -> Summary:
@@ -164,6 +268,11 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def from_header(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
         """Read what `to_header` gave; whatever does not fit raises ValueError, KeyError, ..."""
+
+    @property
+    def judged_(self) -> dict[str, Any]:
+        """The earlier name of `validation_`."""
+        return self.validation_
 
     @property
     def of_volumes(self) -> bool:
@@ -267,14 +376,14 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         made = copy.copy(self)
         try:
             with Progress() as shown, Scratch(folder) as scratch:
-                told = self.shown_by(shown) if self.verbose and progress is None else progress
+                report = self.shown_by(shown) if self.verbose and progress is None else progress
                 stepped = shown.step if self.verbose and callback is None else callback
                 given = self._given(images, masks, groups)
                 data = self._sized(given, scratch)
                 spilled = scratch.folder if data.lazy else None
-                run = FitRun(folder, spilled, told, stepped, self._unannotated(unannotated))
+                run = FitRun(folder, spilled, report, stepped, self._unannotated(unannotated))
                 # A copy learns, so that an interrupt leaves this one as it was.
-                made._learn(data, run)
+                made.learn(data, run)
                 made.card_ = card_of(made, data.masks)
             made.training_ = TrainingImages.of(given.facts, given.coding, given.names)
         except ClusterLost as lost:
@@ -312,13 +421,191 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
         samples = self._read(images)
         return Masks(self._each(samples, self.masking(decision)))
 
-    def masking(self, decision: str | Decision = "map") -> Callable[[Any, Sample, Sample], Mask]:
-        """Give what `predict` asks the model for each sample, checked."""
+    def masking(self, decision: str | Decision = "map") -> Callable[[Sample], Mask]:
+        """Return what `predict` computes for each sample, checked, as a function of it."""
         chosen = decision_of(decision)
-        if chosen.decide is None:
-            return mask_of
-        self._check_calibrated(f"predict(decision={chosen.name!r})")
-        return partial(decided_of, chosen)
+        if chosen.decide is not None:
+            self._check_calibrated(f"predict(decision={chosen.name!r})")
+        return self._work(Estimator._mask_of, chosen)
+
+    def predict_proba(self, images: Sequence[Any]) -> list[Image]:
+        """Return the probability of every label at every pixel, calibrated on held-out images.
+
+        Parameters
+        ----------
+        images : images or samples
+            A pixel that the box or a seed of a sample fixes has probability 1 of its label.
+
+        Returns
+        -------
+        list of (h, w, L) float32 arrays; the labels of a pixel sum to 1
+        """
+        samples = self._read(images)
+        self._check_calibrated("predict_proba")
+        return self._each(samples, self._work(Estimator._probabilities_of))
+
+    def _probabilities(self, found: Evidence) -> Image:
+        q = np.empty(found.min_marginals.shape, np.float32)
+        for first in range(0, len(q), ROWS):  # in double, a few rows at a time
+            rows = slice(first, first + ROWS)
+            q[rows] = self.calibration_.probabilities(*found.take(rows))
+        return q
+
+    def _decided(self, decision: Decision, found: Evidence) -> Mask:
+        """Return the labels of a decision; of least energy, those of least min-marginal."""
+        if decision.decide is None:
+            return found.labels
+        order, seen = None, self.calibration_.seen(*found)
+        if seen.shape[-1] == 2:
+            # Isotonic steps make ties, between which Psi still has an order.
+            order = np.argsort(-margin_of(seen, 1).ravel(), kind="stable")
+        return decision.decide(self.calibration_.map.probabilities(seen), order)
+
+    def segment(
+        self,
+        images: Sequence[Any],
+        level: float | None = None,
+        decision: str | Decision = "map",
+    ) -> list[tuple[AnyArray, ...]]:
+        """Return the mask and the probabilities of every image in one pass over its features.
+
+        Both are those of `predict` and `predict_proba`: a label of least min-marginal, the lower
+        one of two alike, is that of the cut.
+
+        Parameters
+        ----------
+        images : images or samples
+        level : float, optional
+            With it also the areas of all labels, as of `area`.
+        decision : str or Decision
+            As in `predict`.
+
+        Returns
+        -------
+        list of ((h, w) uint8 labels, (h, w, L) float32 probabilities)
+            With a level also (L, 3): expected area, and both ends of its interval or nan.
+        """
+        samples, work = self._read(images), self.segmenting(level, decision)
+        if level is not None:
+            self._warn_without_intervals()
+        return self._each(samples, work)
+
+    def segmenting(
+        self, level: float | None = None, decision: str | Decision = "map"
+    ) -> Callable[[Sample], tuple[AnyArray, ...]]:
+        """Return what `segment` computes for each sample, checked, as a function of it."""
+        chosen = decision_of(decision)
+        self._check_calibrated("segment")
+        if level is not None:
+            self._check_areas(0, level)
+        return self._work(Estimator._segmented, level, chosen)
+
+    def _area(
+        self,
+        q: Image,
+        labels: Mask,
+        label: int,
+        level: float,
+        sample: Sample,
+    ) -> Floats:
+        """Return the expected area and interval in pixels of the sample, from q at another size.
+
+        Probabilities that were interpolated would doubt every border, and widen the interval.
+        """
+        pixels = math.prod(sample.shape) / math.prod(q.shape[:-1])
+        return np.asarray(pixels * np.array(self.calibration_.area(q, labels, label, level)))
+
+    def _check_areas(self, label: int, level: float) -> None:
+        known = is_one_of(label, range(len(self.classes_)))
+        if not known or not is_number(level) or not 0 < level < 1:
+            raise InputError(
+                f"area cannot use label={quoted(label)} and level={quoted(level)}. Give a label "
+                f"from 0 to {self.classes_[-1]} and a level between 0 and 1, or leave them out for "
+                "label 1 and 0.95."
+            )
+        if not self.calibration_.n_images:
+            raise InputError(
+                "area: this model has no held-out areas, from which intervals come. Call "
+                "calibrate(images, masks) with images that were not used to fit."
+            )
+
+    def _warn_without_intervals(self) -> None:
+        if not self.calibration_.has_intervals:
+            told = f"area: {self.calibration_.without_intervals}"
+            warnings.warn(told, InputWarning, stacklevel=3)
+
+    def area(
+        self, images: Sequence[Any], label: int = 1, level: float = 0.95
+    ) -> tuple[Floats, Floats]:
+        """Return the area of a label in every image, and a prediction interval for the true one.
+
+        The area lies between the expected area and that of the mask, as held-out images suggest.
+
+        The interval is a prediction from the errors of held-out areas: errors of pixels are
+        correlated, so independent pixels would give too narrow an interval. It needs held-out
+        images of at least four groups, else it is nan with a warning.
+
+        Parameters
+        ----------
+        images : n images or samples
+        label : int
+        level : float
+            The coverage of the intervals: the part of true areas that should lie in them.
+
+        Returns
+        -------
+        value : (n,) pixels
+        interval : (n, 2) pixels, or nan
+        """
+        self._check_fitted()
+        self._check_areas(label, level)
+        self._warn_without_intervals()
+        rows = np.array(
+            self._each(self._read(images), self._work(Estimator._area_of, label, level))
+        )
+        return rows[:, 0], rows[:, 1:]
+
+    def calibrate(
+        self, images: Sequence[Any], masks: Sequence[Any], groups: Sequence[Any] | None = None
+    ) -> Self:
+        """Fit probabilities and areas anew on images that were not used to fit the model.
+
+        Parameters
+        ----------
+        images, masks, groups
+            As in `fit`; images of one group vary together.
+        """
+        self._check_fitted()
+        check_parameters(self)
+        given = TrainingSet.of_lists(
+            images, masks, groups, most_labels=len(self.classes_), known=known_coding(self)
+        )
+        data = self._sized(given)
+        found = self._each(data.samples, self._work(Estimator._evidence_of))
+        rows = [
+            drawn(part.min_marginals, mask, alone=part.alone)
+            for part, mask in zip(found, data.masks)
+        ]
+        if not any(len(part.labels) for part in rows):
+            raise InputError(
+                "masks: every pixel is void, or fixed by a box or seeds, so nothing can be learned "
+                "from them. Give masks with labelled pixels."
+            )
+        self.calibration_ = calibrate(rows, self.calibration, True, data.groups)
+        return self
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the fitted model has probabilities: calibrated ones, or plain ones by choice."""
+        return self.calibration is None or self.calibration_.n_images > 0
+
+    def _check_calibrated(self, asked: str) -> None:
+        if not self.has_probabilities:
+            raise InputError(
+                f"{asked}: this model is not calibrated, so it has no probabilities. Call "
+                "calibrate(images, masks) with images that were not used to fit, or set "
+                "calibration=None for the plain softmax of min-marginals."
+            )
 
     def _read(self, images: Sequence[Any]) -> Sequence[Sample]:
         """Check that the model is fitted, and the images."""
@@ -408,27 +695,63 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
             not fits(shapes, self.min_side) or self._executor().by_reference(samples) is not samples
         )
 
-    def _each(
-        self,
-        samples: Sequence[Sample],
-        one: Callable[[Any, Sample, Sample], T],
-        progress: Callable[[int, int], None] | None = None,
-    ) -> list[T]:
-        """one(model, sample at the size at which the model works, sample) of all, in order."""
-        count = itertools.count(1)
+    # Results for one sample at full size; `_work` makes functions of a sample of them.
 
-        def finished(place: int, result: T) -> None:
-            if progress is not None:
-                progress(next(count), len(samples))
+    def _mask_of(self, decision: Decision, sample: Sample) -> Mask:
+        small = at_side(sample, self.min_side)
+        if decision.decide is None:
+            return to_full_size(self.mask(small), sample)
+        return to_full_size(self._decided(decision, self.evidence(small)), sample)
 
-        return self._executor().map(partial(asked, self.alone(), one), samples, finished)
+    def _evidence_of(self, sample: Sample) -> Evidence:
+        return self.evidence(at_side(sample, self.min_side))
 
-    def alone(self) -> Self:
-        """Give a copy that answers in one thread, and can travel."""
+    def _probabilities_of(self, sample: Sample) -> Image:
+        return probabilities_at_full_size(self._probabilities(self._evidence_of(sample)), sample)
+
+    def _segmented(
+        self, level: float | None, decision: Decision, sample: Sample
+    ) -> tuple[AnyArray, ...]:
+        found = self._evidence_of(sample)
+        q = self._probabilities(found)
+        both = (
+            to_full_size(self._decided(decision, found), sample),
+            probabilities_at_full_size(q, sample),
+        )
+        if level is None:
+            return both
+        areas = [self._area(q, found.labels, k, level, sample) for k in self.classes_]
+        return *both, np.array(areas)
+
+    def _area_of(self, label: int, level: float, sample: Sample) -> Floats:
+        found = self._evidence_of(sample)
+        return self._area(self._probabilities(found), found.labels, label, level, sample)
+
+    def _work(self, answer: Callable[..., T], *args: Any) -> Callable[[Sample], T]:
+        """Return a method as a function of a sample, which threads and a cluster can map."""
+        return partial(answer, self._in_one_thread(), *args)
+
+    def _in_one_thread(self) -> Self:
+        """Return a copy that computes in one thread, and can be pickled."""
         check_side(self)
         made = copy.copy(self)
         made.n_jobs = 1
         return made
+
+    def _each(
+        self,
+        samples: Sequence[Sample],
+        work: Callable[[Sample], T],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[T]:
+        """Return work(sample) of all samples, in order."""
+        count = itertools.count(1)
+
+        def finished(index: int, result: T) -> None:
+            if progress is not None:
+                progress(next(count), len(samples))
+
+        return self._executor().map(work, samples, finished)
 
     def score(self, images: Sequence[Any], masks: Sequence[Any]) -> float:
         """Return the mean IoU over all labels within an image, then over images; void excluded.
@@ -457,7 +780,7 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, whole or not at all; `cutlearn.load` reads it back."""
         self._check_fitted()
-        from cutlearn.model.files import save
+        from cutlearn.model.model_files import save
 
         save(self, path)
 
@@ -472,21 +795,6 @@ class Estimator(Probabilities, BaseEstimator):  # type: ignore[misc]
             )
 
 
-def asked(model: Any, one: Callable[[Any, Sample, Sample], T], sample: Sample) -> T:
-    """Give one(model, the sample at the size at which the model works, the sample)."""
-    return one(model, at_side(sample, model.min_side), sample)
-
-
-def mask_of(model: Any, small: Sample, full: Sample) -> Mask:
-    """Give the best labels of a sample."""
-    return to_full_size(model._mask(small), full)
-
-
-def decided_of(decision: Decision, model: Any, small: Sample, full: Sample) -> Mask:
-    """Give the labels of a decision."""
-    return to_full_size(model._decided(decision, model._evidence(small)), full)
-
-
 def _checkpoint_folder(path: str | os.PathLike[str] | None) -> Path | None:
     """Return the folder for checkpoints, made when missing."""
     if path is None:
@@ -499,7 +807,7 @@ def _checkpoint_folder(path: str | os.PathLike[str] | None) -> Path | None:
 
 
 def _interrupt_message(folder: Path | None) -> str:
-    """Return what a fit leaves that was interrupted outside of a training."""
+    """Return the message of a fit that was interrupted outside of a training."""
     if folder is None:
         return "fit: interrupted; nothing is saved. With checkpoint= what is finished is."
     return (

@@ -7,6 +7,7 @@ predict: view -> iterated modes -> log-odds of labels, painted back -> one cut a
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self
@@ -15,28 +16,29 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from cutlearn.arrays import Floats, Mask
+from cutlearn.arrays import AnyArray, Floats, Mask
 from cutlearn.energy.energy import Energy
 from cutlearn.errors import InputError
 from cutlearn.features.folds import held_out_parts
 from cutlearn.images.sample import Sample, are_volumes
 from cutlearn.images.training_set import TrainingSet
 from cutlearn.metrics import Confusion, bootstrap, confusion, iou_of, stack_tables
-from cutlearn.model import boltzmann_file
-from cutlearn.model.base import Estimator, FitRun
+from cutlearn.model.base import Estimator, FitRun, Summary
 from cutlearn.model.calibration import Rows, calibrate, drawn, uncalibrated
-from cutlearn.model.card import Summary
-from cutlearn.model.parameters import BOLTZMANN, seed_of
+from cutlearn.model.parameters import BOLTZMANN, MOST, check_parameters, plain_seed, seed_of
 from cutlearn.run.checkpoint import fingerprint
 from cutlearn.run.executor import Jobs
 from cutlearn.shape.conditional import Conditional, Learning, choose_strength, refinement
-from cutlearn.shape.describe import Describer, MachineInput
-from cutlearn.shape.frame import Frame, Patches
+from cutlearn.shape.describe import Describer, MachineInput, hog, patch_hogs
+from cutlearn.shape.frame import SCALE, Frame, Patches
 from cutlearn.shape.generative import Shapes
 from cutlearn.shape.journal import Journal
 from cutlearn.shape.training import MachineSettings, fit_conditional, need_both_labels
 
 Float32 = NDArray[np.float32]
+Arrays = dict[str, AnyArray]
+WEIGHTS = ("W", "c", "b", "W2", "c2", "V0", "V1", "V2", "v")
+SEEN = ("words", "colors", "mean1", "mean2")
 # Training images on which the strength of the refinement is chosen.
 JUDGED = 40
 
@@ -104,7 +106,7 @@ class BoltzmannSegmenter(Estimator):
         The seed of all random choices, which a model file keeps for a RandomState.
     calibration_ : Calibration
         From min-marginals to probabilities; `calibrate` fits it.
-    judged_ : dict
+    validation_ : dict
         The pooled IoU on training images for the chosen strength; empty without refinement.
     card_ : dict
         What a model file says of itself.
@@ -165,7 +167,7 @@ class BoltzmannSegmenter(Estimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _learn(self, data: TrainingSet, run: FitRun) -> None:
+    def learn(self, data: TrainingSet, run: FitRun) -> None:
         labels = [self._frame(s).labels(m) for s, m in zip(data.samples, data.masks)]
         need_both_labels(labels)
         seed = self.seed_ = seed_of(self.random_state)
@@ -177,7 +179,7 @@ class BoltzmannSegmenter(Estimator):
         self.w_ = model.w
         self.classes_ = np.array([0, 1], np.uint8)
         self.calibration_ = uncalibrated(2)
-        self.strength_, self.judged_ = 0.0, {}
+        self.strength_, self.validation_ = 0.0, {}
         parts, machines = self._halves(data, run, labels)
         if self.refine:
             self._choose_strength(data.samples, data.masks, views)
@@ -189,13 +191,15 @@ class BoltzmannSegmenter(Estimator):
             # What is calibrated is refined as strongly as what will be predicted.
             machine.strength_ = self.strength_
             given = ((data.samples[i], data.masks[i]) for i in part)
-            found |= zip(part, self._executor().map(partial(_compared, machine.alone()), given))
+            found |= zip(
+                part, self._executor().map(partial(_compared, machine._in_one_thread()), given)
+            )
         rows, tables = zip(*(found[i] for i in range(len(found))))
         self.calibration_ = calibrate(rows, self.calibration, len(parts) > 1, data.groups)
         if len(parts) > 1:
             stacked = stack_tables(tables)
             held = bootstrap(stacked, iou_of)
-            self.judged_ |= {"judge": "pooled IoU", "held_out": held.plain()}
+            self.validation_ |= {"judge": "pooled IoU", "held_out": held.plain()}
 
     def trainings(self, n_images: int) -> int:
         """Give how many phases a fit has: layers and margins of all images, and of each half."""
@@ -256,7 +260,7 @@ class BoltzmannSegmenter(Estimator):
         machines = []
         for k, some in enumerate(kept):
             machine = clone(self).set_params(calibration=None, refine=False)
-            machine._learn(data.take(some), run.within(f"part{k}"))
+            machine.learn(data.take(some), run.within(f"part{k}"))
             machines.append(machine)
         return [list(out) for out in parts], machines
 
@@ -268,14 +272,14 @@ class BoltzmannSegmenter(Estimator):
         logits = [self._painted(samples[i], views[i]) for i in few]
         images = [samples[i].image for i in few]
         self.strength_, iou = choose_strength(logits, images, [truth[i] for i in few])
-        self.judged_ = {"pooled_iou": iou, "images": len(few)}
+        self.validation_ = {"pooled_iou": iou, "images": len(few)}
 
     # -- prediction ------------------------------------------------------------------------------
 
-    def _mask(self, sample: Sample) -> Mask:
+    def mask(self, sample: Sample) -> Mask:
         return self._refined(sample).minimize(sample.fixed()).labels.astype(np.uint8)
 
-    def _min_marginals(self, sample: Sample) -> Floats:
+    def min_marginals(self, sample: Sample) -> Floats:
         return self._refined(sample).min_marginals(sample.fixed())
 
     def _refined(self, sample: Sample) -> Energy:
@@ -313,14 +317,84 @@ class BoltzmannSegmenter(Estimator):
         count = sum(part.size for part in parts.values())
         return Summary(fitted, weights, count, curve, f"{len(curve)} cycles")
 
-    def to_header(self) -> tuple[dict[str, Any], boltzmann_file.Arrays]:
-        """Give what a model file keeps."""
-        return boltzmann_file.pack(self)
+    def to_header(self) -> tuple[dict[str, Any], Arrays]:
+        """Return what a model file keeps."""
+        given: dict[str, Any] = self.get_params(deep=False)
+        given["random_state"] = plain_seed(given["random_state"], self.seed_)
+        fitted = {"strength": self.strength_, "violated": self.violated_}
+        seen = {name: getattr(self.describer_, name) for name in SEEN}
+        arrays = {name: self.w_[name] for name in WEIGHTS} | seen
+        return {"parameters": given, "fitted": fitted}, arrays
 
     @classmethod
-    def from_header(cls, header: dict[str, Any], arrays: boltzmann_file.Arrays) -> Self:
-        """Read what `to_header` gave."""
-        return boltzmann_file.unpack(cls, header, arrays)
+    def from_header(cls, header: dict[str, Any], arrays: Arrays) -> Self:
+        """Return the model of `to_header`; what does not fit raises ValueError, KeyError, ..."""
+        given = dict(header["parameters"])
+        for name in ("shape", "hidden", "epochs", "words"):
+            given[name] = tuple(given[name])
+        model = cls(**given)
+        if given.keys() != model.get_params(deep=False).keys():
+            raise ValueError("a parameter missing")
+        check_parameters(model)
+        model.seed_ = seed_of(model.random_state)
+        if set(arrays) != {*WEIGHTS, *SEEN}:
+            raise ValueError("tensors that no model has, or some missing")
+        for name, array in arrays.items():
+            if array.dtype != np.float32 or not np.isfinite(array).all():
+                raise ValueError(f"{name}: numbers of another type, or not finite")
+        shape = (int(model.shape[0]), int(model.shape[1]))
+        patches = Patches.layout(shape) if model.layers == 2 else Patches.whole(shape)
+        words, colors = arrays["words"], arrays["colors"]
+        if words.shape[1:] != (128,) or colors.shape[1:] != (3,):
+            raise ValueError("codebooks of another form")
+        if not (1 <= len(words) <= model.words[0] and 1 <= len(colors) <= model.words[1]):
+            raise ValueError("codebooks of another size")
+        model.describer_ = Describer(patches, *(arrays[name] for name in SEEN))
+        model.w_ = {name: arrays[name] for name in WEIGHTS}
+        model._check_shapes()
+        fitted = header["fitted"]
+        model.strength_ = float(fitted["strength"])
+        model.violated_ = [float(v) for v in fitted["violated"]]
+        if not all(map(math.isfinite, [model.strength_, *model.violated_])) or model.strength_ < 0:
+            raise ValueError("figures of the fit that are not finite")
+        if len(model.violated_) > MOST["cycles"]:
+            raise ValueError("more cycles than a fit can have")
+        model.classes_ = np.array([0, 1], np.uint8)
+        return model
+
+    def _check_shapes(self) -> None:
+        """Refuse arrays of other shapes than the settings need."""
+        patches, w = self.describer_.patches, self.w_
+        n, seen = patches.shape[0] * patches.shape[1], bool(self.sees_image)
+        if w["b"].shape != (n,):
+            raise ValueError(f"{w['b'].size} biases for {n} labels")
+        blank = np.zeros((SCALE * patches.shape[0], SCALE * patches.shape[1], 3), np.float32)
+        wanted = {"mean1": patch_hogs(blank, patches).shape, "mean2": (hog(blank).size,)}
+        for name, shape in wanted.items():
+            if getattr(self.describer_, name).shape != shape:
+                raise ValueError(f"{name} of another shape than {shape}")
+        # How wide a view is does not depend on the size of the picture: a small one tells.
+        small, books = Patches.whole((4, 4)), (self.describer_.words, self.describer_.colors)
+        none = np.zeros(1, np.float32)
+        view = Describer(small, *books, none, none).view(blank[: 4 * SCALE, : 4 * SCALE])
+        units = int(self.hidden[0]) // len(patches.corners) if self.layers else 0
+        m, m2 = units * len(patches.corners), int(self.hidden[1]) if self.layers == 2 else 0
+        wanted = {
+            "W": (patches.size[0] * patches.size[1], units),
+            "c": (m,),
+            "b": (n,),
+            "W2": (m, m2),
+            "c2": (m2,),
+            "V0": (view.x0.shape[1],),
+            "V1": (units, self.describer_.mean1.shape[1] * seen),
+            "V2": (m2, self.describer_.mean2.size * seen),
+            "v": (view.edges.shape[1] * bool(self.pairwise),),
+        }
+        for name, shape in wanted.items():
+            if w[name].shape != shape:
+                raise ValueError(f"{name} of shape {w[name].shape}, not {shape}")
+        if (w["v"] < 0).any():
+            raise ValueError("edge weights below zero")
 
 
 def _pictured(shape: tuple[int, int], sample: Sample) -> Float32:
@@ -330,5 +404,5 @@ def _pictured(shape: tuple[int, int], sample: Sample) -> Float32:
 def _compared(machine: BoltzmannSegmenter, given: tuple[Sample, Mask]) -> tuple[Rows, Confusion]:
     """Rows to calibrate by, and how the mask of the same min-marginals compares."""
     sample, truth = given
-    found = machine._min_marginals(sample)
+    found = machine.min_marginals(sample)
     return drawn(found, truth), confusion(truth, found.argmin(axis=-1).astype(np.uint8), 2)

@@ -9,36 +9,39 @@ decision. The contract is scikit-learn's, on lists of images of any sizes.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from sys import float_info
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.base import clone
 
-from cutlearn.arrays import VOID, Mask
+from cutlearn.arrays import VOID, AnyArray, Floats, Mask
 from cutlearn.checks import is_one_of
 from cutlearn.energy.compiled import Compiled
-from cutlearn.energy.model import Model, uses_edges, uses_regions
+from cutlearn.energy.model import Model, from_plain, to_plain, uses_edges, uses_regions
 from cutlearn.energy.potentials import Potential
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
 from cutlearn.features.featurizer import Featurizer, uses_unlabelled
 from cutlearn.features.folds import held_out_parts
+from cutlearn.features.nodes import PROBED
 from cutlearn.images.resize import Shape
-from cutlearn.images.sample import Sample, are_volumes
+from cutlearn.images.sample import Sample, are_volumes, of_slices
 from cutlearn.images.training_set import TrainingSet
-from cutlearn.learn.learners import is_margin
-from cutlearn.learn.losses import Loss, UnknownLoss
+from cutlearn.learn.learners import is_margin, learner_of
+from cutlearn.learn.losses import Loss, UnknownLoss, loss_from_plain, loss_to_plain
+from cutlearn.learn.run import Step, rows_to_steps, steps_to_rows
 from cutlearn.loaded import mapped, together
-from cutlearn.model import segmenter_file
-from cutlearn.model.base import Estimator, FitRun
+from cutlearn.model.base import Estimator, FitRun, Summary
 from cutlearn.model.budget import phases_of
 from cutlearn.model.calibration import Evidence, costs_alone
-from cutlearn.model.card import Summary
 from cutlearn.model.large import LargeImage, is_large
 from cutlearn.model.parameters import (
     SEGMENTER,
+    check_parameters,
     check_parameters_for,
     feature_names,
     fresh_featurizer,
@@ -46,11 +49,17 @@ from cutlearn.model.parameters import (
     labels_for,
     model_for,
     plain_C,
+    plain_seed,
 )
 from cutlearn.model.ranking import Described, Ranked, describe, rank
 from cutlearn.model.selection import Chosen, Trainer, least_gap, settings_of
+from cutlearn.model.size import at_side
 from cutlearn.run.executor import Jobs
 from cutlearn.run.progress import Progress
+
+Arrays = dict[str, AnyArray]
+# The prefix of the tensors of features in a model file.
+FEATURES = "features."
 
 
 class Segmenter(Estimator):
@@ -79,7 +88,7 @@ class Segmenter(Estimator):
         is chosen for that of held-out images, and nothing is certified; "logistic" does so
         without edges and envelopes. Both have no loss. With C="auto", "likelihood" also leaves
         edges and envelopes out if held-out images are clearly more likely so
-        (`judged_["learner"]`).
+        (`validation_["learner"]`).
     C : "auto" or float > 0
         1 / lambda; "auto" chooses by held-out images. Infinity: no regulariser, with "accpm",
         "likelihood" and "logistic".
@@ -122,9 +131,9 @@ class Segmenter(Estimator):
     w_names_ : list of str
     gap_, converged_, certified_ : float, bool, bool
         The relative gap of the training, whether it reached `tol`, and whether it is proved. What
-        edges count over a mean of nets (`judged_["edges"]`) and the shift of the bias for IoU
-        (`judged_["shift"]`) come after the training; so does the weight of the contrast
-        (`judged_["contrast"]`) where no border is annotated, as with strokes. A
+        edges count over a mean of nets (`validation_["edges"]`) and the shift of the bias for IoU
+        (`validation_["shift"]`) come after the training; so does the weight of the contrast
+        (`validation_["contrast"]`) where no border is annotated, as with strokes. A
         likelihood has no gap (nan); `converged_` says whether its progress ended.
     n_steps_, steps_ : int, tuple of Step
     C_ : float
@@ -134,8 +143,8 @@ class Segmenter(Estimator):
         The potentials, and what the labels are.
     calibration_ : Calibration
         From min-marginals to probabilities; `calibrate` fits it anew.
-    judged_ : dict
-        What was judged while C and bias were chosen, on training images.
+    validation_ : dict
+        How C and bias were evaluated, on training images; `judged_` is its earlier name.
     card_ : dict
         What a model file says of itself.
     training_ : TrainingImages
@@ -190,7 +199,7 @@ class Segmenter(Estimator):
         self.calibration = calibration
         self.min_side = min_side
 
-    def _learn(self, data: TrainingSet, run: FitRun) -> None:
+    def learn(self, data: TrainingSet, run: FitRun) -> None:
         if isinstance(self.loss, UnknownLoss):
             self.loss.refuse()
         place = self._executor()
@@ -237,7 +246,7 @@ class Segmenter(Estimator):
         self.certified_ = result.certified
         self.C_ = float(result.C)
         self.calibration_ = chosen.calibration
-        self.judged_ = chosen.judged
+        self.validation_ = chosen.judged
         self.classes_ = np.arange(model.n_labels, dtype=np.uint8)
 
     def _problem(self, sample: Sample) -> Problem:
@@ -245,15 +254,15 @@ class Segmenter(Estimator):
         edges, regions = uses_edges(self.potentials), uses_regions(self.potentials)
         return self.featurizer_.problem(sample, None, edges, regions)
 
-    def _mask(self, sample: Sample) -> Mask:
+    def mask(self, sample: Sample) -> Mask:
         if is_large(self.featurizer_, self.model_, sample.shape):
             return LargeImage(self.featurizer_, self.model_, self.w_, sample).mask()
         return Compiled(self.model_, self._problem(sample)).cut(self.w_, last=True)
 
-    def _min_marginals(self, sample: Sample) -> NDArray[np.float64]:
-        return self._evidence(sample).min_marginals
+    def min_marginals(self, sample: Sample) -> Floats:
+        return self.evidence(sample).min_marginals
 
-    def _evidence(self, sample: Sample) -> Evidence:
+    def evidence(self, sample: Sample) -> Evidence:
         if is_large(self.featurizer_, self.model_, sample.shape):
             return LargeImage(self.featurizer_, self.model_, self.w_, sample).evidence()
         problem = self._problem(sample)
@@ -333,15 +342,33 @@ class Segmenter(Estimator):
             The most telling image first: its place in the list, its score, its windows.
         """
         samples = self._read(images)
-        seen = self._each(samples, windows_of, progress)
+        seen = self._each(samples, self.describing(), progress)
         return self.order(seen, [sample.shape for sample in samples])
 
     def order(self, seen: Sequence[Described], shapes: Sequence[Shape]) -> list[Ranked]:
-        """Give what `rank` gives, of the windows (`windows_of`) and shapes of all images."""
+        """Give what `rank` gives, of the windows (`describing`) and shapes of all images."""
         return [
             ranked.at(seen[ranked.image].shape, shapes[ranked.image])
             for ranked in rank(seen, self.featurizer_.centers_)
         ]
+
+    def describing(self) -> Callable[[Sample], Described]:
+        """Return what `rank` computes for each sample, as a function of it."""
+        return self._work(Segmenter._windows_of)
+
+    def _windows_of(self, sample: Sample) -> Described:
+        if are_volumes([sample]):
+            raise InputError(
+                "rank: it orders images, but volumes were given. Rank their slices, "
+                "volume.slices(), with a model that was fitted on slices."
+            )
+        small, q = at_side(sample, self.min_side), None
+        problem = self._problem(small)
+        if self.has_probabilities:
+            own = costs_alone(self.model_, problem, self.w_)
+            least = Compiled(self.model_, problem).min_marginals(self.w_)
+            q = self.calibration_.probabilities(least, own)
+        return describe(problem.node_features, small.shape, q)
 
     def summary(self) -> Summary:
         """Give the figures of the fit, the weights by name, and the steps of the training."""
@@ -380,33 +407,120 @@ class Segmenter(Estimator):
             reached = f"gap {gap:.2f} % ({tol:.2f} % asked for, {state})"
         return f"C = {self.C_:g}, {reached} after {self.n_steps_} steps"
 
-    def to_header(self) -> tuple[dict[str, Any], segmenter_file.Arrays]:
-        """Give what a model file keeps."""
-        return segmenter_file.pack(self)
+    def to_header(self) -> tuple[dict[str, Any], Arrays]:
+        """Return what a model file keeps."""
+        arrays, described = self.featurizer_.to_arrays()
+        header = {
+            "parameters": self._plain_parameters(),
+            "names": self.w_names_,
+            "fitted": {
+                "C": plain_C(self.C_),
+                "gap": None if math.isnan(self.gap_) else self.gap_,
+                "converged": self.converged_,
+                "certified": self.certified_,
+            },
+            "features": described,
+        }
+        tensors: Arrays = {f"{FEATURES}{name}": array for name, array in arrays.items()}
+        return header, tensors | {"w": self.w_, "steps": steps_to_rows(list(self.steps_))}
+
+    def _plain_parameters(self) -> dict[str, Any]:
+        """Return the parameters as JSON can hold them: objects by their description."""
+        given: dict[str, Any] = self.get_params(deep=False)
+        given["potentials"] = [to_plain(p) for p in given["potentials"]]
+        given["loss"] = loss_to_plain(given["loss"])
+        if isinstance(given["features"], Featurizer):
+            given["features"] = None  # the header's own "features" tells all of it
+        given["random_state"] = plain_seed(given["random_state"], self.featurizer_.random_state)
+        given["C"] = plain_C(given["C"])
+        return given
 
     @classmethod
-    def from_header(cls, header: dict[str, Any], arrays: segmenter_file.Arrays) -> Self:
-        """Read what `to_header` gave."""
-        return segmenter_file.unpack(cls, header, arrays)
+    def from_header(cls, header: dict[str, Any], arrays: Arrays) -> Self:
+        """Return the model of `to_header`; what does not fit raises ValueError, KeyError, ..."""
+        described: Any = header["features"]
+        if not isinstance(described, dict):
+            raise ValueError("no description of the features")
+        part = {n.removeprefix(FEATURES): a for n, a in arrays.items() if n.startswith(FEATURES)}
+        if len(part) + 2 != len(arrays):
+            raise ValueError("tensors that no model has")
+        given = dict(header["parameters"])
+        featurizer = Featurizer.from_arrays(part, described, given["n_jobs"])
+        given["potentials"] = tuple(from_plain(p) for p in given["potentials"])
+        given["C"] = _strength(given["C"])
+        if given["features"] is None:
+            given["features"] = clone(featurizer).set_params(n_jobs=None)
+            given["connectivity"] = None  # older files have one that was not used
+        given["loss"] = loss_from_plain(given["loss"])
+        model = cls(**given)
+        check_parameters(model)
+        # A small picture goes all the way to a mask: settings which do not fit each other show now.
+        shape = (PROBED, PROBED)
+        extra = np.zeros((*shape, int(described["n_extra"]))) if described["n_extra"] else None
+        model.featurizer_ = featurizer
+        few = Sample(np.zeros((*shape, 3)), extra=extra)
+        if featurizer.depth_ is not None:
+            few = of_slices([few, few], (1.0, 1.0, 1.0))
+        problem = model._problem(few)
+        model._fill(header, arrays, problem)
+        model.model_.mask(problem, model.w_)
+        return model
 
-
-def windows_of(model: Any, small: Sample, full: Sample) -> Described:
-    """Give the windows of a sample, as `rank` compares them."""
-    if are_volumes([full]):
-        raise InputError(
-            "rank: it orders images, but volumes were given. Rank their slices, "
-            "volume.slices(), with a model that was fitted on slices."
+    def _fill(self, header: dict[str, Any], arrays: Arrays, problem: Problem) -> None:
+        """Set the checked attributes of a fitted model."""
+        w, names = arrays["w"], header["names"]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("names that are none")
+        n_labels = _labels_in(names)
+        if not 2 <= n_labels <= self.most_labels:
+            raise ValueError(f"{n_labels} labels")
+        made = model_for(self, self.featurizer_, n_labels, len(problem.regions))
+        wanted = made.names(problem, feature_names(self.featurizer_))
+        if names != wanted or w.dtype != np.float64 or w.shape != (len(names),):
+            raise ValueError(f"{w.size} weights for {len(wanted)} features")
+        edge = np.array(
+            [re.match(r"(label \d+ )?(edge|border) ", name) is not None for name in names]
         )
-    problem, q = model._problem(small), None
-    if model.believes:
-        q = model.calibration_.probabilities(
-            model.model_.min_marginals(problem, model.w_),
-            costs_alone(model.model_, problem, model.w_),
-        )
-    return describe(problem.node_features, small.shape, q)
+        if not np.isfinite(w).all() or (w[edge] < 0).any():
+            raise ValueError("weights that are not finite, or edge weights below zero")
+        # Tables that no cut can minimise are refused by the picture of `unpack`.
+        steps = _steps(arrays["steps"])
+        fitted = header["fitted"]
+        C, gap = float(_strength(fitted["C"])), fitted["gap"]
+        learner = learner_of(self.learner)
+        most = math.inf if learner.allows_infinite_C else float_info.max
+        # A likelihood has no gap, which JSON says as null.
+        told = math.isfinite(gap) if learner.margin else gap is None
+        if not 0 < C <= most or not told:
+            raise ValueError("figures of the fit that cannot be")
+        self.model_, self.w_, self.w_names_ = made, w, names
+        self.C_, self.gap_ = C, math.nan if gap is None else float(gap)
+        self.converged_, self.certified_ = bool(fitted["converged"]), bool(fitted["certified"])
+        self.steps_, self.n_steps_ = tuple(steps), len(steps)
+        self.classes_ = np.arange(n_labels, dtype=np.uint8)
 
 
 def _posed(
     featurizer: Featurizer, edges: bool, regions: bool, given: tuple[Sample, Any]
 ) -> Problem:
     return featurizer.problem(*given, edges, regions)
+
+
+def _labels_in(names: list[str]) -> int:
+    """Return L, from the names of weights; two labels are not named."""
+    return max((1 + int(n.split()[1]) for n in names if n.startswith("label ")), default=2)
+
+
+def _strength(value: Any) -> Any:
+    """Return C, from what `plain_C` made of it."""
+    return math.inf if value == "inf" else value
+
+
+def _steps(rows: AnyArray) -> list[Step]:
+    """Read back the steps; numbers that cannot be are refused."""
+    if rows.dtype != np.float64 or rows.ndim != 2:
+        raise ValueError("steps of another form")
+    steps = rows_to_steps(rows)
+    if any(not 0 <= n < 2**53 for s in steps for n in (s.number, s.calls, s.planes)):
+        raise ValueError("steps that cannot be counted")
+    return steps

@@ -169,7 +169,7 @@ def test_curve_is_that_of_the_last_run_and_bounded(tmp_path):
 def test_model_of_three_labels_brings_the_third(tmp_path, monkeypatch):
     make_images(tmp_path / "images", 1)
     three = SimpleNamespace(classes_=[0, 1, 2])
-    monkeypatch.setattr("cutlearn.model.files.load", lambda path: three)
+    monkeypatch.setattr("cutlearn.model.model_files.load", lambda path: three)
     with Client(tmp_path) as client:
         client.models.use(tmp_path / "a.model")
         assert client.workspace.n_labels == 3

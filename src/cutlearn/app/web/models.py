@@ -62,7 +62,7 @@ class Models:
 
     def use(self, path: Path) -> None:
         """Use another model from now on."""
-        from cutlearn.model.files import load
+        from cutlearn.model.model_files import load
 
         estimator = load(path)
         n_labels = len(estimator.classes_)
@@ -100,13 +100,13 @@ class Models:
         if known is None or self.path is None:
             return None
         training = getattr(known, "training_", None)
-        held = getattr(known, "judged_", {}).get("held_out")
+        held = getattr(known, "validation_", {}).get("held_out")
         return {
             "name": self.path.name,
             "version": self.version,
             "images": None if training is None else len(training.digests),
             "held_out": held,
-            "judge": getattr(known, "judged_", {}).get("judge", ""),
+            "judge": getattr(known, "validation_", {}).get("judge", ""),
             "used": self.estimator is not None,
         }
 

@@ -384,7 +384,7 @@ class ModelEngine(Engine):
         """Cut the live graph once; with several labels, or a shape model, solve afresh."""
         model, fixed = self.model, sample.fixed()
         if self.problem is None:
-            return Solution(model._mask(sample), None, lambda: model._min_marginals(sample))
+            return Solution(model.mask(sample), None, lambda: model.min_marginals(sample))
         if self.live is None:
             problem = replace(self.problem, fixed=fixed.ravel().astype(np.int8))
             return Solution(

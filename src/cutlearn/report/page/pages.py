@@ -18,7 +18,7 @@ import numpy as np
 from cutlearn.arrays import AnyArray, Floats
 from cutlearn.images.write import colors_of
 from cutlearn.metrics import Beliefs, Spread
-from cutlearn.model.card import written
+from cutlearn.model.model_files import written
 from cutlearn.model.ranking import Ranked, Window
 from cutlearn.report.displays import COLORS, errors_over, labels_over, rgb
 from cutlearn.report.evaluate import Evaluation, LabelFigures

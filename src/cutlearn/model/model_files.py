@@ -1,23 +1,24 @@
-"""Model files: sealed files of tensors, with everything else as checked JSON beside them.
+"""Model files: sealed files of tensors, with everything else as checked JSON.
 
-Under "cutlearn-model": format, version, parameters, names, figures of the fit, the calibration,
-the description of the features, and the model card. Loading executes nothing, trusts nothing and
-gives a damaged, lying or foreign file one sentence; every number is bounded before it is used.
-Version 1, which had no calibration, and version 2, which had no digest, will be read for ever.
+Under "cutlearn-model": format, version, parameters, names, numbers of the fit, the calibration,
+the description of the features, and the model card. Loading executes nothing and trusts nothing; a
+damaged or foreign file is refused in one sentence; every number is bounded before it is used.
+Version 1, which had no calibration, and version 2, which had no digest, stay readable.
 """
 
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cutlearn.checks import path_of
 from cutlearn.errors import InputError, clean, quoted
-from cutlearn.model.base import Estimator
+from cutlearn.model.base import BLANK, Estimator
+from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.model.calibration import Calibration, uncalibrated
-from cutlearn.model.card import check_card
-from cutlearn.model.estimators import ESTIMATORS
+from cutlearn.model.segmenter import Segmenter
 from cutlearn.model.training_images import TrainingImages
-from cutlearn.plugins import missing_packages, packages_of
+from cutlearn.plugins import Registry, missing_packages, packages_of
 from cutlearn.run.executor import is_cluster
 from cutlearn.store import Arrays, ForeignError, load_sealed, save_sealed
 
@@ -27,6 +28,14 @@ VERSION = 3
 VERSIONS = range(1, VERSION + 1)
 SEALED = 3  # the first version with a digest
 CALIBRATION = "calibration."
+# What a card may hold: enough for a person's words, too little to fill memory or a terminal.
+MOST_VALUES, MOST_DEPTH, MOST_TEXT = 10_000, 8, 20_000
+
+# The estimators that model files and `cutlearn fit --model` know, by the names of their classes.
+# Another one is a class derived from `model.base.Estimator`, registered as a plugin.
+ESTIMATORS: Registry[type[Estimator]] = Registry(
+    "estimator", {"Segmenter": Segmenter, "BoltzmannSegmenter": BoltzmannSegmenter}
+)
 
 
 def save(model: Estimator, path: str | os.PathLike[str]) -> None:
@@ -169,5 +178,45 @@ def _built(header: dict[str, Any], arrays: Arrays) -> Estimator:
         model.calibration_ = uncalibrated(n_labels)
     else:
         model.calibration_ = Calibration.from_header(header["calibration"], points, n_labels)
-    model.card_, model.judged_ = card, dict(card["metrics"])
+    model.card_, model.validation_ = card, dict(card["metrics"])
     return model
+
+
+def written(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a card without its blanks."""
+    return {name: written(value) if isinstance(value, Mapping) else value
+            for name, value in card.items() if value != BLANK}  # fmt: skip
+
+
+def check_card(card: Any) -> None:
+    """Refuse a card that cannot be shown: not plain values, or too many, too long or too deep."""
+    if not isinstance(card, dict):
+        raise InputError("card: this is not a table of names and values. Give a dict.")
+    room = [MOST_VALUES]
+    _check(card, 0, room)
+
+
+def _check(value: Any, depth: int, room: list[int]) -> None:
+    room[0] -= 1
+    if depth > MOST_DEPTH or room[0] < 0:
+        raise InputError(
+            f"card: it has more than {MOST_VALUES} values, or tables more than {MOST_DEPTH} deep. "
+            "Keep it short."
+        )
+    if isinstance(value, dict | list | tuple):
+        for name in value if isinstance(value, dict) else ():
+            _check_plain(name if isinstance(name, str) else None)
+        for part in value.values() if isinstance(value, dict) else value:
+            _check(part, depth + 1, room)
+    elif value is not None:
+        _check_plain(value)
+
+
+def _check_plain(value: Any) -> None:
+    whole = isinstance(value, int) and abs(value) < 2**63
+    text = isinstance(value, str) and len(value) <= MOST_TEXT
+    if not (whole or text or (isinstance(value, float) and math.isfinite(value))):
+        raise InputError(
+            f"card: {quoted(value)} cannot be kept. Give text of at most {MOST_TEXT} characters, "
+            "finite numbers, or tables and lists of these."
+        )
