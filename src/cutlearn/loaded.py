@@ -1,9 +1,9 @@
-"""Sequences whose values are loaded when they are asked for: training sets larger than memory.
+"""Sequences whose values are loaded when they are needed: training sets larger than memory.
 
-What reads them one after the other need not know. What makes one list of another uses `mapped` and
-`taken`: lists give lists, loaded sequences give loaded ones, in which nothing is computed before
-somebody asks, and then each time again. A sequence may know *how* each of its values is made, so
-that another process can make it from the same files (`Origin`).
+Code that reads them one after the other works with both kinds. Code that makes one list of another
+uses `mapped` and `taken`: lists give lists, loaded sequences give loaded ones, which make a value
+whenever it is needed. A sequence may have the origins of its values, from which another process
+makes them from the same files (`Origin`).
 """
 
 from collections.abc import Callable, Sequence
@@ -71,19 +71,19 @@ class Loaded(Sequence[T]):
         return self._load(range(self._count)[place])  # which knows negative places, and its end
 
     def take(self, places: Sequence[int]) -> "Loaded[T]":
-        """Give those at some places; nothing is loaded."""
+        """Return the values at some indices; nothing is loaded."""
         made = self.origin
         how = None if made is None else lambda k: made(places[k])
         return Loaded(len(places), lambda k: self[places[k]], how)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.origin is None:
-            raise TypeError("nobody knows how these values are made elsewhere")
+            raise TypeError("these values cannot be made elsewhere: they have no origin")
         return list, ([self.origin(place) for place in range(self._count)],)
 
 
 def mapped(function: Callable[..., T], *values: Sequence[Any]) -> Sequence[T]:
-    """Give function(a, b, ...) of values that belong together: a list, or loaded if one is.
+    """Return function(a, b, ...) of values that belong together: a list, or loaded if one is.
 
     Examples
     --------
@@ -105,20 +105,20 @@ def mapped(function: Callable[..., T], *values: Sequence[Any]) -> Sequence[T]:
 
 
 def _part(values: Sequence[Any], place: int) -> Any:
-    """The value at a place, or how it is made."""
+    """Return the value at an index, or how it is made."""
     known = isinstance(values, Loaded) and values.origin is not None
     return values.origin(place) if known else values[place]  # type: ignore[attr-defined]
 
 
 def taken(values: Sequence[T], places: Sequence[int]) -> Sequence[T]:
-    """Give the values at some places: a list, or loaded if they are."""
+    """Return the values at some indices: a list, or loaded if they are."""
     if isinstance(values, Loaded):
         return values.take(places)
     return [values[k] for k in places]
 
 
 def chained(*values: Sequence[T]) -> Sequence[T]:
-    """Give the values of several sequences, one after the other: a list, or loaded if one is.
+    """Return the values of several sequences, one after the other: a list, or loaded if one is.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def _same(value: T) -> T:
 
 
 def evenly_spaced(count: int, most: int) -> list[int]:
-    """Give at most so many of the places 0 .. count - 1, evenly spread.
+    """Return at most so many of the indices 0 .. count - 1, evenly spaced.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def evenly_spaced(count: int, most: int) -> list[int]:
 
 
 def together(*values: Sequence[Any]) -> Sequence[tuple[Any, ...]]:
-    """Give tuples of values that belong together, as `mapped` does."""
+    """Return tuples of values that belong together, as `mapped` does."""
     return mapped(_tuple, *values)
 
 

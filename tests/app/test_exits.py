@@ -179,7 +179,7 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(tmp_path, folders
     held.mkdir()
     done = run("fit", images, masks, "-o", model, *FAST, "--features", "linear")
     assert done.exit_code == 0, done.stderr
-    monkeypatch.setattr("cutlearn.app.inputs.fit_memory", None)  # nothing is predicted
+    monkeypatch.setattr("cutlearn.app.inputs.plan_workers", None)  # nothing is predicted
     monkeypatch.setattr("cutlearn.images.folder.read_folder", None)
     for args in (
         ["predict", model, images, "-o", tmp_path / "out", "--areas"],

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from cutlearn.arrays import Float32
     from cutlearn.images.folder import Folder
-    from cutlearn.images.read import FloatImage
     from cutlearn.images.sample import Sample
 
 # A function of a sample, made by a model.
@@ -35,10 +35,10 @@ class Prediction:
     areas: "NDArray[np.float64] | None" = None
 
     @property
-    def image(self) -> "FloatImage":
+    def image(self) -> "Float32":
         """The image."""
         seen = self.read()
-        image: FloatImage = getattr(seen, "image", seen)  # of a sample its image
+        image: Float32 = getattr(seen, "image", seen)  # of a sample its image
         return image
 
 
@@ -62,8 +62,8 @@ def in_slices(
         yield f"{name}, slice {z + 1}", slice_z, truth[z]
 
 
-def _slice(read: "Callable[[], Any]", z: int) -> "FloatImage":
-    image: FloatImage = read().image[z]
+def _slice(read: "Callable[[], Any]", z: int) -> "Float32":
+    image: Float32 = read().image[z]
     return image
 
 

@@ -12,10 +12,10 @@ import click
 from cutlearn.app.answers import answers, in_slices
 from cutlearn.app.exits import say
 from cutlearn.app.inputs import (
-    fit_memory,
     label_names,
     load_model,
     open_folder,
+    plan_workers,
     remark,
     tell_differences,
     written_values,
@@ -101,7 +101,7 @@ def evaluate(
     folder = open_folder(images, masks, logits, n_labels=n_labels, volume=estimator.of_volumes,
                          values=known_coding(estimator), **reading)  # fmt: skip
     seen = _tell_seen(tell_differences(estimator, folder), len(folder))
-    place = fit_memory(estimator, folder)
+    place = plan_workers(estimator, folder)
     # Models of old files have no probabilities; their masks are compared all the same.
     tables, believed, gallery = [], [], Gallery()
     with shown_progress({"predicting": 1.0}) as shown:

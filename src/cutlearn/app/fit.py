@@ -22,10 +22,10 @@ import click
 
 from cutlearn.app.exits import UNFINISHED, say
 from cutlearn.app.inputs import (
-    fit_memory,
     is_beyond_memory,
     is_read_away,
     open_folder,
+    plan_workers,
     remark,
     where_to_work,
 )
@@ -243,7 +243,7 @@ def fit(
     # An annotated slice looks at one before and one behind it.
     depths = [min(one.depth, 3 * count) for one, count in zip(folder.facts, slices)]
     lazily = is_beyond_memory(estimator, folder) or is_read_away(estimator, folder)
-    place = fit_memory(estimator, folder, not lazily, depths)
+    place = plan_workers(estimator, folder, not lazily, depths)
     estimator.n_jobs = place if place.remote else place.threads
     phases, seconds = phases_of(folder, estimator, slices)
     part = target.with_name(f"{target.name}.part")

@@ -1,4 +1,4 @@
-"""What commands read: model files and folders, with what there is to say about them."""
+"""Input of commands: model files and folders, with notes on them."""
 
 import time
 from pathlib import Path
@@ -127,7 +127,7 @@ def label_names(estimator: Any) -> list[str]:
     return [str(value) for value in written_values(estimator)]
 
 
-def fit_memory(
+def plan_workers(
     estimator: Any, folder: Any, keeps: bool = False, depths: list[int] | None = None
 ) -> "Executor":
     """Return the executor of a command: as many threads as memory allows, or the cluster.

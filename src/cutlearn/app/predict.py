@@ -11,10 +11,10 @@ import click
 from cutlearn.app.answers import answers
 from cutlearn.app.exits import say
 from cutlearn.app.inputs import (
-    fit_memory,
     label_names,
     load_model,
     open_folder,
+    plan_workers,
     remark,
     tell_differences,
     written_values,
@@ -171,7 +171,7 @@ def predict(
         products.append(numbered)
     products += [Overlays(out, numbered)] if overlay else []
     tell_differences(estimator, folder)
-    place = fit_memory(estimator, folder)
+    place = plan_workers(estimator, folder)
     out.mkdir(parents=True, exist_ok=True)
     shares, level = [], None if areas is None else AREA_LEVEL
     with shown_progress({"predicting": 1.0}) as shown:

@@ -8,7 +8,7 @@ import click
 
 from cutlearn.app.answers import asked_of_all
 from cutlearn.app.exits import say
-from cutlearn.app.inputs import fit_memory, load_model, open_folder, remark, tell_differences
+from cutlearn.app.inputs import load_model, open_folder, plan_workers, remark, tell_differences
 from cutlearn.app.options import (
     FILE,
     IMAGES,
@@ -70,7 +70,7 @@ def rank(
     folder = open_folder(images, **reading)
     folder, left_out = _without_masks(estimator, folder, images)
     tell_differences(estimator, folder)
-    place = fit_memory(estimator, folder)
+    place = plan_workers(estimator, folder)
     # All images are ranked together, by a few numbers of each.
     with shown_progress({"comparing": 1.0}) as progress:
         windows = (

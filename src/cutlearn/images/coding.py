@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
-from cutlearn.arrays import VOID
+from cutlearn.arrays import VOID, AnyArray, Mask
 from cutlearn.errors import InputError, plural
 from cutlearn.images.listing import some
 
@@ -52,8 +52,6 @@ UNPAINTED, LONG = 0.9, 6.0
 LARGE = 1 << 26
 # Labels of which the shares are printed.
 MOST_SHARES = 24
-Array = npt.NDArray[Any]
-LabelMap = npt.NDArray[np.uint8]
 Kind = Literal["ids", "binary", "object", "nonzero", "threshold", "colors"]
 
 
@@ -119,7 +117,7 @@ class Coding:
         """The number of labels, at least two."""
         return max(2, len(self.values))
 
-    def labels(self, values: Array) -> LabelMap:
+    def labels(self, values: AnyArray) -> Mask:
         """Labels of the values of a mask: uint8, void is 255."""
         if self.kind == "threshold":
             found = np.asarray(gray(values) >= self.threshold, np.uint8)
@@ -133,8 +131,8 @@ class Coding:
             found[values == self.void_value] = VOID
         return found
 
-    def _numbered(self, values: Array) -> LabelMap:
-        """The place of every value among those of the labels; void for all others."""
+    def _numbered(self, values: AnyArray) -> Mask:
+        """Return the index of every value among those of the labels; void for all others."""
         order = np.argsort(self.values, kind="stable")
         known = np.array(self.values)[order]
         at = np.minimum(np.searchsorted(known, values), len(known) - 1)
@@ -172,16 +170,16 @@ def _joined(*parts: str) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def packed(values: Array) -> npt.NDArray[np.int64]:
-    """Give the values of a mask as integers; a colour is red, green and blue in one number."""
+def packed(values: AnyArray) -> npt.NDArray[np.int64]:
+    """Return the values of a mask as integers; a colour is red, green and blue in one number."""
     if values.ndim == 2:
         return values.astype(np.int64) * GREY
     red, green, blue = (values[..., k].astype(np.int64) for k in range(3))
     return (red << 16) | (green << 8) | blue
 
 
-def gray(values: Array) -> Array:
-    """Give one number a pixel: the mean of the colours."""
+def gray(values: AnyArray) -> AnyArray:
+    """Return one number per pixel: the mean of the colours."""
     return values if values.ndim == 2 else values[..., :3].mean(axis=-1)
 
 
@@ -214,11 +212,6 @@ class Stated:
     colors: Sequence[int] | None = None
     known: Coding | None = None
 
-    @property
-    def in_colors(self) -> bool:
-        """Whether masks are colour pictures because the user says so."""
-        return self.colors is not None
-
 
 FILES = (
     "State which value is the object with object_value=VALUE (or object_value='nonzero' for "
@@ -235,19 +228,9 @@ def decide(
     advice: str = FILES,
     color: bool = False,
 ) -> Coding:
-    """Give what the values mean, or refuse what may mean several things.
+    """Return what the values mean, or refuse what may mean several things.
 
-    Parameters
-    ----------
-    seen : mapping
-        Every value in the masks, with the first mask that has it.
-    sets : iterable of sets
-        The values of each mask.
-    stated : Stated
-    where, advice : str
-        How to call the masks in a refusal, and what to do about it.
-    color : bool
-        Whether the values are packed colours.
+    `seen`: every value with the first mask that has it; `sets`: the values of each mask.
     """
     if stated.threshold is not None:
         return Coding("threshold", threshold=stated.threshold)
@@ -439,7 +422,7 @@ class Tally:
         return frozenset(self.values) - {0, -1, *void}
 
 
-def tally(name: str, mask: Array, color: bool = False) -> Tally:
+def tally(name: str, mask: AnyArray, color: bool = False) -> Tally:
     """Count the pixels of a mask, (h, w) or (d, h, w) integers; packed ones if they are colours."""
     if mask.dtype.kind in "bf":
         mask = mask.astype(np.int64)
@@ -465,7 +448,7 @@ def tally(name: str, mask: Array, color: bool = False) -> Tally:
                  length)  # fmt: skip
 
 
-def _whole(places: Array, counts: Array, named: Sequence[int]) -> float:
+def _whole(places: AnyArray, counts: AnyArray, named: Sequence[int]) -> float:
     """Return how many values of all are one connected part, but for crumbs; 0 if too few are."""
     boxes = ndimage.find_objects(places + 1)
     found, failed = 0, 0
@@ -478,7 +461,7 @@ def _whole(places: Array, counts: Array, named: Sequence[int]) -> float:
     return found / max(len(named), 1)
 
 
-def _length(places: Array, counts: Array, named: Sequence[int]) -> float:
+def _length(places: AnyArray, counts: AnyArray, named: Sequence[int]) -> float:
     """Return the mean length of parts over their width, weighted by pixels: 1 for a disc."""
     boxes, total = ndimage.find_objects(places + 1), 0.0
     for k in named:
@@ -498,7 +481,7 @@ def void_of(tallies: Sequence[Tally], stated: Stated) -> int | None:
 
 
 def are_numbered(tallies: Sequence[Tally], void: int | None) -> bool:
-    """Whether masks number their objects: many ids, each of one part, others in other masks."""
+    """Return whether masks number their objects: many ids of one part each, unlike in each mask."""
     held = [(one, one.ids(() if void is None else (void,))) for one in tallies]
     held = [(one, ids) for one, ids in held if ids]
     several = [(one, ids) for one, ids in held if len(ids) > 1]
@@ -586,11 +569,11 @@ def shares_of(tallies: Sequence[Tally], coding: Coding) -> list[Share]:
 def label_counts(one: Tally, coding: Coding) -> list[int]:
     """Return the pixels of every label of one mask."""
     values = np.array(one.values, np.int64)
-    labels: Array
+    labels: AnyArray
     if coding.kind == "threshold":
         labels = values  # cut already
     elif coding.kind == "colors":
-        packed = values if one.color else values * 0x010101
+        packed = values if one.color else values * GREY
         planes = np.stack([packed >> 16, packed >> 8 & 255, packed & 255], axis=-1)
         labels = coding.labels(planes[None])[0]
     else:
@@ -652,7 +635,7 @@ def doubts(tallies: Sequence[Tally], coding: Coding) -> list[tuple[str, str]]:
 
 
 def _are_strokes(tallies: Sequence[Tally], coding: Coding) -> bool:
-    """Whether most of every mask is 0, and the rest of those with several values are strokes."""
+    """Return whether most of every mask is 0, and the rest, where values differ, are strokes."""
     void = () if coding.void_value is None else (coding.void_value,)
     unpainted = all(
         0 in one.values and one.counts[one.values.index(0)] >= UNPAINTED * one.pixels

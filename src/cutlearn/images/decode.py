@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tifffile
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from cutlearn.arrays import AnyArray
 from cutlearn.checks import path_of, whole_number
 from cutlearn.errors import InputError, clean, shown
 
@@ -61,13 +61,11 @@ TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 # What tifffile remarks on damaged files is for those who ask for logs; the user gets one sentence.
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
 
-Array = npt.NDArray[Any]
-
 
 def content(
     source: str | os.PathLike[str] | bytes, where: str | None, max_bytes: int
 ) -> tuple[bytes, str]:
-    """The bytes of a file and how to call it; the size is asked before reading."""
+    """Return the bytes of a file and its name in messages; the size is checked before reading."""
     whole_number("max_bytes", max_bytes, 0, 2**63)
     if isinstance(source, bytes):
         name, size = where or "image", len(source)
@@ -116,7 +114,7 @@ def decode(
     colors: bool,
     page: int | None = None,
     turned: bool = True,
-) -> Array:
+) -> AnyArray:
     """Return the pixels of a file, (h, w) or (h, w, channels), turned as its tag says.
 
     `page` chooses one of several images of a file; None: there must be one only. Without `turned`
@@ -150,7 +148,7 @@ def decode(
 
 
 def pages_of(data: bytes, name: str, max_pixels: int) -> int:
-    """Give the number of images in a file: pages of a TIFF, frames, slices of an array."""
+    """Return the number of images in a file: pages of a TIFF, frames, slices of an array."""
     if data[: len(NPY)] == NPY or data[: len(NPZ)] == NPZ:
         array = _array(data, name, max_pixels)
         return 1 if _is_one(array) else len(array)
@@ -164,7 +162,9 @@ def pages_of(data: bytes, name: str, max_pixels: int) -> int:
         return int(getattr(picture, "n_frames", 1))
 
 
-def voxels_of(data: bytes, name: str, max_pixels: int, colors: bool, turned: bool) -> Array | None:
+def voxels_of(
+    data: bytes, name: str, max_pixels: int, colors: bool, turned: bool
+) -> AnyArray | None:
     """Return the slices (d, h, w) or (d, h, w, 3) that a file stores as one array; else None."""
     if data[:4] in TIFF:
         with tifffile.TiffFile(io.BytesIO(data)) as file:
@@ -184,7 +184,7 @@ def voxels_of(data: bytes, name: str, max_pixels: int, colors: bool, turned: boo
 
 
 def orientation_of(data: bytes, name: str, max_pixels: int) -> int:
-    """Give the tag that says how to turn an image, 1 to 8; 1: it is upright as it is stored."""
+    """Return the tag that says how to turn an image, 1 to 8; 1: it is upright as it is stored."""
     if data[: len(NPY)] == NPY or data[: len(NPZ)] == NPZ:
         return 1
     with _opened(data, name, max_pixels) as picture:
@@ -203,8 +203,8 @@ def _opened(data: bytes, name: str, max_pixels: int) -> Image.Image:
         ) from error
 
 
-def _array(data: bytes, name: str, max_pixels: int) -> Array:
-    """The array of a .npy file, or the only one of a .npz; nothing in it is executed."""
+def _array(data: bytes, name: str, max_pixels: int) -> AnyArray:
+    """Return the array of a .npy file, or the only one of a .npz; nothing in it is executed."""
     file = io.BytesIO(data)
     if data[: len(NPZ)] == NPZ:
         with zipfile.ZipFile(file) as parts:
@@ -234,12 +234,12 @@ def _array(data: bytes, name: str, max_pixels: int) -> Array:
     return np.asarray(np.load(file, allow_pickle=False))
 
 
-def _is_one(array: Array) -> bool:
-    """Whether an array is one image, not a stack of slices."""
+def _is_one(array: AnyArray) -> bool:
+    """Return whether an array is one image, not a stack of slices."""
     return array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
 
 
-def _page_of_array(array: Array, name: str, page: int | None) -> Array:
+def _page_of_array(array: AnyArray, name: str, page: int | None) -> AnyArray:
     if _is_one(array):
         return array
     if array.ndim not in (3, 4):
@@ -253,7 +253,7 @@ def _page_of_array(array: Array, name: str, page: int | None) -> Array:
 
 
 def plain(picture: Image.Image) -> Image.Image:
-    """A picture in grey, RGB or RGBA: palettes looked up, other colour spaces converted."""
+    """Return a picture in grey, RGB or RGBA: palettes looked up, other colour spaces converted."""
     mode = picture.mode
     clear = "transparency" in picture.info or mode in ("LA", "PA", "La", "RGBa", "RGBA")
     if mode in ("I", "I;16", "I;16B", "I;16L", "F") or (mode in ("L", "1", "RGB") and not clear):
@@ -275,7 +275,7 @@ def plain(picture: Image.Image) -> Image.Image:
 
 def _decode_tiff(
     data: bytes, name: str, max_pixels: int, colors: bool, number: int | None, turned: bool
-) -> Array | None:
+) -> AnyArray | None:
     """Return the pixels of a TIFF, or None if Pillow is to read it.
 
     Pillow would cut 16-bit colour to 8 bits, and read the first slice only where one page holds
@@ -301,13 +301,13 @@ def _decode_tiff(
                 f"{page.axes}, but must be a grey or RGB image. Export it as PNG or TIFF."
             )
         check_inflated(name, data, page)
-        array: Array = page.asarray()
+        array: AnyArray = page.asarray()
         if page.axes == "SYX":
             array = np.moveaxis(array, 0, 2)
         return _displayed(page, array, colors, turned)
 
 
-def _displayed(page: Any, array: Array, colors: bool, turned: bool) -> Array:
+def _displayed(page: Any, array: AnyArray, colors: bool, turned: bool) -> AnyArray:
     """Return stored pixels as a viewer displays them, with `colors`; turned as their tag says."""
     if page.photometric == 0 and colors:  # white is zero
         array = np.iinfo(array.dtype).max - array if array.dtype.kind == "u" else 1 - array
@@ -317,7 +317,7 @@ def _displayed(page: Any, array: Array, colors: bool, turned: bool) -> Array:
 
 def _slices_in_page(
     file: tifffile.TiffFile, data: bytes, name: str, max_pixels: int
-) -> Array | None:
+) -> AnyArray | None:
     """Return the slices (n, h, w) or (n, h, w, 3) of a TIFF with several in its only page.
 
     ImageJ and tifffile write large stacks so, and volumetric tiles are stored so. None for others.
@@ -335,7 +335,7 @@ def _slices_in_page(
             f"{name}: it could not be decoded (the header says {series.shape}, but fewer numbers "
             "are there). Export it again."
         )
-    array: Array = series.asarray()
+    array: AnyArray = series.asarray()
     colored = series.axes.endswith("S")
     return array.reshape(-1, *array.shape[-3 if colored else -2 :])
 
@@ -355,7 +355,7 @@ def _one_page_series(file: tifffile.TiffFile, name: str) -> Any:
 
 
 class ChannelsError(InputError):
-    """The refusal of a file with several channels.
+    """A file has several channels.
 
     Attributes
     ----------
@@ -367,7 +367,7 @@ class ChannelsError(InputError):
 
     @classmethod
     def of(cls, name: str, channels: str) -> "ChannelsError":
-        """Return the refusal of a file."""
+        """Return the error for a file."""
         error = cls(f"{name} ({channels}): {NO_CHANNELS}")
         error.name, error.channels = name, channels
         return error
@@ -412,12 +412,12 @@ def white_is_zero(path: Path) -> int:
 
 
 def _is_inverted(picture: Image.Image) -> bool:
-    """Whether a picture is a TIFF of several bits a pixel whose zero is displayed white."""
+    """Return whether a picture is a TIFF of several bits a pixel whose zero is displayed white."""
     tags: Any = getattr(picture, "tag_v2", {})
     return picture.mode in ("L", "I;16") and tags.get(PHOTOMETRIC) == 0
 
 
-def _turn(array: Array, orientation: int) -> Array:
+def _turn(array: AnyArray, orientation: int) -> AnyArray:
     """Rows and columns in the order that a person sees, from the tag of TIFF and EXIF."""
     if orientation in (5, 6, 7, 8):
         array = array.swapaxes(0, 1)
@@ -437,7 +437,7 @@ def check_size(name: str, height: int, width: int, max_pixels: int) -> None:
 
 
 def too_many(name: str, found: str, max_pixels: int) -> InputError:
-    """Give the refusal of too many pixels."""
+    """Return the error for too many pixels."""
     return InputError(
         f"{name}: {found}, but at most {max_pixels} pixels are allowed. "
         "Make the image smaller or cut it into tiles, or raise max_pixels."
@@ -504,8 +504,8 @@ def check_scans(name: str, data: bytes) -> None:
         )
 
 
-def memory_mapped(path: Path) -> Array | None:
-    """Give the array of a large file without reading it; None for small or compressed ones."""
+def memory_mapped(path: Path) -> AnyArray | None:
+    """Return the array of a large file without reading it; None for small or compressed ones."""
     if not path.is_file() or path.stat().st_size < MAPPED:
         return None
     name = shown(path)
@@ -516,7 +516,7 @@ def memory_mapped(path: Path) -> Array | None:
     return found
 
 
-def _disk_array(path: Path) -> Array | None:
+def _disk_array(path: Path) -> AnyArray | None:
     if path.suffix.lower() == ".npy":
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     with path.open("rb") as file:

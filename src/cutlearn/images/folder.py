@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from cutlearn.arrays import Float32, Mask
 from cutlearn.checks import is_number, is_one_of, path_of, whole_number
 from cutlearn.errors import InputError, plural, quoted, shown
 from cutlearn.images.coding import (
-    Array,
+    GREY,
     Coding,
-    LabelMap,
     Stated,
     Tally,
     as_numbered,
@@ -33,7 +33,7 @@ from cutlearn.images.coding import (
 )
 from cutlearn.images.decode import NO_CHANNELS, ChannelsError, white_is_zero
 from cutlearn.images.listing import EXAMPLES, is_mask_name, listed, pair, some
-from cutlearn.images.read import MAX_BYTES, MAX_PIXELS, FloatImage, Opened
+from cutlearn.images.read import MAX_BYTES, MAX_PIXELS, Opened
 from cutlearn.images.reader import Limits, Pages, Volumes, image_again, label_digest, labels_again
 from cutlearn.images.sample import Facts, checked_spacing
 from cutlearn.loaded import Loaded, Origin, evenly_spaced, taken
@@ -50,7 +50,7 @@ IMAGES = Pages(Limits(), True)
 
 @dataclass(frozen=True)
 class Folder:
-    """The matched and checked files of a folder; pixels are read when asked for.
+    """The matched and checked files of a folder; pixels are read when they are needed.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Folder:
     coding : Coding or None
         What the values of the masks mean.
     notes : tuple of str
-        What was passed over, left out, matched or read in a way that a person should know of.
+        What was passed over, left out, matched or read in a way that the user must know.
     reader : Pages
         How files are read: as images, or as volumes.
     bare : tuple of (path, page)
@@ -91,39 +91,39 @@ class Folder:
 
     @property
     def groups(self) -> list[str] | None:
-        """The file of every image, where some file is a stack; None if none is."""
+        """The file of every image if some file is a stack; None if none is."""
         stacked = any(page is not None for page in self.pages)
         return [str(path) for path in self.images] if stacked else None
 
     def image(self, index: int) -> Any:
-        """The image at an index, (h, w) or (h, w, 3) float32 in [0, 1]; or the `Volume`."""
+        """Return the image at an index, (h, w) or (h, w, 3) float32 in [0, 1]; or the `Volume`."""
         return self.reader.image(self.images[index], self.pages[index])
 
     @property
     def unannotated(self) -> Loaded[Any]:
-        """Images without a mask, each read when it is asked for: what `fit(unannotated=)` takes."""
+        """Images without a mask, each read when it is needed: what `fit(unannotated=)` takes."""
         return Loaded(len(self.bare), lambda k: self.reader.image(*self.bare[k]))
 
-    def labels(self, index: int) -> LabelMap:
-        """The labels at an index, (h, w) uint8 with 255 for void; of a volume (d, h, w)."""
+    def labels(self, index: int) -> Mask:
+        """Return the labels at an index, (h, w) uint8 with 255 for void; of a volume (d, h, w)."""
         if self.coding is None:
             raise InputError(
                 "folder: it was read without masks, so there are no labels. Name a folder of masks."
             )
         return self.reader.labels(self.masks[index], self.pages[index], self.coding)
 
-    def __iter__(self) -> Iterator[tuple[FloatImage, LabelMap | None]]:
-        """Images with their labels (None without masks), one at a time."""
+    def __iter__(self) -> Iterator[tuple[Float32, Mask | None]]:
+        """Yield images with their labels (None without masks), one at a time."""
         for i in range(len(self)):
             yield self.image(i), self.labels(i) if self.masks else None
 
-    def load(self) -> tuple[list[FloatImage], list[LabelMap]]:
-        """All images and all labels (an empty list without masks)."""
+    def load(self) -> tuple[list[Float32], list[Mask]]:
+        """Return all images and all labels (an empty list without masks)."""
         labels = [self.labels(i) for i in range(len(self))] if self.masks else []
         return [self.image(i) for i in range(len(self))], labels
 
-    def lazy(self) -> tuple[Loaded[Any], Loaded[LabelMap]]:
-        """Images and labels that are read each time they are asked for: sets larger than memory."""
+    def lazy(self) -> tuple[Loaded[Any], Loaded[Mask]]:
+        """Return images and labels that are read each time they are needed."""
         count, digests = len(self) if self.masks else 0, dict[int, str]()
 
         def origin(i: int) -> Origin:
@@ -148,7 +148,7 @@ class Folder:
     lasting: ClassVar[bool] = True
 
     def _origin(self, i: int) -> Origin:
-        """How another process that sees the same file reads an image."""
+        """Return how another process reads an image from the same file."""
         path, digest = self.images[i].absolute(), self.facts[i].digest
         return Origin(image_again, (self.reader, path, self.pages[i], digest))
 
@@ -317,7 +317,7 @@ def _paired(
     endings: Sequence[str],
     fate: str,
 ) -> tuple[dict[str, Path], _Notes, dict[str, Path] | None]:
-    """Images by name, what there is to say, and the masks of the same names.
+    """Return images by name, notes, and the masks of the same names.
 
     `fate`: what becomes of images without a mask, in words.
     """
@@ -363,14 +363,14 @@ def _folder(survey: Survey, notes: tuple[str, ...], reader: Pages) -> Folder:
         tuple(one.name for one in seen), tuple(one.image for one in seen),
         tuple(one.mask for one in seen if one.mask is not None),
         tuple(one.page for one in seen), tuple(one.facts for one in seen),
-        survey.coding, notes, reader, tallies=survey.tallies,
+        survey.coding, notes, reader, tallies=tuple(survey.tallies),
     )  # fmt: skip
 
 
 def _stated(
     object_value: Any, void_value: Any, n_labels: Any, threshold: Any, colors: Any, values: Any
 ) -> Stated:
-    """What the user states of the values of masks, checked."""
+    """Return what the user states about the values of masks, checked."""
     for name, value, low, high in (
         ("object_value", object_value, 0, 65_535),
         ("void_value", void_value, -65_535, 65_535),
@@ -426,7 +426,7 @@ class Survey:
 
     seen: list[Seen] = field(default_factory=list)
     coding: Coding | None = None
-    tallies: tuple[Tally, ...] = ()
+    tallies: list[Tally] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     problems: dict[str, list[str]] = field(default_factory=dict)
@@ -452,25 +452,17 @@ class Survey:
             raise InputError(f"{where}: {plural(count, 'problem')} found.\n  {text}")
 
 
-class _Values:
-    """The tallies of all masks, and which mask has a value first."""
-
-    def __init__(self) -> None:
-        self.tallies: list[Tally] = []
-
-    def add(self, name: str, values: Array, color: bool) -> None:
-        self.tallies.append(tally(name, packed(values) if color else values, color))
-
-    def decide(self, stated: Stated, where: str) -> Coding:
-        color = any(one.color for one in self.tallies) or stated.in_colors
-        seen: dict[int, str] = {}
-        sets = []
-        for one in self.tallies:
-            grey = color and not one.color
-            sets.append(frozenset(v * 0x010101 if grey else v for v in one.values))
-            for value in sorted(sets[-1]):
-                seen.setdefault(value, one.name)
-        return decide(seen, sets, stated, where, color=color)
+def _coding_of(tallies: Sequence[Tally], stated: Stated, where: str) -> Coding:
+    """Return what the values of all masks mean together."""
+    color = any(one.color for one in tallies) or stated.colors is not None
+    seen: dict[int, str] = {}
+    sets = []
+    for one in tallies:
+        grey = color and not one.color
+        sets.append(frozenset(v * GREY if grey else v for v in one.values))
+        for value in sorted(sets[-1]):
+            seen.setdefault(value, one.name)
+    return decide(seen, sets, stated, where, color=color)
 
 
 def look(
@@ -484,20 +476,9 @@ def look(
 ) -> Survey:
     """Look at every image, and at its mask if there are masks.
 
-    Parameters
-    ----------
-    images, masks : files by name, the same names in both
-    stated : Stated
-    reader : Pages
-        Reads files as images, or as volumes.
-    where : str
-        How to call the masks.
-    progress : callable (done, total), optional
-        Called after every file.
-    instances : bool
-        Whether objects of masks that number them are one label.
+    `where`: the name of the masks in messages; `instances`: whether numbered objects are one label.
     """
-    survey, values = Survey(), _Values()
+    survey = Survey()
     unread: list[str] = []
     channels: dict[str, list[str]] = {}
     clear: list[str] = []
@@ -512,7 +493,7 @@ def look(
                 part = name if page is None else f"{name}_{page + 1:03d}"
                 mask = None if masks is None else masks[name]
                 if mask is not None:
-                    _look_at_mask(survey, values, mask, page, opened, stated, reader)
+                    _look_at_mask(survey, mask, page, opened, stated, reader)
                 survey.seen.append(Seen(part, path, mask, page, reader.facts(opened.image)))
                 clear += [path.name] if opened.transparent else []
                 turns += [path.name] if opened.orientation != 1 and mask is not None else []
@@ -533,12 +514,11 @@ def look(
     _notes(survey, clear, turns, reader.turned)
     if masks is not None:
         _note_inverted(survey)
-    if masks is not None and values.tallies:
-        stated, numbered = as_numbered(values.tallies, stated) if instances else (stated, "")
+    if survey.tallies:
+        stated, numbered = as_numbered(survey.tallies, stated) if instances else (stated, "")
         try:
-            survey.coding = values.decide(stated, where)
+            survey.coding = _coding_of(survey.tallies, stated, where)
             survey.notes += [told] if (told := numbered or survey.coding.told()) else []
-            survey.tallies = tuple(values.tallies)
         except InputError as error:
             survey.problem("values", str(error))
     return survey
@@ -559,7 +539,6 @@ def _other_pages(
 
 def _look_at_mask(
     survey: Survey,
-    values: _Values,
     path: Path,
     page: int | None,
     image: Opened,
@@ -582,7 +561,9 @@ def _look_at_mask(
         return
     height, width = reader.size(image.image)
     if found.shape[:2] == (height, width):
-        values.add(shown(path.name), *reader.annotated(found, image.image))
+        values, color = reader.annotated(found, image.image)
+        values = packed(values) if color else values
+        survey.tallies.append(tally(shown(path.name), values, color))
         return
     sideways = image.orientation in SIDEWAYS and found.shape[:2] == (width, height)
     advice = (
@@ -615,7 +596,7 @@ def _note_inverted(survey: Survey) -> None:
 
 
 def _notes(survey: Survey, clear: list[str], turns: list[str], turned: bool) -> None:
-    """What a person should know of the images together."""
+    """Add notes on all images together."""
     colored = sum(one.facts.color for one in survey.seen)
     if 0 < colored < len(survey.seen):
         survey.notes.append(

@@ -47,21 +47,7 @@ def listed(
 
     Where the folder itself has no image, those of the folders inside count.
 
-    Parameters
-    ----------
-    folder : path
-        A folder, or a file.
-    pattern : str, optional
-        Only names that match it count, such as "*_raw.tif".
-    leave : path, optional
-        A folder that does not count, with all in it.
-    endings : sequence of str
-        Of the files that can be read.
-
-    Raises
-    ------
-    InputError
-        If there is none, or two have one name.
+    `leave`: a folder inside that does not count. Refuse no image, and two of one name.
     """
     if folder.is_file():
         return Listed({name_of(folder): folder}, [])
@@ -98,7 +84,7 @@ def listed(
 def _images(
     paths: Iterable[Path], pattern: str | None, endings: Sequence[str]
 ) -> tuple[list[Path], list[Path]]:
-    """The files that can be images, and all others."""
+    """Return the files that can be images, and all others."""
     found: list[Path] = []
     others: list[Path] = []
     for path in paths:
@@ -118,7 +104,7 @@ def name_of(path: PurePath) -> str:
 
 
 def _named(folder: Path, files: Iterable[Path]) -> dict[str, Path]:
-    """The files by their path in the folder without ending."""
+    """Return the files by their path in the folder without ending."""
     named: dict[str, Path] = {}
     for path in files:
         name = path.relative_to(folder).with_name(name_of(path)).as_posix()
@@ -155,11 +141,7 @@ class Pairs(NamedTuple):
 def pair(images: Iterable[str], masks: Iterable[str], suffix: str | None = None) -> Pairs:
     """Pair the names of images with those of masks.
 
-    Parameters
-    ----------
-    images, masks : names without their endings, with folders before a slash
-    suffix : str, optional
-        What the names of masks have behind those of their images; nothing else is tried then.
+    `suffix`: what masks have behind the names of their images; nothing else is tried then.
 
     Examples
     --------
@@ -186,7 +168,7 @@ def pair(images: Iterable[str], masks: Iterable[str], suffix: str | None = None)
 
 
 def is_mask_name(name: str, suffix: str | None = None) -> bool:
-    """Whether the name of a file in a folder of both says that it is a mask."""
+    """Return whether a file name in a folder of images and masks is that of a mask."""
     leaf = _leaf(name)
     if suffix is not None:
         return name.endswith(suffix)
@@ -194,7 +176,7 @@ def is_mask_name(name: str, suffix: str | None = None) -> bool:
 
 
 def _matched(images: Iterable[str], masks: Mapping[str, str], key: Key) -> dict[str, str]:
-    """Pairs of names with the same key, which no other name of its side has."""
+    """Return pairs of names with the same key, which no other name of its side has."""
     by_key: dict[str, list[str]] = {}
     for name, word in masks.items():
         by_key.setdefault(word, []).append(name)
@@ -211,7 +193,7 @@ def _leaf(name: str) -> str:
 
 
 def _affix(images: list[str], masks: list[str]) -> tuple[str, str]:
-    """What most masks have before and behind the name of an image."""
+    """Return what most masks have before and behind the name of an image."""
     leaves = [_leaf(name) for name in images]
     votes: Counter[tuple[str, str]] = Counter()
     for mask in map(_leaf, masks[:SAMPLED]):

@@ -172,7 +172,7 @@ def read_array(path: Path) -> AnyArray:
 
 
 def _channels_last(array: AnyArray, shape: Shape, path: Path) -> AnyArray:
-    """The array as (h, w, k); refused unless rows and columns are the image's, or a divisor."""
+    """Return the array as (h, w, k); refuse rows and columns that do not divide the image's."""
     if array.dtype.kind in "fiub" and array.size:
         if array.ndim == 2:
             array = array[..., None]
@@ -188,7 +188,7 @@ def _channels_last(array: AnyArray, shape: Shape, path: Path) -> AnyArray:
 
 
 def _divides(small: tuple[int, ...], shape: Shape) -> bool:
-    """Whether both sides are those of the shape divided by one whole number, rounded either way.
+    """Return whether both sides are those of the shape over one whole number, rounded either way.
 
     Examples
     --------

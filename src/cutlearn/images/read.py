@@ -1,4 +1,4 @@
-"""One door for images: files, bytes or arrays in; one canonical form out.
+"""Images from files, bytes or arrays in one canonical form.
 
 An image is a float32 array in [0, 1], (h, w) for grey and (h, w, 3) for colour: 8-bit values are
 divided by 255 and 16-bit ones by 65535 (never stretched by their own range, which would make
@@ -9,12 +9,13 @@ the file, where a palette keeps its indices. Bytes and pixels are limited before
 
 import os
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps
 
+from cutlearn.arrays import AnyArray, Float32
 from cutlearn.checks import as_array
 from cutlearn.errors import InputError, InputWarning
 from cutlearn.images.decode import (
@@ -34,12 +35,9 @@ TRANSPARENT = (
     "would see the answer: leave the channel out, as in image[..., :3]."
 )
 
-Array = npt.NDArray[Any]
-FloatImage = npt.NDArray[np.float32]
 
-
-def as_image(image: npt.ArrayLike | Image.Image, where: str = "image") -> FloatImage:
-    """Bring an array, or a Pillow picture, to the canonical form.
+def as_image(image: npt.ArrayLike | Image.Image, where: str = "image") -> Float32:
+    """Return an array, or a Pillow picture, in the canonical form.
 
     Parameters
     ----------
@@ -69,8 +67,8 @@ def as_image(image: npt.ArrayLike | Image.Image, where: str = "image") -> FloatI
     return found
 
 
-def _canonical(array: Array, where: str) -> tuple[FloatImage, bool]:
-    """An array in the canonical form, and whether anything of it was transparent."""
+def _canonical(array: AnyArray, where: str) -> tuple[Float32, bool]:
+    """Return an array in the canonical form, and whether anything of it was transparent."""
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     if not (array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))) or not array.size:
@@ -87,8 +85,8 @@ def _canonical(array: Array, where: str) -> tuple[FloatImage, bool]:
     return np.ascontiguousarray(unit), clear
 
 
-def _unit_range(array: Array, where: str) -> FloatImage:
-    """The values of an array as float32 in [0, 1], by the type alone."""
+def _unit_range(array: AnyArray, where: str) -> Float32:
+    """Return the values of an array as float32 in [0, 1], by the type alone."""
     kind, width = array.dtype.kind, array.dtype.itemsize  # whatever the order of the bytes
     if kind == "b" or (kind == "u" and width <= 2):
         top = 1 if kind == "b" else np.iinfo(array.dtype).max
@@ -119,7 +117,7 @@ def read_image(
     where: str | None = None,
     max_bytes: int = MAX_BYTES,
     max_pixels: int = MAX_PIXELS,
-) -> FloatImage:
+) -> Float32:
     """Read an image: 8 or 16 bit, grey, colour, transparent or palette.
 
     PNG, JPEG, TIFF, BMP, GIF, WebP, and the arrays of numpy (.npy, .npz).
@@ -166,7 +164,7 @@ def read_image(
 
 
 class Opened(NamedTuple):
-    """An image of a file, and what a person should hear of it.
+    """An image of a file, and what the user must know of it.
 
     Parameters
     ----------
@@ -177,7 +175,7 @@ class Opened(NamedTuple):
         Its rotation tag; 1: none.
     """
 
-    image: FloatImage
+    image: Float32
     transparent: bool
     orientation: int
 
@@ -193,7 +191,7 @@ def open_image(
 
 
 def count_pages(data: bytes, name: str, max_pixels: int) -> int:
-    """Give the number of images that a file holds."""
+    """Return the number of images that a file holds."""
     with decoding(name):
         return pages_of(data, name, max_pixels)
 
@@ -203,7 +201,7 @@ def read_values(
     where: str | None = None,
     max_bytes: int = MAX_BYTES,
     max_pixels: int = MAX_PIXELS,
-) -> Array:
+) -> AnyArray:
     """Read the integers of a mask file as they are stored: no scaling, palette indices kept.
 
     A grey mask that was saved in colour (three equal channels, opaque) is taken as grey. TIFF masks
@@ -241,7 +239,7 @@ def read_values(
 
 def open_values(
     data: bytes, name: str, max_pixels: int, page: int | None = None, turned: bool = True
-) -> Array:
+) -> AnyArray:
     """Decode a mask: integers or floats (h, w), or colours (h, w, 3), as they are stored.
 
     Colours that are grey, and opaque, are one channel. Whole numbers below 65,536 are 16 bits in
@@ -273,8 +271,8 @@ def open_values(
     return np.ascontiguousarray(array)
 
 
-def one_channel(array: Array, name: str) -> Array:
-    """Give the integers of a mask; refuse colours and floats."""
+def one_channel(array: AnyArray, name: str) -> AnyArray:
+    """Return the integers of a mask; refuse colours and floats."""
     if array.ndim == 3:
         raise InputError(
             f"{name}: the mask has colours, but must hold one integer a pixel. "

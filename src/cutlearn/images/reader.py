@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import tifffile
 
-from cutlearn.arrays import VOID
+from cutlearn.arrays import VOID, AnyArray, Mask
 from cutlearn.errors import InputError, missing_on_worker, shown
-from cutlearn.images.coding import Coding, LabelMap
+from cutlearn.images.coding import Coding
 from cutlearn.images.decode import (
     ENDINGS,
     JPEG,
@@ -47,7 +46,6 @@ from cutlearn.images.read import (
 )
 from cutlearn.images.sample import Facts, Spacing, Volume, facts_of
 
-Array = npt.NDArray[Any]
 NIFTI = (".nii", ".nii.gz")
 UNKNOWN: Spacing = (1.0, 1.0, 1.0)
 
@@ -76,12 +74,12 @@ class Pages:
     def __init__(self, limits: Limits, turned: bool, room: int = 0) -> None:
         self.limits, self.turned, self.room = limits, turned, room
         self._images: dict[tuple[Path, int | None], Any] = {}
-        self._masks: dict[tuple[Path, int | None], tuple[Array, bool]] = {}
+        self._masks: dict[tuple[Path, int | None], tuple[AnyArray, bool]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"room": 0, "_images": {}, "_masks": {}}
 
-    def _fits(self, array: Array) -> bool:
+    def _fits(self, array: AnyArray) -> bool:
         """Return whether there is room to keep an array, and take it."""
         fits = array.nbytes <= self.room
         self.room -= array.nbytes if fits else 0
@@ -119,7 +117,7 @@ class Pages:
         data, name = content(path, None, self.limits.bytes)
         return open_image(data, name, self.limits.pixels, page, self.turned).image
 
-    def values(self, path: Path, page: int | None) -> tuple[Array, bool]:
+    def values(self, path: Path, page: int | None) -> tuple[AnyArray, bool]:
         """Return the values of a mask, (h, w) or (h, w, 3), and whether a JPEG has changed them."""
         if (path, page) in self._masks:
             return self._masks[path, page]
@@ -128,24 +126,24 @@ class Pages:
             self._masks[path, page] = found
         return found
 
-    def _decoded_values(self, path: Path, page: int | None) -> tuple[Array, bool]:
+    def _decoded_values(self, path: Path, page: int | None) -> tuple[AnyArray, bool]:
         data, name = content(path, None, self.limits.bytes)
         found = open_values(data, name, self.limits.pixels, page, self.turned)
         return found, data[: len(JPEG)] == JPEG
 
-    def labels(self, path: Path, page: int | None, coding: Coding) -> LabelMap:
+    def labels(self, path: Path, page: int | None, coding: Coding) -> Mask:
         """Return the labels of a mask."""
         return coding.labels(self.values(path, page)[0])
 
     def facts(self, image: Any) -> Facts:
-        """Give what decides whether a model fits an image."""
+        """Return what decides whether a model fits an image."""
         return facts_of(image)
 
     def size(self, image: Any) -> tuple[int, int]:
-        """Give the rows and columns that a mask's values must have."""
+        """Return the rows and columns that a mask's values must have."""
         return image.shape[0], image.shape[1]
 
-    def annotated(self, values: Array, image: Any) -> tuple[Array, bool]:
+    def annotated(self, values: AnyArray, image: Any) -> tuple[AnyArray, bool]:
         """Return what is annotated of a mask's values, and whether they are colours."""
         return values, values.ndim == 3
 
@@ -154,8 +152,8 @@ class Pages:
         return f"{columns} x {rows} pixels (width x height)"
 
 
-def _mapped_image(path: Path) -> Array | None:
-    """The array of a large file that is one image; None for all others."""
+def _mapped_image(path: Path) -> AnyArray | None:
+    """Return the array of a large file that is one image; None for all others."""
     found = memory_mapped(path)
     one = found is not None and (found.ndim == 2 or (found.ndim == 3 and found.shape[2] == 3))
     return found if one else None
@@ -167,7 +165,7 @@ class Volumes(Pages):
     Parameters
     ----------
     spacing : three floats, optional
-        Distances of slices, rows and columns, where files do not tell them, or not the right ones.
+        Distances of slices, rows and columns, if files lack them or have wrong ones.
     empty_void : bool
         Whether slices of a mask that hold nothing but label 0 are not annotated.
     """
@@ -206,12 +204,12 @@ class Volumes(Pages):
                 f"{shown(path)}: {said}" + (advice if path.name.lower().endswith(NIFTI) else "")
             ) from error
 
-    def values(self, path: Path, page: int | None) -> tuple[Array, bool]:
+    def values(self, path: Path, page: int | None) -> tuple[AnyArray, bool]:
         """Return the values of a mask as one tall image."""
         voxels, _ = super().values(path, page)
         return voxels.reshape(-1, voxels.shape[2]), False
 
-    def _decoded_values(self, path: Path, page: int | None) -> tuple[Array, bool]:
+    def _decoded_values(self, path: Path, page: int | None) -> tuple[AnyArray, bool]:
         voxels, _ = read_voxels(path, *self.limits, self.turned, False)
         if voxels.ndim == 4:
             raise InputError(
@@ -225,7 +223,7 @@ class Volumes(Pages):
             return (small if (small == voxels).all() else voxels), False
         return voxels, False
 
-    def labels(self, path: Path, page: int | None, coding: Coding) -> LabelMap:
+    def labels(self, path: Path, page: int | None, coding: Coding) -> Mask:
         """Return the labels of a mask, (d, h, w)."""
         voxels, _ = super().values(path, page)
         found = coding.labels(voxels.reshape(-1, voxels.shape[2])).reshape(voxels.shape)
@@ -234,16 +232,16 @@ class Volumes(Pages):
         return found
 
     def facts(self, image: Any) -> Facts:
-        """Give what decides whether a model fits a volume."""
+        """Return what decides whether a model fits a volume."""
         found: Facts = image.facts()
         return found
 
     def size(self, image: Any) -> tuple[int, int]:
-        """Give the rows and columns of the slices below each other."""
+        """Return the rows and columns of the slices below each other."""
         d, h, w = image.shape
         return d * h, w
 
-    def annotated(self, values: Array, image: Any) -> tuple[Array, bool]:
+    def annotated(self, values: AnyArray, image: Any) -> tuple[AnyArray, bool]:
         """Return the slices of a mask, without the empty ones if these are not annotated."""
         slices = values.reshape(image.shape)
         if self.empty_void and slices.any():
@@ -269,9 +267,7 @@ def image_again(reader: Pages, path: Path, page: int | None, digest: str) -> Any
     return image
 
 
-def labels_again(
-    reader: Pages, path: Path, page: int | None, coding: Coding, digest: str
-) -> LabelMap:
+def labels_again(reader: Pages, path: Path, page: int | None, coding: Coding, digest: str) -> Mask:
     """Read the labels of a mask in another process; those of another file are refused."""
     try:
         labels = reader.labels(path, page, coding)
@@ -282,30 +278,24 @@ def labels_again(
     return labels
 
 
-def label_digest(labels: LabelMap) -> str:
-    """Give a fingerprint of labels."""
+def label_digest(labels: Mask) -> str:
+    """Return a fingerprint of labels."""
     told = hashlib.blake2b(str(labels.shape).encode(), digest_size=16)
     told.update(np.ascontiguousarray(labels).data)
     return told.hexdigest()
 
 
 def is_nifti(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is NIfTI, by its name."""
+    """Return whether a file is NIfTI, by its name."""
     return Path(path).name.lower().endswith(NIFTI)
 
 
 def read_voxels(
     path: Path, max_bytes: int, max_pixels: int, turned: bool, colors: bool
-) -> tuple[Array, Spacing]:
+) -> tuple[AnyArray, Spacing]:
     """Read the voxels of a file as they are stored, and their distances; unknown ones are 1.
 
-    Parameters
-    ----------
-    max_bytes, max_pixels : int
-        Limits for the file, and for each slice.
-    turned, colors : bool
-        As of `decode`: whether a rotation tag is heeded, and palettes are looked up. Colours are
-        those of an image, not of a mask.
+    `max_pixels`: of each slice. `turned`, `colors`: as of `decode`.
     """
     if is_nifti(path):
         return _read_nifti(path, colors)
@@ -324,7 +314,7 @@ def read_voxels(
                 f"{name}: this is one image, but a volume is a file of several slices. Put slices "
                 "into one file, tifffile.imwrite('volume.tif', slices), or leave out volume."
             )
-        slices: list[Array] = []
+        slices: list[AnyArray] = []
         for k in range(pages):
             slices.append(decode(data, name, max_pixels, colors, k, turned))
             if slices[k].shape != slices[0].shape:
@@ -338,7 +328,7 @@ def read_voxels(
         return np.stack(slices), spacing
 
 
-def _size(array: Array) -> str:
+def _size(array: AnyArray) -> str:
     return f"{array.shape[1]} x {array.shape[0]} pixels (width x height)"
 
 
@@ -371,7 +361,7 @@ def _tiff_spacing(source: Any, name: str) -> Spacing:
         return (dz, dy, dx) if good else UNKNOWN
 
 
-def _read_nifti(path: Path, colors: bool) -> tuple[Array, Spacing]:
+def _read_nifti(path: Path, colors: bool) -> tuple[AnyArray, Spacing]:
     name = shown(path)
     nibabel = open_nibabel(path)
     if not path.is_file():
@@ -395,8 +385,8 @@ def _read_nifti(path: Path, colors: bool) -> tuple[Array, Spacing]:
     return voxels.transpose(2, 1, 0), spacing
 
 
-def _in_window(voxels: Array, low: float, high: float) -> Array:
-    """Voxels of which the header tells a range of display as floats in [0, 1]; others as stored."""
+def _in_window(voxels: AnyArray, low: float, high: float) -> AnyArray:
+    """Return voxels scaled by the range of display in the header; without one, as stored."""
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         return voxels
     scaled = (voxels.astype(np.float32) - np.float32(low)) / np.float32(high - low)

@@ -20,7 +20,7 @@ MOST_MADE = 1 << 22
 
 
 def side_shape(shape: Shape, min_side: int) -> Shape:
-    """Give rows and columns with the smaller one of a given length, the other in proportion.
+    """Return rows and columns with the smaller one of a given length, the other in proportion.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def side_shape(shape: Shape, min_side: int) -> Shape:
 
 
 def resize_image(image: npt.NDArray[np.float32], shape: Shape) -> npt.NDArray[np.float32]:
-    """Give an image another number of rows and columns.
+    """Return an image with another number of rows and columns.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def resize_image(image: npt.NDArray[np.float32], shape: Shape) -> npt.NDArray[np
 
 
 def resize_channels(channels: npt.NDArray[np.float32], shape: Shape) -> npt.NDArray[np.float32]:
-    """Give channels of any numbers, (h, w, k), another number of rows and columns.
+    """Return channels of any numbers, (h, w, k), with another number of rows and columns.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def resize_channels(channels: npt.NDArray[np.float32], shape: Shape) -> npt.NDAr
 
 
 def resize_labels(labels: npt.NDArray[np.uint8], shape: Shape) -> npt.NDArray[np.uint8]:
-    """Give labels another number of rows and columns: each pixel takes the nearest label.
+    """Return labels with other numbers of rows and columns: each pixel takes the nearest label.
 
     Parameters
     ----------

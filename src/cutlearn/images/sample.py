@@ -292,7 +292,7 @@ def as_sample(image: Sample | Image.Image | npt.ArrayLike) -> Sample:
 
 
 def are_volumes(images: Sequence[Any]) -> bool:
-    """Whether images are volumes; some of both are refused. Volumes are never loaded lazily."""
+    """Return whether images are volumes, which are never loaded lazily; refuse some of both."""
     if isinstance(images, Loaded):
         return False
     count = sum(isinstance(image, Volume) for image in images)

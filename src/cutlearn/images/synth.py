@@ -13,10 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
+from cutlearn.arrays import Bits, Float32, Floats, Mask
 from cutlearn.errors import InputError
-
-Float = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 
 class Checkerboard(NamedTuple):
@@ -32,8 +30,8 @@ class Checkerboard(NamedTuple):
         The number of the square that a pixel lies in, 0 to 63, row by row.
     """
 
-    x: Float
-    labels: npt.NDArray[np.uint8]
+    x: Floats
+    labels: Mask
     regions: npt.NDArray[np.int32]
 
 
@@ -47,8 +45,8 @@ class Cells(NamedTuple):
         1 on cells, 0 elsewhere.
     """
 
-    image: npt.NDArray[np.float32]
-    labels: npt.NDArray[np.uint8]
+    image: Float32
+    labels: Mask
 
 
 class Pasture(NamedTuple):
@@ -61,8 +59,8 @@ class Pasture(NamedTuple):
         0 on grass, 1 on animals, 2 on sky.
     """
 
-    image: npt.NDArray[np.float32]
-    labels: npt.NDArray[np.uint8]
+    image: Float32
+    labels: Mask
 
 
 def checkerboard(seed: int, eta0: float = 0.1, eta1: float = 0.1) -> Checkerboard:
@@ -142,10 +140,10 @@ class _Body(NamedTuple):
     """A blob within the window of the image that holds it: work stays local."""
 
     window: tuple[slice, slice]
-    mask: Mask
+    mask: Bits
 
 
-def _colony(rng: np.random.Generator, shape: tuple[int, int]) -> tuple[Mask, Float]:
+def _colony(rng: np.random.Generator, shape: tuple[int, int]) -> tuple[Bits, Floats]:
     """Cells that touch but do not lie on one another: where they are, and their light."""
     mask = np.zeros(shape, bool)
     light = np.zeros(shape)
@@ -251,22 +249,22 @@ def _blob(
     for lobe in (2, 3, 4, 5):
         size = rng.normal(0, 0.07 / (lobe - 1) ** 0.5)
         outline += radius * size * np.cos(lobe * angle + rng.uniform(0, 2 * np.pi))
-    inside: Mask = np.hypot(along, across) <= outline
+    inside: Bits = np.hypot(along, across) <= outline
     return _Body((slice(first[0], last[0]), slice(first[1], last[1])), inside)
 
 
-def _stain(rng: np.random.Generator, body: Mask, radius: float) -> Float:
+def _stain(rng: np.random.Generator, body: Bits, radius: float) -> Floats:
     """The light of one cell: its own strength, rounded at the rim, with grains inside."""
     strength = float(np.clip(rng.lognormal(-1.1, 0.42), 0.15, 0.85))
-    depth: Float = ndimage.distance_transform_edt(body) / radius
+    depth: Floats = ndimage.distance_transform_edt(body) / radius
     dome = 0.6 + 0.4 * np.minimum(1, depth / 0.5)
     grain = ndimage.gaussian_filter(rng.normal(size=body.shape), 1.6)
     grain /= max(float(grain.std()), 1e-9)
-    stain: Float = strength * dome * np.clip(1 + 0.22 * grain, 0.4, 1.7)
+    stain: Floats = strength * dome * np.clip(1 + 0.22 * grain, 0.4, 1.7)
     return stain
 
 
-def _debris(rng: np.random.Generator, shape: tuple[int, int]) -> Float:
+def _debris(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
     """Light that is no cell: specks, grains of dust and thin fibres."""
     area = shape[0] * shape[1] / (192 * 256)
     light = np.zeros(shape)
@@ -279,7 +277,7 @@ def _debris(rng: np.random.Generator, shape: tuple[int, int]) -> Float:
     return light
 
 
-def _fibre(rng: np.random.Generator, shape: tuple[int, int]) -> Float:
+def _fibre(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
     """A bent thread, one to two pixels wide."""
     length = int(rng.uniform(0.2, 0.6) * max(shape))
     heading = rng.uniform(0, 2 * np.pi) + np.cumsum(rng.normal(0, 0.06, length))
@@ -288,16 +286,16 @@ def _fibre(rng: np.random.Generator, shape: tuple[int, int]) -> Float:
     kept = (rows >= 0) & (rows < shape[0]) & (columns >= 0) & (columns < shape[1])
     line = np.zeros(shape)
     line[rows[kept], columns[kept]] = 1
-    thread: Float = np.minimum(1, 1.6 * ndimage.gaussian_filter(line, 0.6))
+    thread: Floats = np.minimum(1, 1.6 * ndimage.gaussian_filter(line, 0.6))
     return thread
 
 
-def _haze(rng: np.random.Generator, shape: tuple[int, int], light: Float) -> Float:
+def _haze(rng: np.random.Generator, shape: tuple[int, int], light: Floats) -> Floats:
     """Background: medium, glow of the cells, and blurred shadows of layers out of focus."""
     cloud = ndimage.gaussian_filter(rng.normal(size=shape), 28, mode="wrap")
     # In a small image the blur leaves hardly more than a mean, which is no cloud.
     cloud = (cloud - cloud.mean()) / cloud.std()
-    haze: Float = 0.09 + 0.03 * cloud + 0.25 * ndimage.gaussian_filter(light, 14)
+    haze: Floats = 0.09 + 0.03 * cloud + 0.25 * ndimage.gaussian_filter(light, 14)
     for _ in range(rng.poisson(5 * shape[0] * shape[1] / (192 * 256))):
         center = rng.uniform(0, shape[0]), rng.uniform(0, shape[1])
         window, body = _blob(rng, shape, center, rng.uniform(7, 15))
@@ -307,12 +305,12 @@ def _haze(rng: np.random.Generator, shape: tuple[int, int], light: Float) -> Flo
     return np.maximum(haze, 0.03)
 
 
-def _lamp(rng: np.random.Generator, shape: tuple[int, int]) -> Float:
+def _lamp(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
     """Uneven light: a lamp that is off centre, and the dark corners of the lens."""
     rows, columns = np.indices(shape)
     y, x = 2 * rows / shape[0] - 1, 2 * columns / shape[1] - 1
     turn = rng.uniform(0, 2 * np.pi)
     tilt = 1 + rng.uniform(0.15, 0.35) * (x * np.cos(turn) + y * np.sin(turn))
     vignette = 1 / (1 + rng.uniform(0.12, 0.28) * (x**2 + y**2)) ** 2
-    lamp: Float = tilt * vignette
+    lamp: Floats = tilt * vignette
     return lamp / float(lamp.max())

@@ -79,7 +79,7 @@ class TrainingSet:
 
     @property
     def lazy(self) -> bool:
-        """Whether the samples are loaded when they are needed."""
+        """Return whether the samples are loaded when they are needed."""
         return isinstance(self.samples, Loaded)
 
     @classmethod
@@ -388,5 +388,5 @@ def _listed(name: str, given: Any, images: Any = None) -> Sequence[Any]:
 
 
 def _one(array: AnyArray) -> bool:
-    """Whether an array is one image or mask, not a stack of them."""
+    """Return whether an array is one image or mask, not a stack of them."""
     return array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))

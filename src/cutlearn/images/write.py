@@ -26,7 +26,7 @@ PALETTE = (
 
 
 def colors_of(values: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Give the colours of labels by their values in masks, in red, green and blue up to 255.
+    """Return the colours of labels by their values in masks, in red, green and blue up to 255.
 
     The value 0 alone is black. The first colours are told apart by all kinds of colour vision, and
     further ones have hues that lie far from those before them, dark and light in turn.

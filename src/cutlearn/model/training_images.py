@@ -1,4 +1,4 @@
-"""What a model remembers of the images it was fitted on: facts to compare others with, and ids.
+"""Facts of the images that a model was fitted on, to compare others with.
 
 An image twice as large, ten times as dark, or in colour where all were grey is another world to the
 features of a model. It is answered all the same, and told with both figures. Fingerprints say which
@@ -72,20 +72,20 @@ class TrainingImages:
         )  # fmt: skip
 
     def name_of(self, label: int) -> str:
-        """Say what a label is called: its name, else its value in the masks."""
+        """Return the name of a label: its word, else its value in the masks."""
         if label < len(self.names):
             return self.names[label]
         return str(self.values[label]) if label < len(self.values) else str(label)
 
     def known(self, facts: Sequence[Facts]) -> list[int]:
-        """Give the places of those images that the model was fitted on."""
+        """Return the indices of those images that the model was fitted on."""
         seen = set(self.digests)
         return [i for i, one in enumerate(facts) if one.digest in seen]
 
     def differences(
         self, facts: Sequence[Facts], names: Sequence[str], sized: bool = True
     ) -> list[str]:
-        """Say in which ways images differ from those of the fit, a sentence each.
+        """Return how images differ from those of the fit, one sentence each.
 
         Parameters
         ----------
