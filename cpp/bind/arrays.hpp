@@ -123,17 +123,17 @@ inline Out<double> room(std::vector<std::size_t> shape) {
   return Out<double>(data->data(), shape.size(), shape.data(), owner);
 }
 
-// Long work that needs no interpreter. Other threads of Python go on meanwhile, and a signal such
+// Long work that needs no interpreter. Other threads of Python run meanwhile, and a signal such
 // as Ctrl-C ends it with the exception of the signal's handler.
 template <class F>
 auto without_interpreter(F&& work) {
-  const Question signalled = [] {
+  const StopCheck signalled = [] {
     const nb::gil_scoped_acquire interpreter;
     return PyErr_CheckSignals() != 0;  // the exception stays pending in this thread
   };
   try {
     const nb::gil_scoped_release release;
-    const Asking asking(signalled);
+    const StopScope scope(signalled);
     return work();
   } catch (const Interrupted&) {
     throw nb::python_error();

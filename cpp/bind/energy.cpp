@@ -212,7 +212,7 @@ std::unique_ptr<Solved> make_solved(const Input& input, int threads) {
   return s ? std::make_unique<Solved>(solve_once(input, *s, threads)) : nullptr;
 }
 
-// Work that writes the min-marginals; they come as an array beside its result.
+// Work that writes the min-marginals; they come as an array with its result.
 template <class F>
 auto with_marginals(Flow& f, F&& work) {
   std::vector<double> phi;
@@ -342,14 +342,14 @@ using Stack = nb::ndarray<const double, nb::ndim<3>, nb::c_contig, nb::device::c
 Out<double> looked_up(const AnyTable& features, const Stack& tables,
                       const In<std::int64_t>& pairs) {
   const Table given = table(features);
-  const Lookup asked{tables.shape(1), tables.shape(2), {tables.data(), tables.size()}, view(pairs)};
+  const Lookup task{tables.shape(1), tables.shape(2), {tables.data(), tables.size()}, view(pairs)};
   if (given.rows != pairs.size() || given.columns != tables.shape(1) ||
       (tables.shape(2) != 1 && tables.shape(2) != 3))
     throw std::invalid_argument("looked_up: arrays of different numbers of edges or features");
   Out<double> out = room({tables.shape(2), pairs.size()});
   const bool known = without_interpreter([&] {
-    return given.single ? look_up(asked, static_cast<const float*>(given.data), out.data())
-                        : look_up(asked, static_cast<const double*>(given.data), out.data());
+    return given.single ? look_up(task, static_cast<const float*>(given.data), out.data())
+                        : look_up(task, static_cast<const double*>(given.data), out.data());
   });
   if (!known) throw std::invalid_argument("looked_up: a pair lies outside of the tables");
   return out;

@@ -12,7 +12,7 @@
 //       engine might choose another scale or clip, outgrown() is true and nothing follows.
 //   V3  quantise_.inexact counts the numbers as they are now: a change takes the old one out.
 //   V4  labels_ are the minimal minimum cut of the last solve; min-marginals need no change since.
-//   V5  a search that was broken off leaves trees that cannot be resumed: stale_ until built anew.
+//   V5  a search that was broken off leaves trees that cannot be resumed: stale_ until rebuilt.
 // Why it stops  As maxflow.hpp; every change is a constant number of steps, or as many as the node
 //          has arcs where it is fixed.
 #pragma once
@@ -344,8 +344,8 @@ class BinaryCut final : public BinaryEngine {
     if (label >= 0) forced_[v] = {label, solver_.force(v, label)};
   }
 
-  // Forces anew the nodes that are and that a change of n numbers touched; each(k, see) calls see
-  // with those of number k. Where very many changed, all are.
+  // Forces again the forced nodes that a change of n numbers touched; each(k, see) calls see with
+  // those of number k. Where very many changed, all are.
   template <class Each>
   void force_again(std::size_t n, Each&& each) {
     if (forced_.empty() || stale_) return;

@@ -1,6 +1,6 @@
 // Input -> Network: quantises the numbers straight into the solver's layout.
 //
-// What     Edges first, then the hubs of regions, then unaries: clipping asks what the edges of a
+// What     Edges first, then the hubs of regions, then unaries: clipping needs what the edges of a
 //          node can carry. Every number passes the Quantiser once, in this order, so that `inexact`
 //          and the network depend on the input alone.
 // Requires a survey without fault, indices in range, and a scale at which the sum of all numbers
@@ -47,8 +47,7 @@ class Builder {
   void build(bool clip) {
     const Regions& r = input_.regions;
     net_.allocate(grid_.slots + static_cast<std::int64_t>(r.alpha.size()), grid_.guard);
-    // Arcs of the list, and beside them the places of members: together they number the arcs of a
-    // node.
+    // Arcs of the list and the places of members together number the arcs of a node.
     check_size(static_cast<std::int64_t>(input_.edges.size() + r.members.size() + r.alpha.size()),
                "arcs");
     net_.K = q_(input_.constant);

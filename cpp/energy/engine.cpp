@@ -2,7 +2,8 @@
 
 namespace cutlearn {
 
-// In files of their own: these are what takes long to compile.
+// In four files of their own: these take long to compile, and in one unit the compiler inlines less
+// of the search (5 % of the time of a solve).
 extern template std::unique_ptr<BinaryEngine> make_binary<std::int32_t>(const Input&, const Survey&,
                                                                         double);
 extern template std::unique_ptr<BinaryEngine> make_binary<Cap>(const Input&, const Survey&, double);

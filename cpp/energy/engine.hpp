@@ -66,8 +66,8 @@ class BinaryEngine : public Engine {
   std::span<const std::int64_t> changed() const { return changed_; }
   virtual bool resumed() const = 0;  // whether the last solve was not the first
 
-  // True once a change asks for another scale than that of a cold start: then changes are only
-  // stored, and the caller builds anew from what is stored. So warm and cold always agree.
+  // True once a change needs another scale than that of a cold start: then changes are only
+  // stored, and the caller rebuilds from what is stored. So warm and cold always agree.
   bool outgrown() const { return stale_ || (!clips_ && !narrow_ && !keeps_scale()); }
 
   Solved answer() const {
@@ -94,7 +94,7 @@ class BinaryEngine : public Engine {
   // Min-marginals, and sums over their argmins (flow/argmin_sums.hpp).
   virtual ArgminSums argmin_sums(double* phi, const ArgminTask& task, int threads) = 0;
 
-  // Empty if the flow is a maximum flow of the energy `input`, built anew at the scale in use, and
+  // Empty if the flow is a maximum flow of the energy `input`, rebuilt at the scale in use, and
   // the labels are its minimal minimum cut; else the first law that is broken.
   // requires the nodes, edges and regions of the input that the engine was made of
   virtual std::string disproof(const Input& input) = 0;

@@ -17,6 +17,6 @@ struct Lookup {
 
 // False if a pair lies outside of the tables: then `out` is of no use. T is float or double.
 template <class T>
-bool look_up(const Lookup& asked, const T* features, double* out);
+bool look_up(const Lookup& task, const T* features, double* out);
 
 }  // namespace cutlearn

@@ -3,7 +3,7 @@
 //
 // What     psi(s) is the lowest of a few lines, so min_y [E(y) + psi(s)] is the least of one cut
 //          for each line, with unaries a_k m_i. Lines come with falling slope, so each cut has the
-//          ones of the cut before it and perhaps more. A small change of slope goes on from the
+//          ones of the cut before it and perhaps more. A small change of slope resumes from the
 //          last flow: it drains through the trees that are there and costs next to nothing. After a
 //          great one a new engine is cheaper.
 // Against  A hub that joins every node to one auxiliary node: all flow passes one place.

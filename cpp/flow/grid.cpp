@@ -8,8 +8,9 @@
 namespace cutlearn {
 
 std::vector<Offset> forward_offsets(int connectivity) {
-  int dimensions = 3, reach = 0;           // reach: largest squared length
-  const bool slices = connectivity == 10;  // those of an image within slices, one to each beside
+  int dimensions = 3, reach = 0;  // reach: largest squared length
+  const bool slices =
+      connectivity == 10;  // those of an image within slices, one to each adjacent slice
   switch (connectivity) {
     case 4:
       dimensions = 2;

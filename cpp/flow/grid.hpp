@@ -97,7 +97,8 @@ struct Box {
   }
 };
 
-// The slots of pixels asked for one after the other: in the order of a row, without a division.
+// The slots of pixels that are looked up one after the other: in the order of a row, without a
+// division.
 class PixelCursor {
  public:
   explicit PixelCursor(const GridShape& grid) : grid_(grid) {}
@@ -117,7 +118,7 @@ class PixelCursor {
   Id slot_ = 0;                       // of its first pixel
 };
 
-// The first ends of edges asked for by their numbers, and their directions: likewise.
+// The first ends of edges by their numbers, and their directions: likewise.
 class EdgeCursor {
  public:
   EdgeCursor(const GridShape& grid, std::span<const Offset> offsets)

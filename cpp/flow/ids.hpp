@@ -1,4 +1,4 @@
-// Nodes and arcs are counted in 32 bits; whoever makes them asks here first, in 64.
+// Nodes and arcs are counted in 32 bits; before any are made, their number is checked in 64.
 #pragma once
 
 #include <cstdint>

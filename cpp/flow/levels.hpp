@@ -2,7 +2,7 @@
 // it.
 //
 // What     A node is added at a depth; the lowest depth with nodes is taken as a whole. A node that
-//          moved since is not taken out: it is listed where it was too, and whoever takes it
+//          moved since is not taken out: it is listed where it was too, and the taker
 //          compares its depth. So adding and taking are O(1), and nothing is searched for.
 // Invariants
 //   L1  every depth outside lowest_ .. highest_ is empty; highest_ < 0 if all are.

@@ -249,7 +249,7 @@ class MarginalSearch {
 
 // Calls visit(thread, i, f_i, A_i) for every pixel i but those that skip(i) names; A_i as slots.
 // Each thread keeps a network of its own. Rows are walked to and fro: the room gathered at one node
-// is beside the next one.
+// is next to the next one.
 template <class Net, class Skip, class Visit>
 void each_marginal(const Net& solved, const std::vector<std::uint8_t>& on, const GridShape& grid,
                    int threads, Skip&& skip, Visit&& visit) {

@@ -345,7 +345,7 @@ class Maxflow {
   // Looks along every arc of u; false if u left its depth on the way.
   template <Side side>
   bool scan(Id u, Id depth) {
-    // Which directions lead out of the tree is asked without branches: mostly none does.
+    // Which directions lead out of the tree is found without branches: mostly none does.
     const Id* offset = net_.offsets(u);
     auto open = Net::mask([&](Id d) {
       const Id v = u + offset[d];
@@ -431,7 +431,7 @@ class Maxflow {
       root = net_.neighbour(root, parent_[root]);
     }
     amount = std::min(amount, net_.excess[root] < 0 ? -net_.excess[root] : net_.excess[root]);
-    if (amount == 0) return;  // the root changed sign and is about to say so
+    if (amount == 0) return;  // the root changed sign and is about to be notified
     push_up<side>(v, amount);
     net_.excess[v] += sign<side> * amount;
     net_.excess[root] -= sign<side> * amount;
@@ -442,7 +442,7 @@ class Maxflow {
   template <Side side>
   void make_root(Id v) {
     if (level_[v] * sign<side> > 0) {
-      parent_[v] = kRoot;  // its depth stays: T1 asks only for smaller depths above
+      parent_[v] = kRoot;  // its depth stays: T1 needs only smaller depths above
       return;
     }
     if (level_[v] != 0) abandon_children(v);
@@ -494,7 +494,7 @@ class Maxflow {
   std::vector<Id> scan_;
   std::vector<Arc> look_;
   Cap flow_ = 0;                               // found, and not yet in K
-  static constexpr std::size_t kScans = 4096;  // between two questions whether to go on
+  static constexpr std::size_t kScans = 4096;  // between two checks for an interrupt
   std::size_t scans_ = 0;
 };
 

@@ -19,7 +19,7 @@
 //   N1  every r >= 0.
 //   N2  opposite(d) leads back from where d leads to, d ^ 1 with one layer; sister[sister[a]] == a.
 //   N3  every change (push, set_*) keeps the function's value for every labelling, or changes
-//       it by exactly what the caller asked for. So once no residual path is left, K is the
+//       it by exactly what the caller requested. So once no residual path is left, K is the
 //       minimum.
 #pragma once
 

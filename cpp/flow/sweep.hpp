@@ -20,7 +20,7 @@
 
 namespace cutlearn {
 
-// What a walk knows of every slot. Walks through different parts of a network may share it.
+// What a walk stores for every slot. Walks through different parts of a network may share it.
 template <class R>
 struct Rooms {
   explicit Rooms(std::size_t slots) : here(slots), next(slots) {}
@@ -66,8 +66,8 @@ class Sweep {
   // requires room and excess of v + offset to be known
   void find_room(Id v, Id d) {
     const Id w = v + net_.offset[d];
-    const Cap beyond = static_cast<Cap>(next_[w]) - net_.excess[w];
-    next_[v] = static_cast<R>(std::min<Cap>(net_.at(v, d), std::max<Cap>(beyond, 0)));
+    const Cap further = static_cast<Cap>(next_[w]) - net_.excess[w];
+    next_[v] = static_cast<R>(std::min<Cap>(net_.at(v, d), std::max<Cap>(further, 0)));
   }
 
   void push(Id v, Id d, Id step) {

@@ -1,4 +1,4 @@
-// Loops that are worth a second translation: for processors with AVX2 beside those of all x86-64.
+// Loops that are worth a second translation: for processors with AVX2, besides one for all x86-64.
 //
 // AVX2 without fused products: the bits are the same in both. The choice is made once, when the
 // library is loaded; where the compiler or the system cannot (or a sanitizer is in), there is one.

@@ -1,6 +1,6 @@
-// Long work that a person can end: it asks now and then whether to go on.
+// Long work that a user can interrupt: it checks now and then whether to stop.
 //
-// A thread asks whoever listens for it, nobody by default. The door to Python (bind/arrays.hpp)
+// A thread has a check of its own, none by default. The binding to Python (bind/arrays.hpp)
 // lets the calling thread look for signals such as Ctrl-C; run/parallel.hpp passes the answer on to
 // the others.
 #pragma once
@@ -16,31 +16,31 @@ class Interrupted : public std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-using Question = std::function<bool()>;  // true: stop
-inline thread_local const Question* asked = nullptr;
+using StopCheck = std::function<bool()>;  // true: stop
+inline thread_local const StopCheck* stop_check = nullptr;
 
-// While it lives, this thread asks `question`.
-class Asking {
+// While it lives, this thread calls `check`.
+class StopScope {
  public:
-  explicit Asking(const Question& question) : before_(asked) { asked = &question; }
-  ~Asking() { asked = before_; }
-  Asking(const Asking&) = delete;
-  Asking& operator=(const Asking&) = delete;
+  explicit StopScope(const StopCheck& check) : before_(stop_check) { stop_check = &check; }
+  ~StopScope() { stop_check = before_; }
+  StopScope(const StopScope&) = delete;
+  StopScope& operator=(const StopScope&) = delete;
 
  private:
-  const Question* before_;
+  const StopCheck* before_;
 };
 
-// Asks at most 20 times a second, so that a loop may call it every few microseconds.
+// Checks at most 20 times a second, so that a loop may call it every few microseconds.
 // throws Interrupted
 inline void allow_interrupt() {
   using Clock = std::chrono::steady_clock;
   static thread_local Clock::time_point last{};
-  if (!asked) return;
+  if (!stop_check) return;
   const Clock::time_point now = Clock::now();
   if (now - last < std::chrono::milliseconds(50)) return;
   last = now;
-  if ((*asked)()) throw Interrupted();
+  if ((*stop_check)()) throw Interrupted();
 }
 
 }  // namespace cutlearn

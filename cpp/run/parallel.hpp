@@ -59,9 +59,9 @@ void parallel(std::size_t count, int threads, Make&& make, Work&& work) {
       }
     }
   };
-  const Question stopped = [&] { return stop.load(); };
+  const StopCheck stopped = [&] { return stop.load(); };
   const auto help = [&](int thread) {
-    const Asking asking(stopped);
+    const StopScope scope(stopped);
     try {
       auto state = make(thread);
       serve(state);

@@ -3,7 +3,7 @@
 //
 // What     Blocks of kLarge bytes and more are kept when they are given back, up to kKept bytes in
 //          all, the latest ones; smaller ones are the allocator's.
-// Threads  One pool for all, behind a lock. Whoever finds it locked does without: nobody waits, not
+// Threads  One pool for all, behind a lock. A thread that finds it locked uses malloc: none waits, not
 //          even in a process that was forked from one whose other thread held it.
 #pragma once
 

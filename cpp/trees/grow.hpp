@@ -8,7 +8,7 @@
 // is largest, the best leaf of all first, until there are `leaves` of them or nothing gains.
 //
 // g and h are rounded to whole multiples of 2^-14 and 2^-16, so that all sums are of integers: they
-// are exact, and the same in any order and on any machine. Rows are told by their bins only.
+// are exact, and the same in any order and on any machine. Rows are distinguished by their bins only.
 //
 // Invariants, checked by `grow` (what breaks them throws):
 //   G1  1 <= rows <= MOST_ROWS, so no sum leaves 32 bits; 1 <= questions <= MOST_QUESTIONS.

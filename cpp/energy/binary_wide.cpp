@@ -3,7 +3,5 @@
 namespace cutlearn {
 
 template std::unique_ptr<BinaryEngine> make_binary<Cap>(const Input&, const Survey&, double);
-template std::unique_ptr<OrderedEngine> make_ordered_grid<Cap>(const OrderedInput&, OrderedTerms&,
-                                                               Id);
 
 }  // namespace cutlearn

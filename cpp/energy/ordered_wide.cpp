@@ -1,0 +1,8 @@
+#include "energy/networks.hpp"
+
+namespace cutlearn {
+
+template std::unique_ptr<OrderedEngine> make_ordered_grid<Cap>(const OrderedInput&, OrderedTerms&,
+                                                               Id);
+
+}  // namespace cutlearn
