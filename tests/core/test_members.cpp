@@ -86,6 +86,14 @@ TEST_CASE("every arc of a member or hub leads back to itself and holds its capac
         });
         CHECK(rest == count - from);
       }
+      for (Id stop = 0; stop < count; ++stop) {
+        Id visited = 0;
+        CHECK(members.any(v, 0, [&](Id place, Id, Cap&, Cap&, Id) {
+          ++visited;
+          return place == stop;
+        }));
+        CHECK(visited == stop + 1);
+      }
     }
     CHECK(seen == t.there);
   }

@@ -291,3 +291,48 @@ TEST_CASE("faults of ordered energies are found at their place") {
   world.unary[0] = -1e308;
   CHECK(OrderedTerms(world.input()).fault.what == OrderedFault::kRange);
 }
+
+TEST_CASE("the scale of ordered labels leaves room for all terms, and no more") {
+  // u and V of one edge between two nodes, and the sum of all that enters the network.
+  struct Numbers {
+    Id L;
+    std::vector<double> unary, table;
+    double nodes, edges;
+  };
+  const std::vector<Numbers> all{
+      {2, {3, 8, 0, 0}, {0, 0, 0, 0}, 8, 0},
+      {2, {3, 7, 0, 0}, {0, 0, 0, 0}, 7, 0},
+      {2, {3, -1, 0, 0}, {0, 0, 0, 0}, 7, 0},
+      {2, {3, -2, 0, 0}, {0, 0, 0, 0}, 8, 0},
+      {2, {0, 7, 0, 0}, {1, 2, 4, 3}, 7, 9},
+      {2, {0, 6, 0, 0}, {1, 2, 4, 3}, 6, 9},
+      {3, {1, 4, 2, 0, 0, 3}, {0, 1, 2, 1, 0, 1, 2, 1, 0}, 9, 12},
+      {3, {1, 4, 2, 0, 0, 9}, {0, 1, 4, 1, 0, 1, 4, 1, 0}, 15, 24},
+  };
+  for (const Numbers& n : all) {
+    OrderedWorld world;
+    world.L = n.L;
+    world.shape = {2};
+    world.unary = n.unary;
+    world.edges = {0, 1};
+    world.tables = {n.table};
+    world.each = {1};
+    const OrderedTerms terms(world.input());
+    CHECK(terms.scale == scale_for(n.nodes + n.edges + (n.L - 2) * (n.nodes + 2 * n.edges)));
+  }
+}
+
+TEST_CASE("bands of ordered labels give the same cut on several threads") {
+  for (int seed = 0; seed < 12; ++seed) {
+    Random random(seed);
+    const Id L = 2 + seed % 4;
+    const OrderedWorld world =
+        make_ordered_world(random, L, seed % 2 ? 4 : 8, {11, 6}, 1, 1, false);
+    const auto one = solved(world);
+    auto many = make_ordered(world.input(), OrderedTerms(world.input()));
+    many->solve(3);
+    CHECK(many->minimum() == one->minimum());
+    CHECK(std::equal(one->labels().begin(), one->labels().end(), many->labels().begin()));
+    CHECK(many->disproof(world.input()) == "");
+  }
+}

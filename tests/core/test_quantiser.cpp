@@ -170,3 +170,12 @@ TEST_CASE("a narrow scale makes every number whole and every arc less than 2^30"
   region.hinge_first.back() += 1;
   CHECK(narrow_scale(region.input(), survey(region.input())) == 0);
 }
+
+TEST_CASE("of edges that are equally bad the first is found") {
+  Random random(0);
+  World world = make_world(random, 0, {5}, 0);
+  auto& w = world.weights[0];
+  w[4] = w[8] = -9;
+  w[5] = w[9] = 2;
+  CHECK(survey(world.input()).worst_edge == 2);
+}
