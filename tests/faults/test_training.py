@@ -92,7 +92,7 @@ def test_a_part_of_a_pool_names_the_images_of_the_whole(monkeypatch):
     pool = Pool(problems, truth)
     failing(monkeypatch, 2, RuntimeError)
     with pytest.raises(RuntimeError, match="image 4: the oracle failed, it broke"):
-        train([problems[1], problems[4]], [truth[1], truth[4]], pool=pool.take([1, 4]))
+        train([problems[1], problems[4]], [truth[1], truth[4]], pool=pool.subset([1, 4]))
 
 
 def test_the_core_names_the_image_whose_energy_is_beyond_numbers():

@@ -111,7 +111,7 @@ def test_a_pool_serves_a_part_of_the_images():
     pool = Pool(problems, truth)
     train(problems, truth, pool=pool, tol=1e-4)
     before = len(pool.planes[1])
-    part = pool.take([1])
+    part = pool.subset([1])
     r = train(problems[1:2], truth[1:2], pool=part, tol=1e-4)
     assert r.objective == pytest.approx(
         train(problems[1:2], truth[1:2], tol=1e-4).objective, rel=2e-4

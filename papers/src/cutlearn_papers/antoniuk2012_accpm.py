@@ -4,7 +4,7 @@ The localisation set is a polyhedron {x : A x <= b}: the constraints of the weig
 |x_j| <= B at every lambda, and one deep cut a round on the whole objective f, the regulariser
 linearised with the risk (eq. 7): a = f'(x_t), b = f_best - f(x_t) + a . x_t. The next query is the
 analytic centre, found by Newton steps from an infeasible start with backtracking; 3 n cuts are
-kept. Where `learn.margin.center` differs: it keeps the regulariser as it is, needs no box above
+kept. Where `learn.center` differs: it keeps the regulariser as it is, needs no box above
 lambda = 0, and makes old cuts deeper when a better point is found.
 """
 

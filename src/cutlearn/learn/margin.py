@@ -92,7 +92,7 @@ class MarginRun(Run):
         """Train roughly on a quarter of many images, so that the first step is at good weights."""
         if len(self.pool) < MANY or any(map(len, self.pool.planes)):
             return
-        part = self.pool.take(range(0, len(self.pool), 4))
+        part = self.pool.subset(range(0, len(self.pool), 4))
         setting = replace(
             self.setting,
             tol=max(self.setting.tol, ROUGH),

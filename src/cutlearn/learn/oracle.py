@@ -275,7 +275,7 @@ def plane_of(
 
 
 def _failed(error: Exception, images: Sequence[int], w: Vector) -> Exception:
-    """Say which image's oracle failed, and why; an energy out of range is the input's fault."""
+    """Return the error of an image: an InputError if its energy is out of range."""
     number, what = error.args
     if not isinstance(error, OverflowError):
         return type(error)(f"image {images[number]}: the oracle failed, {what}")

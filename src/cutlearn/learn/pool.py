@@ -1,7 +1,7 @@
-"""The planes of every image that were ever found, beside the oracles that find them.
+"""The pool: the images of a training with all planes so far.
 
 A plane depends on its own image, the loss and the normalisation only, not on C, on the other
-images or on the master: one pool serves a path of C, every fold (`take`) and every learner.
+images or on the master: one pool serves a path of C, every fold (`subset`) and every learner.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from cutlearn.run.executor import (
 
 # The index that stands for the zero plane (y = y_n), which no image needs to store.
 ZERO = -1
-# Fewer nodes in all are prepared faster than threads are started.
+# Fewer nodes are prepared faster than threads are started.
 WORTH_THREADS = 500_000
 
 
@@ -57,7 +57,7 @@ class PlaneSet:
         return self._rows[: self._count]
 
     def add(self, row: Vector) -> int:
-        """Add the plane b, a and give its index; a plane that is known keeps its own."""
+        """Add the plane b, a, unless it is known, and return its index."""
         key = row.tobytes()
         index = self._seen.get(key)
         if index is not None:
@@ -72,7 +72,7 @@ class PlaneSet:
         return self._count - 1
 
     def best(self, w: Vector) -> int:
-        """Return the index of the highest plane at w, ZERO when none is above zero."""
+        """Return the index of the highest plane at w, ZERO if none is above zero."""
         if not self._count:
             return ZERO
         heights = self.rows[:, 0] + self.rows[:, 1:] @ w
@@ -80,7 +80,7 @@ class PlaneSet:
         return index if heights[index] > 0 else ZERO
 
     def restore(self, rows: Matrix) -> None:
-        """Continue as the set that held these rows; what is there must be their beginning."""
+        """Add the rows of a checkpoint, which must begin with the present ones."""
         if rows.shape[1:] != self._rows.shape[1:] or not np.array_equal(
             rows[: self._count], self.rows
         ):
@@ -94,28 +94,27 @@ class PlaneSet:
 
 @dataclass
 class ImageBounds:
-    """What is remembered of a task: its largest loss, how its planes are rounded, and its
-    fingerprint once it is known."""
+    """The largest loss of an image, the rounding of its planes, and its fingerprint once known."""
 
     largest: float
     rounding: Vector
     digest: str = ""
 
 
-def _bounds_of(images: Sequence[TrainingImage], place: Executor) -> list[ImageBounds]:
+def _bounds_of(images: Sequence[TrainingImage], executor: Executor) -> list[ImageBounds]:
     """Return the bounds of all images; lazy images are hashed now, while in memory."""
     if not isinstance(images, Loaded):
         return [ImageBounds(one.largest, one.rounding) for one in images]
 
-    def look(image: int) -> ImageBounds:
+    def bounds(image: int) -> ImageBounds:
         one = images[image]
         return ImageBounds(one.largest, one.rounding, digest_of(one))
 
-    return place.local.map(look, range(len(images)))
+    return executor.local.map(bounds, range(len(images)))
 
 
 class Pool:
-    """Oracles and known planes of a list of problems.
+    """A list of problems with labels, and the planes of each.
 
     Parameters
     ----------
@@ -138,16 +137,16 @@ class Pool:
         n_jobs: Jobs = None,
         model: ModelLike = None,
     ) -> None:
-        chosen, place = loss_of(loss), executor_of(n_jobs)
+        chosen, executor = loss_of(loss), executor_of(n_jobs)
         self.model = model_of_all(problems, labels, model)
         check_margin(self.model, chosen)
         self.loss, self.settings = chosen, _settings(normalize, self.model)
-        self.images = bind_all(problems, labels, self.model, chosen, normalize, place)
-        self.bounds = _bounds_of(self.images, place)
+        self.images = bind_all(problems, labels, self.model, chosen, normalize, executor)
+        self.bounds = _bounds_of(self.images, executor)
         # On a cluster, or when images are loaded, planes are computed where the images stay.
         self.away: Residents | None = None
-        if place.remote or isinstance(self.images, Loaded):
-            self.away = residents_of(place, problems, labels)
+        if executor.remote or isinstance(self.images, Loaded):
+            self.away = residents_of(executor, problems, labels)
             settings = self.model, chosen, normalize
             self._plane = partial(plane_of, name_of(settings), *settings)
         self.layout: Layout = self.images[0].layout
@@ -164,10 +163,10 @@ class Pool:
         normalize: str,
         model: ModelLike = None,
     ) -> None:
-        """Raise InputError for other problems or labels, another loss, normalisation or model.
+        """Raise for other problems, labels, or another loss, normalisation or model.
 
-        Losses are compared by what they are on every image. Images that are loaded when they are
-        needed are loaded for this only if the loss is another object.
+        Losses are compared on every image. Lazy images are loaded for this only if the loss is
+        another object.
         """
         asked = model_of(problems[0], model).for_labels(self.model.n_labels)
         settings, chosen = _settings(normalize, asked), loss_of(loss)
@@ -205,8 +204,8 @@ class Pool:
         """The errors by rounding of b and a of a plane, the mean over the images."""
         return np.asarray(np.mean([one.rounding for one in self.bounds], axis=0))
 
-    def take(self, images: Sequence[int]) -> "Pool":
-        """Return the pool of some of the images; oracles and planes are shared."""
+    def subset(self, images: Sequence[int]) -> "Pool":
+        """Return the pool of some of the images; images and planes are shared."""
         part = object.__new__(Pool)
         part.model, part.layout = self.model, self.layout
         part.loss, part.settings = self.loss, self.settings
@@ -217,30 +216,26 @@ class Pool:
         part.planes = [self.planes[i] for i in images]
         return part
 
-    def ask(self, w: Vector, place: Executor = ONE_THREAD) -> tuple[NDArray[np.int32], Matrix]:
-        """Ask every oracle at w; give each plane's index and the planes b, a as (N, 1 + d)."""
-        rows = self.highest(range(len(self)), w, place)
+    def ask(self, w: Vector, executor: Executor = ONE_THREAD) -> tuple[NDArray[np.int32], Matrix]:
+        """Cut all images at w; return the indices of the planes, and the planes b, a as rows."""
+        rows = self.highest(range(len(self)), w, executor)
         return self.add(rows), rows
 
-    def highest(self, images: Sequence[int], w: Vector, place: Executor) -> Matrix:
-        """Ask the oracles of some images at w; give their planes b, a as rows."""
+    def highest(self, images: Sequence[int], w: Vector, executor: Executor) -> Matrix:
+        """Cut some images at w; return their highest planes b, a as rows."""
         if self.away is not None:
             return np.array(self.away.take(images).map(self._plane, w))
-        return planes_at([self.images[i] for i in images], w, self._threads(place))
-
-    def add(self, rows: Matrix) -> NDArray[np.int32]:
-        """Add a plane of every image, b, a; give their indices."""
-        index = [known.add(row) for known, row in zip(self.planes, rows)]
-        return np.array(index, np.int32)
-
-    @staticmethod
-    def _threads(place: Executor) -> int:
-        if place.remote:
+        if executor.remote:
             raise InputError(
                 "pool was made on threads, but training asks for a cluster. Make the pool with the "
                 "same n_jobs."
             )
-        return place.threads
+        return planes_at([self.images[i] for i in images], w, executor.threads)
+
+    def add(self, rows: Matrix) -> NDArray[np.int32]:
+        """Add a plane b, a of every image; return their indices."""
+        index = [known.add(row) for known, row in zip(self.planes, rows)]
+        return np.array(index, np.int32)
 
     def best(self, w: Vector) -> NDArray[np.int32]:
         """Return the index of each image's highest known plane at w, without any cut."""
@@ -267,11 +262,11 @@ def digest_of(task: TrainingImage) -> str:
 
 
 def residents_of(
-    place: Executor, problems: Sequence[Problem], labels: Sequence[ArrayLike]
+    executor: Executor, problems: Sequence[Problem], labels: Sequence[ArrayLike]
 ) -> Residents:
-    """Return problems with their labels where they are asked; the same ones are sent once."""
+    """Return problems with their labels where they are used; the same ones are sent once."""
     given = labels if isinstance(labels, Loaded) else [np.asarray(y) for y in labels]
-    return place.residents(together(problems, given))
+    return executor.residents(together(problems, given))
 
 
 def _settings(normalize: str, model: Model) -> str:
@@ -284,12 +279,9 @@ def bind_all(
     model: Model,
     loss: Loss | None = None,
     normalize: str = "pixels",
-    place: Executor = ONE_THREAD,
+    executor: Executor = ONE_THREAD,
 ) -> Sequence[TrainingImage]:
-    """Bind every image to its labels; what is wrong names the image.
-
-    This is quick, and done here where a cluster asks for planes later.
-    """
+    """Bind every image to its labels, here even if a cluster cuts later; errors name the image."""
 
     def bind(image: int) -> TrainingImage:
         try:
@@ -300,11 +292,11 @@ def bind_all(
     if isinstance(problems, Loaded):
         return Loaded(len(problems), bind)
     large = sum(problem.n_nodes for problem in problems) > WORTH_THREADS
-    return (place.local if large else ONE_THREAD).map(bind, range(len(problems)))
+    return (executor.local if large else ONE_THREAD).map(bind, range(len(problems)))
 
 
 def check_margin(model: Model, loss: Loss) -> None:
-    """Raise InputError for labels, potentials and losses that no oracle joins."""
+    """Raise for labels, potentials and losses that do not combine."""
     labels = model.labels
     if not labels.has_energy:
         raise InputError(
@@ -326,13 +318,13 @@ def check_margin(model: Model, loss: Loss) -> None:
 def model_of_all(
     problems: Sequence[Problem], labels: Sequence[ArrayLike], given: ModelLike
 ) -> Model:
-    """Check that images are alike, and give their model with the number of labels that they have.
+    """Check that images are alike, and return their model with their number of labels.
 
     Without a number of its own, L is one more than the largest label.
     """
     problems, labels = check_alike(problems, labels, given)
     model = model_of(problems[0], given)
-    # What cannot be a label is refused with its image, where the labels are bound.
+    # Values that are no labels raise where the labels are bound, with their image.
     arrays = (as_array(f"labels[{i}]", y) for i, y in enumerate(labels))
     known = (y[np.isin(y, range(model.labels.most))] for y in arrays)
     return model.for_labels(max(2, 1 + max((int(y.max()) for y in known if y.size), default=1)))
@@ -341,7 +333,7 @@ def model_of_all(
 def check_alike(
     problems: Sequence[Problem], labels: Sequence[ArrayLike], envelope: ModelLike
 ) -> tuple[Sequence[Problem], Sequence[ArrayLike]]:
-    """Raise InputError for lists of different lengths and images with different features."""
+    """Raise for lists of different lengths, and for images with different features."""
     problems, labels = listed("problems", problems), listed("labels", labels)
     if not problems:
         raise InputError("problems is empty, but training needs at least one annotated image.")

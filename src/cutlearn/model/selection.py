@@ -470,7 +470,7 @@ class Trainer:
             n_jobs=self.n_jobs,
             checkpoint=self.checkpoint and self.checkpoint / f"{name}.safetensors",
             callback=None if self.callback is None else forward,
-            pool=None if self._pool is None else self._pool.take(images),
+            pool=None if self._pool is None else self._pool.subset(images),
         )
         if self.callback is not None and not steps:
             self.callback(result.steps[-1])  # so that runs finished by an earlier fit are counted
