@@ -34,7 +34,7 @@ from cutlearn.app.options import (
     spacing_option,
     strict_reading,
 )
-from cutlearn.app.products import Areas, Masks, Objects, Overlays, Probabilities, Product
+from cutlearn.app.products import Areas, MaskFiles, Objects, Overlays, ProbabilityFiles, Product
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent
 from cutlearn.errors import InputError, plural
@@ -161,8 +161,8 @@ def predict(
     refuse_idle(["no_split", "min_area"], numbers, "without --objects or --outlines")
     refuse_idle(["object_value"], len(values) == 2, "with a model of several labels")
     sources = dict(zip(folder.names, folder.images)) if estimator.of_volumes else None
-    products: list[Product] = [Masks(out, object_value, values, sources)]
-    products += [Probabilities(out, sources)] if probability else []
+    products: list[Product] = [MaskFiles(out, object_value, values, sources)]
+    products += [ProbabilityFiles(out, sources)] if probability else []
     products += [Areas(areas)] if areas is not None else []
     numbered = None
     if numbers:

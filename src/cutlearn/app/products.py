@@ -41,7 +41,7 @@ class Product:
         return ""
 
 
-class Masks(Product):
+class MaskFiles(Product):
     """A mask for each image: DIR/name.png; for each volume DIR/name.tif or NIfTI.
 
     `sources` has the files of volumes by their names; None for images.
@@ -69,7 +69,7 @@ class Masks(Product):
             write_mask(_made(path), one.mask, self.object_value)
 
 
-class Probabilities(Product):
+class ProbabilityFiles(Product):
     """Maps of probability, one for the object or one for each of several labels.
 
     Of images DIR/probability/name.png (16 bit); of volumes, whose files are `sources`, TIFF

@@ -25,7 +25,7 @@ from cutlearn.app.options import (
     shown_progress,
     strict_reading,
 )
-from cutlearn.app.products import Masks, Overlays, Probabilities, Product, write_picture
+from cutlearn.app.products import MaskFiles, Overlays, ProbabilityFiles, Product, write_picture
 from cutlearn.app.registry import register
 from cutlearn.app.tables import percent
 from cutlearn.errors import InputError, shown
@@ -264,8 +264,8 @@ def refine(
             sample = folder.image(k)
             scores = sample.extra[..., 0] if sample.extra.shape[2] == 1 else sample.extra
             if not products:
-                products = [Masks(out, 255, tuple(range(max(2, sample.extra.shape[2]))))]
-                products += [Probabilities(out)] if probability else []
+                products = [MaskFiles(out, 255, tuple(range(max(2, sample.extra.shape[2]))))]
+                products += [ProbabilityFiles(out)] if probability else []
                 products += [Overlays(out)] if overlay else []
             kind = values if folder.given[k].suffix.lower() in ARRAYS else "logits"
             if kind == "probabilities":

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cutlearn.app.web.security import Limits
+from cutlearn.app.web.security import PageLimits
 from cutlearn.app.web.workspace import Workspace
 from cutlearn.errors import InputError
 from cutlearn.images import read_values
@@ -149,7 +149,7 @@ def test_decompression_bombs_are_refused_or_stay_small(workspace):
 
 def test_pixels_and_images_are_bounded(tmp_path):
     make_images(tmp_path / "images")
-    limits = Limits(pixels=48 * 64, images=4)
+    limits = PageLimits(pixels=48 * 64, images=4)
     workspace = Workspace(tmp_path / "images", tmp_path / "masks", limits)
     with pytest.raises(InputError, match="pixels"):
         workspace.add("a.png", png(blob(0, (48, 65))[0]))

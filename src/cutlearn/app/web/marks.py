@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlearn.app.web.security import LIMITS, Limits
+from cutlearn.app.web.security import LIMITS, PageLimits
 from cutlearn.arrays import Floats
 from cutlearn.errors import InputError
 from cutlearn.store import atomic_write
@@ -149,7 +149,7 @@ class Marks:
         self._painted = self.position, seeds
         return seeds.copy()
 
-    def add(self, new: list[Mark], limits: Limits = LIMITS) -> None:
+    def add(self, new: list[Mark], limits: PageLimits = LIMITS) -> None:
         """Add marks; those that were undone are dropped."""
         if self.position + len(new) > limits.marks:
             raise InputError(
@@ -209,7 +209,7 @@ def parse(data: bytes) -> dict[str, Any]:
 
 
 def marks_of(
-    found: Any, shape: tuple[int, int], n_labels: int, limits: Limits = LIMITS
+    found: Any, shape: tuple[int, int], n_labels: int, limits: PageLimits = LIMITS
 ) -> list[Mark]:
     """Return marks from JSON; refuse what is out of bounds."""
     if not isinstance(found, list) or len(found) > limits.marks:
@@ -217,7 +217,7 @@ def marks_of(
     return [_mark(one, shape, n_labels, limits) for one in found]
 
 
-def _mark(one: Any, shape: tuple[int, int], n_labels: int, limits: Limits) -> Mark:
+def _mark(one: Any, shape: tuple[int, int], n_labels: int, limits: PageLimits) -> Mark:
     kind = one.get("kind") if isinstance(one, dict) else None
     if kind == "box":
         return Box(_corners(one.get("box"), shape))
@@ -240,7 +240,9 @@ def _corners(found: Any, shape: tuple[int, int]) -> Corners | None:
     return top, left, bottom, right
 
 
-def _stroke(one: dict[str, Any], shape: tuple[int, int], n_labels: int, limits: Limits) -> Stroke:
+def _stroke(
+    one: dict[str, Any], shape: tuple[int, int], n_labels: int, limits: PageLimits
+) -> Stroke:
     label, radius, flat = one.get("label"), one.get("radius"), one.get("points")
     if type(label) is not int or not NONE <= label < n_labels:
         raise InputError(f"stroke: the label must be a whole number from -1 to {n_labels - 1}.")
@@ -265,10 +267,10 @@ class Drafts:
     ----------
     folder : path
         Made when the first marks come.
-    limits : Limits
+    limits : PageLimits
     """
 
-    def __init__(self, folder: Path, limits: Limits = LIMITS) -> None:
+    def __init__(self, folder: Path, limits: PageLimits = LIMITS) -> None:
         self.folder, self.limits = folder, limits
 
     def write(self, name: str, tab: str, marks: Marks) -> None:

@@ -44,7 +44,7 @@ KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg":
 THREADS, PIECE = 4, 1 << 18
 
 
-class Pages:
+class Handlers:
     """The handlers of all addresses.
 
     Parameters
@@ -220,6 +220,6 @@ def make_app(workspace: Workspace, models: Models, training: Training, keys: Key
         pages.exporter.close()
         await anyio.to_thread.run_sync(training.close)
 
-    pages = Pages(workspace, models, training)
+    pages = Handlers(workspace, models, training)
     router = Router(pages.routes(), redirect_slashes=False, lifespan=lifespan)
     return Guard(router, keys, workspace.limits)

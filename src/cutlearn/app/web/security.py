@@ -11,7 +11,7 @@ programs of the machine can reach it too. So a request needs, in this order:
 
 There is no CORS: no other page can read an answer. Pages may run only the files of this server.
 
-Everything a client can send or hold is bounded (`Limits`). uvicorn has no bound on how long the
+Everything a client can send or hold is bounded (`PageLimits`). uvicorn has no bound on how long the
 head of a request may take, nor on how long a client may leave an answer unread; a few such
 connections would use up all that are allowed, so `TimedProtocol` cuts them.
 """
@@ -56,7 +56,7 @@ NO_COOKIE = (
 
 
 @dataclass(frozen=True)
-class Limits:
+class PageLimits:
     """Bounds of everything that a client can send or hold.
 
     Attributes
@@ -98,7 +98,7 @@ class Limits:
     send_seconds: float = 60.0
 
 
-LIMITS = Limits()
+LIMITS = PageLimits()
 
 
 class Refused(Exception):
@@ -151,10 +151,10 @@ class Guard:
     ----------
     app : ASGI application
     keys : Keys
-    limits : Limits
+    limits : PageLimits
     """
 
-    def __init__(self, app: App, keys: Keys, limits: Limits = LIMITS) -> None:
+    def __init__(self, app: App, keys: Keys, limits: PageLimits = LIMITS) -> None:
         self.app, self.keys, self.limits = app, keys, limits
         self._running = 0
 
@@ -288,7 +288,7 @@ async def _say(send: Send, status: int, text: str, headers: dict[str, str]) -> N
 class TimedProtocol(H11Protocol):
     """HTTP/1.1 with deadlines for sending a request and for reading the answer."""
 
-    limits: Limits = LIMITS
+    limits: PageLimits = LIMITS
     _head: asyncio.TimerHandle | None = None
     _taking: asyncio.TimerHandle | None = None
 

@@ -17,7 +17,7 @@ import numpy as np
 import PIL.Image
 
 from cutlearn.app.web.marks import Drafts
-from cutlearn.app.web.security import LIMITS, Limits
+from cutlearn.app.web.security import LIMITS, PageLimits
 from cutlearn.arrays import Image, Mask
 from cutlearn.errors import InputError, shown
 from cutlearn.features.describe import Intensities
@@ -45,7 +45,7 @@ class Workspace:
     ----------
     images, masks : path
         The folders; made when the first file is written.
-    limits : Limits
+    limits : PageLimits
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Workspace:
         What the labels are in mask files.
     """
 
-    def __init__(self, images: Path, masks: Path, limits: Limits = LIMITS) -> None:
+    def __init__(self, images: Path, masks: Path, limits: PageLimits = LIMITS) -> None:
         if images.resolve() == masks.resolve():
             raise InputError(
                 f"{shown(masks)}: images and masks would lie in one folder. Name another one with "

@@ -27,7 +27,7 @@ from cutlearn.report.displays import (
 )
 from cutlearn.report.evaluate import Evaluation
 from cutlearn.report.page.gallery import Shown
-from cutlearn.report.page.html import Picture, drawing
+from cutlearn.report.page.html import PagePicture, drawing
 from cutlearn.shape.frame import Frame
 
 SIZE = (3.8, 3.8)
@@ -97,10 +97,12 @@ def register_chart(chart: Chart) -> Chart:
     return chart
 
 
-def charts(subject: Subject, wide: bool = False) -> list[Picture]:
+def charts(subject: Subject, wide: bool = False) -> list[PagePicture]:
     """Draw the charts that apply, wide ones or the others, in the order of their registration."""
     return [
-        Picture(drawing(chart.draw(subject), "png" if wide else "svg+xml"), chart.words, chart.name)
+        PagePicture(
+            drawing(chart.draw(subject), "png" if wide else "svg+xml"), chart.words, chart.name
+        )
         for chart in CHARTS.values()
         if chart.wide == wide and chart.applies(subject)
     ]

@@ -22,7 +22,7 @@ PROBABILITY, DOUBT = "viridis", "magma"
 
 
 @dataclass(frozen=True)
-class Picture:
+class PagePicture:
     """A picture as an address that holds it, the words beside it, and a heading if it has one."""
 
     src: str

@@ -24,7 +24,7 @@ from cutlearn.report.displays import COLORS, errors_over, labels_over, rgb
 from cutlearn.report.evaluate import Evaluation, LabelFigures
 from cutlearn.report.page.charts import Subject, charts
 from cutlearn.report.page.gallery import Shown
-from cutlearn.report.page.html import Picture, belief_panels, photograph, render, stride_of
+from cutlearn.report.page.html import PagePicture, belief_panels, photograph, render, stride_of
 
 MOST_WEIGHTS = 12
 # Windows of an image that are framed, and the colour of frames.
@@ -128,23 +128,25 @@ def headlines(subject: Subject) -> list[tuple[str, str, str]]:
 
 def panels(
     part: Shown, judged: str = "", paints: Sequence[tuple[int, int, int]] = ()
-) -> list[Picture]:
+) -> list[PagePicture]:
     """Return the pictures of one image: itself, its errors, probability and entropy.
 
     With several labels, all are shown, and the errors of the judged one.
     """
     base, of = rgb(part.image), f" of {judged}" if judged else ""
     found = [
-        Picture(photograph(base), "image"),
-        Picture(photograph(errors_over(base, part.truth, part.mask)), f"mask{of}"),
+        PagePicture(photograph(base), "image"),
+        PagePicture(photograph(errors_over(base, part.truth, part.mask)), f"mask{of}"),
     ]
     if part.labels is not None:
         both = zip(part.labels, ("true labels", "labels found"))
-        found[1:1] = [Picture(photograph(labels_over(base, y, paints)), words) for y, words in both]
+        found[1:1] = [
+            PagePicture(photograph(labels_over(base, y, paints)), words) for y, words in both
+        ]
     if part.belief is not None:
         sure, doubt = belief_panels(np.stack([1 - part.belief, part.belief], axis=-1))
-        found.append(Picture(photograph(sure), f"probability{of}"))
-        found.append(Picture(photograph(doubt), f"doubt, {part.bits:.2f} bits a pixel"))
+        found.append(PagePicture(photograph(sure), f"probability{of}"))
+        found.append(PagePicture(photograph(doubt), f"doubt, {part.bits:.2f} bits a pixel"))
     return found
 
 
@@ -233,16 +235,19 @@ def next_page(
     return render("next.html", title=title, headlines=headlines, rows=rows, table=table)
 
 
-def candidate_panels(candidate: Candidate, windows: Sequence[Window]) -> list[Picture]:
+def candidate_panels(candidate: Candidate, windows: Sequence[Window]) -> list[PagePicture]:
     """Return the pictures of one image, with frames around the windows to annotate first."""
     step = stride_of(candidate.image.shape)
     base = rgb(candidate.image[::step, ::step])
     for window in windows[:FRAMED]:
         framed(base, window, step)
-    found = [Picture(photograph(base), "image, with the windows to begin with")]
+    found = [PagePicture(photograph(base), "image, with the windows to begin with")]
     if candidate.belief is not None:
         sure, doubt = belief_panels(candidate.belief[::step, ::step])
-        found += [Picture(photograph(sure), "probability"), Picture(photograph(doubt), "doubt")]
+        found += [
+            PagePicture(photograph(sure), "probability"),
+            PagePicture(photograph(doubt), "doubt"),
+        ]
     return found
 
 
