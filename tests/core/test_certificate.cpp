@@ -1,7 +1,9 @@
 // The certificate: a solved network is proved, and every kind of damage is found.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "energy/build.hpp"
 #include "flow/checks.hpp"
@@ -117,4 +119,27 @@ TEST_CASE("labels of a larger minimum cut are not minimal") {
   Maxflow<List>(solved).solve();
   CHECK(disproof(solved, pristine, {0, 1}) == "");
   CHECK(disproof(solved, pristine, {1, 1}).substr(0, 2) == "C6");
+}
+
+TEST_CASE("arcs outside the grid are walked round from any of them, until a call returns true") {
+  for (int seed = 0; seed < 10; ++seed) {
+    Solution s(seed);
+    for (Id v = s.solved.begin(); v < s.solved.end(); ++v) {
+      std::vector<Id> codes;
+      s.solved.any_code(v, [&](Id code) { return codes.push_back(code), false; });
+      for (const Id from : codes) {
+        std::vector<Id> round;
+        CHECK_FALSE(
+            s.solved.any_code_from(v, from, [&](Id code) { return round.push_back(code), false; }));
+        if (from >= Grid::directions) CHECK(round[Grid::directions] == from);
+        std::sort(round.begin(), round.end());
+        CHECK(round == codes);
+        for (std::size_t stop = 0; stop < codes.size(); ++stop) {
+          std::size_t visited = 0;
+          CHECK(s.solved.any_code_from(v, from, [&](Id) { return visited++ == stop; }));
+          CHECK(visited == stop + 1);
+        }
+      }
+    }
+  }
 }
