@@ -252,6 +252,7 @@ IMAGES = [
     ("as_sample", lambda a: cl.images.as_sample(a).image),
     ("Sample", lambda a: cl.Sample(a).image),
     ("Volume", lambda a: cl.Volume(a[None]).image),
+    ("TrainingSet", lambda a: cl.images.TrainingSet.of_lists([a], TRUTH[:1]).samples[0].image),
     ("superpixels", lambda a: cl.superpixels(a, size=9)),
     ("refine", lambda a: cl.refine(LOGITS, a)),
     ("Session", lambda a: marked(a, MARKS)),

@@ -33,8 +33,8 @@ from cutlearn.images.coding import (
 )
 from cutlearn.images.decode import NO_CHANNELS, ChannelsError, white_is_zero
 from cutlearn.images.listing import EXAMPLES, is_mask_name, listed, pair, some
-from cutlearn.images.read import MAX_BYTES, MAX_PIXELS, Opened
-from cutlearn.images.reader import Limits, Pages, Volumes, image_again, label_digest, labels_again
+from cutlearn.images.read import MAX_BYTES, MAX_PIXELS, OpenedImage
+from cutlearn.images.reader import Reader, label_digest, read_again
 from cutlearn.images.sample import Facts, checked_spacing
 from cutlearn.loaded import Loaded, Origin, evenly_spaced, taken
 
@@ -45,7 +45,7 @@ SIDEWAYS = (5, 6, 7, 8)
 MOST_UNANNOTATED = 200
 # Bytes of decoded arrays that are kept from the first look until they are needed.
 KEPT = 1 << 28
-IMAGES = Pages(Limits(), True)
+IMAGES = Reader()
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Folder:
         What the values of the masks mean.
     notes : tuple of str
         What was passed over, left out, matched or read in a way that the user must know.
-    reader : Pages
+    reader : Reader
         How files are read: as images, or as volumes.
     bare : tuple of (path, page)
         Images without a mask, if they were asked for.
@@ -82,7 +82,7 @@ class Folder:
     facts: tuple[Facts, ...] = ()
     coding: Coding | None = None
     notes: tuple[str, ...] = ()
-    reader: Pages = IMAGES
+    reader: Reader = IMAGES
     bare: tuple[tuple[Path, int | None], ...] = ()
     tallies: tuple[Tally, ...] = ()
 
@@ -130,7 +130,7 @@ class Folder:
             if i not in digests:
                 digests[i] = label_digest(self.labels(i))
             path = self.masks[i].absolute()
-            return Origin(labels_again, (self.reader, path, self.pages[i], self.coding, digests[i]))
+            return Origin(read_again, (self.reader, path, self.pages[i], digests[i], self.coding))
 
         return (
             Loaded(len(self), self.image, self._origin if self.lasting else None),
@@ -150,7 +150,7 @@ class Folder:
     def _origin(self, i: int) -> Origin:
         """Return how another process reads an image from the same file."""
         path, digest = self.images[i].absolute(), self.facts[i].digest
-        return Origin(image_again, (self.reader, path, self.pages[i], digest))
+        return Origin(read_again, (self.reader, path, self.pages[i], digest))
 
 
 def read_folder(
@@ -268,12 +268,9 @@ def read_folder(
     for name, word in (("mask_suffix", mask_suffix), ("pattern", pattern)):
         if word is not None and not isinstance(word, str):
             raise InputError(f"{name} is {quoted(word)}, but must be text. Give a string.")
-    limits = Limits(max_bytes, max_pixels)
+    near = None if spacing is None or not volume else checked_spacing(spacing)
     room = KEPT if keep else 0
-    reader = Pages(limits, turned, room)
-    if volume:
-        near = None if spacing is None else checked_spacing(spacing)
-        reader = Volumes(limits, turned, near, empty_void, room)
+    reader = Reader(max_bytes, max_pixels, turned, room, volume, near, volume and empty_void)
     looks = unannotated and not volume
     fate = "only looked at" if looks else "left out"
     found, notes, pairs = _paired(
@@ -357,7 +354,7 @@ def _paired(
     return kept, _Notes(told, left, without), {n: truths[pairs.names[n]] for n in kept}
 
 
-def _folder(survey: Survey, notes: tuple[str, ...], reader: Pages) -> Folder:
+def _folder(survey: FolderSurvey, notes: tuple[str, ...], reader: Reader) -> Folder:
     seen = survey.seen
     return Folder(
         tuple(one.name for one in seen), tuple(one.image for one in seen),
@@ -421,7 +418,7 @@ class Seen(NamedTuple):
 
 
 @dataclass
-class Survey:
+class FolderSurvey:
     """What was found in a folder."""
 
     seen: list[Seen] = field(default_factory=list)
@@ -469,16 +466,16 @@ def look(
     images: Mapping[str, Path],
     masks: Mapping[str, Path] | None,
     stated: Stated,
-    reader: Pages,
+    reader: Reader,
     where: str,
     progress: Callable[[int, int], None] | None = None,
     instances: bool = True,
-) -> Survey:
+) -> FolderSurvey:
     """Look at every image, and at its mask if there are masks.
 
     `where`: the name of the masks in messages; `instances`: whether numbered objects are one label.
     """
-    survey = Survey()
+    survey = FolderSurvey()
     unread: list[str] = []
     channels: dict[str, list[str]] = {}
     clear: list[str] = []
@@ -525,7 +522,7 @@ def look(
 
 
 def _other_pages(
-    image: Path, mask: Path, pages: Sequence[tuple[int | None, Opened]], reader: Pages
+    image: Path, mask: Path, pages: Sequence[tuple[int | None, OpenedImage]], reader: Reader
 ) -> str:
     """Return what is wrong with the pages of a mask of a stack; nothing if they fit."""
     count = len(pages) if len(pages) == 1 else reader.count(mask)
@@ -538,12 +535,12 @@ def _other_pages(
 
 
 def _look_at_mask(
-    survey: Survey,
+    survey: FolderSurvey,
     path: Path,
     page: int | None,
-    image: Opened,
+    image: OpenedImage,
     stated: Stated,
-    reader: Pages,
+    reader: Reader,
 ) -> None:
     """Compare a mask with its image, and collect its values."""
     name = shown(path)
@@ -570,14 +567,14 @@ def _look_at_mask(
         "The image has a rotation tag that its mask lacks: read both as they are stored with "
         "turned=False." if sideways and reader.turned else "Give each image a mask of its own size."
     )  # fmt: skip
-    size = reader.told(found.shape[0], found.shape[1], image.image)
-    wanted = reader.told(height, width, image.image)
+    size = reader.size_in_words(found.shape[0], found.shape[1], image.image)
+    wanted = reader.size_in_words(height, width, image.image)
     wanted = wanted.removesuffix(" pixels (width x height)")
     told = f"{name}: the mask has {size}, but its image has {wanted}. {advice}"
     survey.problem("size", told)
 
 
-def _note_inverted(survey: Survey) -> None:
+def _note_inverted(survey: FolderSurvey) -> None:
     """Note how masks were read whose zero is displayed white."""
     bits = {one.mask: white_is_zero(one.mask) for one in survey.seen if one.mask is not None}
     wide = [path.name for path, depth in bits.items() if depth > 1]
@@ -595,7 +592,7 @@ def _note_inverted(survey: Survey) -> None:
         )
 
 
-def _notes(survey: Survey, clear: list[str], turns: list[str], turned: bool) -> None:
+def _notes(survey: FolderSurvey, clear: list[str], turns: list[str], turned: bool) -> None:
     """Add notes on all images together."""
     colored = sum(one.facts.color for one in survey.seen)
     if 0 < colored < len(survey.seen):

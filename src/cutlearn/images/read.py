@@ -163,7 +163,7 @@ def read_image(
     return opened.image
 
 
-class Opened(NamedTuple):
+class OpenedImage(NamedTuple):
     """An image of a file, and what the user must know of it.
 
     Parameters
@@ -182,12 +182,12 @@ class Opened(NamedTuple):
 
 def open_image(
     data: bytes, name: str, max_pixels: int, page: int | None = None, turned: bool = True
-) -> Opened:
+) -> OpenedImage:
     """Decode the content of a file; `page` and `turned` as of `decode`."""
     with decoding(name):
         array = decode(data, name, max_pixels, True, page, turned)
         orientation = orientation_of(data, name, max_pixels)
-    return Opened(*_canonical(array, name), orientation)
+    return OpenedImage(*_canonical(array, name), orientation)
 
 
 def count_pages(data: bytes, name: str, max_pixels: int) -> int:

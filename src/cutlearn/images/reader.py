@@ -1,8 +1,8 @@
 """How the files of a folder are read: as images, page by page, or each as one volume.
 
-`Pages` and `Volumes` have the same methods: the pixels of a file for the first look and later once
-more, its values as a mask, and the facts of an image. Volumes are TIFFs of several pages, OME-TIFF,
-numpy arrays and NIfTI, which stores columns first; here slices come first.
+A `Reader` returns the pixels of a file for the first look and later once more, its values as a
+mask, and the facts of an image. Volumes are TIFFs of several pages, OME-TIFF, numpy arrays and
+NIfTI, which stores columns first; here slices come first.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import io
 import math
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tifffile
@@ -38,7 +39,7 @@ from cutlearn.images.decode import (
 from cutlearn.images.read import (
     MAX_BYTES,
     MAX_PIXELS,
-    Opened,
+    OpenedImage,
     as_image,
     count_pages,
     open_image,
@@ -50,29 +51,39 @@ NIFTI = (".nii", ".nii.gz")
 UNKNOWN: Spacing = (1.0, 1.0, 1.0)
 
 
-class Limits(NamedTuple):
-    """The most that a file may have."""
-
-    bytes: int = MAX_BYTES
-    pixels: int = MAX_PIXELS
-
-
-class Pages:
-    """Files of images; the pages of a file are images of their own.
+class Reader:
+    """The images and masks of files: page by page, or with `volume` each file as one volume.
 
     Parameters
     ----------
-    limits : Limits
+    max_bytes, max_pixels : int
+        Limits for each file.
     turned : bool
         Whether images and masks are turned as their tags say.
-    room : int, default 0
+    room : int
         Bytes of decoded arrays that are kept for the second time that they are needed.
+    volume, spacing, empty_void
+        As of `read_folder`.
     """
 
-    endings: tuple[str, ...] = ENDINGS
-
-    def __init__(self, limits: Limits, turned: bool, room: int = 0) -> None:
-        self.limits, self.turned, self.room = limits, turned, room
+    def __init__(
+        self,
+        max_bytes: int = MAX_BYTES,
+        max_pixels: int = MAX_PIXELS,
+        turned: bool = True,
+        room: int = 0,
+        volume: bool = False,
+        spacing: Spacing | None = None,
+        empty_void: bool = False,
+    ) -> None:
+        self.max_bytes, self.max_pixels, self.turned, self.room = (
+            max_bytes,
+            max_pixels,
+            turned,
+            room,
+        )
+        self.volume, self.spacing, self.empty_void = volume, spacing, empty_void
+        self.endings = (*ENDINGS, *NIFTI) if volume else ENDINGS
         self._images: dict[tuple[Path, int | None], Any] = {}
         self._masks: dict[tuple[Path, int | None], tuple[AnyArray, bool]] = {}
 
@@ -85,113 +96,37 @@ class Pages:
         self.room -= array.nbytes if fits else 0
         return fits
 
-    def images(self, path: Path) -> list[tuple[int | None, Opened]]:
-        """Return the images of a file, each with its page; None for a file of one image."""
-        found = self._open(path)
-        self._images |= {(path, k): one.image for k, one in found if self._fits(one.image)}
+    def images(self, path: Path) -> list[tuple[int | None, OpenedImage]]:
+        """Return the images of a file, each with its page; None for one image, or a volume."""
+        found = self._opened(path)
+        for page, one in found:
+            image: Any = one.image
+            if self._fits(image.image if self.volume else image):
+                self._images[path, page] = image
         return found
-
-    def _open(self, path: Path) -> list[tuple[int | None, Opened]]:
-        large = _mapped_image(path)
-        if large is not None:
-            return [(None, Opened(as_image(large, shown(path)), False, 1))]
-        data, name = content(path, None, self.limits.bytes)
-        pages = count_pages(data, name, self.limits.pixels)
-        numbers: list[int | None] = [None] if pages == 1 else list(range(pages))
-        return [(k, open_image(data, name, self.limits.pixels, k, self.turned)) for k in numbers]
-
-    def count(self, path: Path) -> int:
-        """Return the number of images in a file."""
-        data, name = content(path, None, self.limits.bytes)
-        return count_pages(data, name, self.limits.pixels)
 
     def image(self, path: Path, page: int | None) -> Any:
         """Return an image again; one that was kept is not kept any longer."""
         kept = self._images.pop((path, page), None)
-        return self._decoded(path, page) if kept is None else kept
+        return self._opened(path, [page])[0][1].image if kept is None else kept
 
-    def _decoded(self, path: Path, page: int | None) -> Any:
-        large = _mapped_image(path)
-        if large is not None:
-            return as_image(large, shown(path))
-        data, name = content(path, None, self.limits.bytes)
-        return open_image(data, name, self.limits.pixels, page, self.turned).image
+    def _opened(
+        self, path: Path, pages: Sequence[int | None] | None = None
+    ) -> list[tuple[int | None, OpenedImage]]:
+        """Return the images at some pages of a file, by default at all."""
+        if self.volume:
+            return [(None, OpenedImage(self._read_volume(path), False, 1))]
+        large = memory_mapped(path)
+        if large is not None and large.ndim > 1 and large.shape[2:] in ((), (3,)):
+            return [(None, OpenedImage(as_image(large, shown(path)), False, 1))]
+        data, name = content(path, None, self.max_bytes)
+        if pages is None:
+            count = count_pages(data, name, self.max_pixels)
+            pages = [None] if count == 1 else range(count)
+        return [(k, open_image(data, name, self.max_pixels, k, self.turned)) for k in pages]
 
-    def values(self, path: Path, page: int | None) -> tuple[AnyArray, bool]:
-        """Return the values of a mask, (h, w) or (h, w, 3), and whether a JPEG has changed them."""
-        if (path, page) in self._masks:
-            return self._masks[path, page]
-        found = self._decoded_values(path, page)
-        if self._fits(found[0]):
-            self._masks[path, page] = found
-        return found
-
-    def _decoded_values(self, path: Path, page: int | None) -> tuple[AnyArray, bool]:
-        data, name = content(path, None, self.limits.bytes)
-        found = open_values(data, name, self.limits.pixels, page, self.turned)
-        return found, data[: len(JPEG)] == JPEG
-
-    def labels(self, path: Path, page: int | None, coding: Coding) -> Mask:
-        """Return the labels of a mask."""
-        return coding.labels(self.values(path, page)[0])
-
-    def facts(self, image: Any) -> Facts:
-        """Return what decides whether a model fits an image."""
-        return facts_of(image)
-
-    def size(self, image: Any) -> tuple[int, int]:
-        """Return the rows and columns that a mask's values must have."""
-        return image.shape[0], image.shape[1]
-
-    def annotated(self, values: AnyArray, image: Any) -> tuple[AnyArray, bool]:
-        """Return what is annotated of a mask's values, and whether they are colours."""
-        return values, values.ndim == 3
-
-    def told(self, rows: int, columns: int, image: Any) -> str:
-        """Return a size in words."""
-        return f"{columns} x {rows} pixels (width x height)"
-
-
-def _mapped_image(path: Path) -> AnyArray | None:
-    """Return the array of a large file that is one image; None for all others."""
-    found = memory_mapped(path)
-    one = found is not None and (found.ndim == 2 or (found.ndim == 3 and found.shape[2] == 3))
-    return found if one else None
-
-
-class Volumes(Pages):
-    """Files of volumes; values of masks come as one tall image, slice below slice.
-
-    Parameters
-    ----------
-    spacing : three floats, optional
-        Distances of slices, rows and columns, if files lack them or have wrong ones.
-    empty_void : bool
-        Whether slices of a mask that hold nothing but label 0 are not annotated.
-    """
-
-    endings = (*ENDINGS, *NIFTI)
-
-    def __init__(
-        self,
-        limits: Limits,
-        turned: bool,
-        spacing: tuple[float, float, float] | None = None,
-        empty_void: bool = False,
-        room: int = 0,
-    ) -> None:
-        super().__init__(limits, turned, room)
-        self.spacing, self.empty_void = spacing, empty_void
-
-    def images(self, path: Path) -> list[tuple[int | None, Opened]]:
-        """Return the volume of a file; it has no page."""
-        volume = self._decoded(path, None)
-        if self._fits(volume.image):
-            self._images[path, None] = volume
-        return [(None, Opened(volume, False, 1))]
-
-    def _decoded(self, path: Path, page: int | None) -> Any:
-        voxels, spacing = read_voxels(path, *self.limits, self.turned, True)
+    def _read_volume(self, path: Path) -> Any:
+        voxels, spacing = self._voxels(path, True)
         try:
             return Volume(voxels, self.spacing or spacing)
         except InputError as error:
@@ -201,81 +136,105 @@ class Volumes(Pages):
             )
             said = str(error).removeprefix("volume: ")
             raise InputError(
-                f"{shown(path)}: {said}" + (advice if path.name.lower().endswith(NIFTI) else "")
+                f"{shown(path)}: {said}" + (advice if is_nifti(path) else "")
             ) from error
 
-    def values(self, path: Path, page: int | None) -> tuple[AnyArray, bool]:
-        """Return the values of a mask as one tall image."""
-        voxels, _ = super().values(path, page)
-        return voxels.reshape(-1, voxels.shape[2]), False
+    def _voxels(self, path: Path, colors: bool) -> tuple[AnyArray, Spacing]:
+        return read_voxels(path, self.max_bytes, self.max_pixels, self.turned, colors)
 
-    def _decoded_values(self, path: Path, page: int | None) -> tuple[AnyArray, bool]:
-        voxels, _ = read_voxels(path, *self.limits, self.turned, False)
-        if voxels.ndim == 4:
-            raise InputError(
-                f"{shown(path)}: the mask has colours, but that of a volume must hold one integer "
-                "a voxel. Save it as grey values."
-            )
-        if voxels.dtype == np.bool_:
-            return voxels.astype(np.uint8), False
-        if voxels.dtype.kind in "fi" and voxels.min() >= 0 and voxels.max() < 2**16:
-            small = voxels.astype(np.uint16)
-            return (small if (small == voxels).all() else voxels), False
-        return voxels, False
+    def count(self, path: Path) -> int:
+        """Return the number of images in a file."""
+        data, name = content(path, None, self.max_bytes)
+        return count_pages(data, name, self.max_pixels)
 
-    def labels(self, path: Path, page: int | None, coding: Coding) -> Mask:
-        """Return the labels of a mask, (d, h, w)."""
-        voxels, _ = super().values(path, page)
-        found = coding.labels(voxels.reshape(-1, voxels.shape[2])).reshape(voxels.shape)
-        if self.empty_void:
-            found[~found.any(axis=(1, 2))] = VOID
+    def _stored(self, path: Path, page: int | None) -> tuple[AnyArray, bool]:
+        """Return the values of a mask as they are stored, and whether a JPEG has changed them."""
+        found = self._masks.get((path, page))
+        if found is None:
+            if self.volume:
+                found = _whole_numbers(self._voxels(path, False)[0], path), False
+            else:
+                data, name = content(path, None, self.max_bytes)
+                values = open_values(data, name, self.max_pixels, page, self.turned)
+                found = values, data[: len(JPEG)] == JPEG
+            if self._fits(found[0]):
+                self._masks[path, page] = found
         return found
 
+    def values(self, path: Path, page: int | None) -> tuple[AnyArray, bool]:
+        """Return the values of a mask, (h, w) or (h, w, 3), and whether a JPEG has changed them.
+
+        Those of a volume are one tall image, slice below slice.
+        """
+        values, jpeg = self._stored(path, page)
+        return values.reshape(-1, values.shape[2]) if self.volume else values, jpeg
+
+    def labels(self, path: Path, page: int | None, coding: Coding) -> Mask:
+        """Return the labels of a mask, (h, w) or (d, h, w)."""
+        stored, _ = self._stored(path, page)
+        if not self.volume:
+            return coding.labels(stored)
+        labels = coding.labels(stored.reshape(-1, stored.shape[2])).reshape(stored.shape)
+        if self.empty_void:
+            labels[~labels.any(axis=(1, 2))] = VOID
+        return labels
+
     def facts(self, image: Any) -> Facts:
-        """Return what decides whether a model fits a volume."""
-        found: Facts = image.facts()
+        """Return what decides whether a model fits an image or a volume."""
+        found: Facts = image.facts() if self.volume else facts_of(image)
         return found
 
     def size(self, image: Any) -> tuple[int, int]:
-        """Return the rows and columns of the slices below each other."""
-        d, h, w = image.shape
+        """Return the rows and columns that a mask's values must have."""
+        d, h, w = image.shape if self.volume else (1, *image.shape[:2])
         return d * h, w
 
     def annotated(self, values: AnyArray, image: Any) -> tuple[AnyArray, bool]:
-        """Return the slices of a mask, without the empty ones if these are not annotated."""
+        """Return the annotated values of a mask, and whether they are colours.
+
+        Slices of a volume come without the empty ones, if these are not annotated.
+        """
+        if not self.volume:
+            return values, values.ndim == 3
         slices = values.reshape(image.shape)
         if self.empty_void and slices.any():
             slices = slices[slices.any(axis=(1, 2))]
         return slices, False
 
-    def told(self, rows: int, columns: int, image: Any) -> str:
+    def size_in_words(self, rows: int, columns: int, image: Any) -> str:
         """Return a size in words; a mask of the same rows and columns has so many slices."""
-        high = image.shape[1]
-        if rows % high == 0:
-            return f"{rows // high} slices of {columns} x {high} pixels (width x height)"
-        return f"{columns} x {rows} pixels (width x height, all slices below each other)"
+        high = image.shape[1] if self.volume else rows
+        slices = f"{rows // high} slices of " if self.volume and rows % high == 0 else ""
+        more = "" if rows % high == 0 else ", all slices below each other"
+        return f"{slices}{columns} x {rows if more else high} pixels (width x height{more})"
 
 
-def image_again(reader: Pages, path: Path, page: int | None, digest: str) -> Any:
-    """Read an image in another process; another one under the same path is refused."""
+def _whole_numbers(voxels: AnyArray, path: Path) -> AnyArray:
+    """Return the values of a mask in 8 or 16 bits, if they are whole numbers that fit."""
+    if voxels.ndim == 4:
+        raise InputError(
+            f"{shown(path)}: the mask has colours, but that of a volume must hold one integer "
+            "a voxel. Save it as grey values."
+        )
+    if voxels.dtype == np.bool_:
+        return voxels.astype(np.uint8)
+    if voxels.dtype.kind in "fi" and voxels.min() >= 0 and voxels.max() < 2**16:
+        small = voxels.astype(np.uint16)
+        return small if (small == voxels).all() else voxels
+    return voxels
+
+
+def read_again(
+    reader: Reader, path: Path, page: int | None, digest: str, coding: Coding | None = None
+) -> Any:
+    """Read an image, or with a coding labels, in another process; refuse those of another file."""
     try:
-        image = reader.image(path, page)
+        found = reader.image(path, page) if coding is None else reader.labels(path, page, coding)
     except (InputError, OSError) as error:
         raise missing_on_worker(path) from error
-    if reader.facts(image).digest != digest:
+    if digest != (reader.facts(found).digest if coding is None else label_digest(found)):
         raise missing_on_worker(path)
-    return image
-
-
-def labels_again(reader: Pages, path: Path, page: int | None, coding: Coding, digest: str) -> Mask:
-    """Read the labels of a mask in another process; those of another file are refused."""
-    try:
-        labels = reader.labels(path, page, coding)
-    except (InputError, OSError) as error:
-        raise missing_on_worker(path) from error
-    if label_digest(labels) != digest:
-        raise missing_on_worker(path)
-    return labels
+    return found
 
 
 def label_digest(labels: Mask) -> str:

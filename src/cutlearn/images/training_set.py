@@ -32,7 +32,6 @@ from cutlearn.images.coding import (
     tally,
 )
 from cutlearn.images.folder import Folder
-from cutlearn.images.reader import Volumes
 from cutlearn.images.sample import FREE, Facts, Sample, Volume, are_volumes, as_sample
 from cutlearn.loaded import Loaded, mapped, taken
 
@@ -161,9 +160,8 @@ class TrainingSet:
             raise InputError(
                 "folder: it was read without masks, so there are no labels. Name a folder of masks."
             )
-        volumes = isinstance(folder.reader, Volumes)
-        empty_void = isinstance(folder.reader, Volumes) and folder.reader.empty_void
-        _refuse_void(folder.tallies, folder.coding, empty_void)
+        volumes = folder.reader.volume
+        _refuse_void(folder.tallies, folder.coding, folder.reader.empty_void)
         images, masks = folder.lazy()
         samples: Sequence[Sample] = mapped(as_sample, images)
         if progress is not None:
