@@ -36,15 +36,9 @@ class Origin:
 class Loaded(Sequence[T]):
     """Values that are loaded one by one, and kept by nobody.
 
-    Parameters
-    ----------
-    count : int
-        How many there are.
-    load : callable (place)
-        Gives the value at a place, the same every time; may be called by several threads at once.
-    origin : callable (place), optional
-        Gives how the value is made elsewhere. A sequence that has it can be pickled; what arrives
-        is a list of values.
+    `load` returns the value at a place, the same every time, and may be called by several threads
+    at once. `origin` returns how the value is made elsewhere; a sequence that has it can be
+    pickled, and what arrives is a list of values.
 
     Examples
     --------

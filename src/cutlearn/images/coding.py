@@ -190,20 +190,7 @@ def hex_of(color: int) -> str:
 
 @dataclass(frozen=True)
 class Stated:
-    """What the user states about the values of masks.
-
-    Parameters
-    ----------
-    object_value : int, "nonzero" or None
-    void_value : int or None
-    n_labels : int or None
-        How many labels there must be.
-    threshold : float or None
-    colors : sequence of packed colours, or None
-        In the order of the labels.
-    known : Coding or None
-        How a model read the masks of its training.
-    """
+    """What the user states of the values of masks; `known`: how a model read its training masks."""
 
     object_value: int | Literal["nonzero"] | None = None
     void_value: int | None = None
@@ -386,23 +373,12 @@ def _few(seen: Iterable[int]) -> str:
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts of one mask.
+    """Counts of one mask: its values, or packed colours, in their order, and the pixels of each.
 
-    Parameters
-    ----------
-    name : str
-    values : tuple of int
-        Its values, or packed colours, in their order.
-    counts : tuple of int
-        The pixels of each.
-    color : bool
-        Whether values are packed colours.
-    whole : float
-        The share of the values other than 0 and void that are one connected part; 0 where there is
-        one value only. In a large mask the first rows or slices decide.
-    long : float
-        The mean length of its parts over their width, if most of it is 0 and several values are the
-        rest; else 0.
+    `whole`: the share of the values other than 0 and void that are one connected part; 0 where
+    there is one value only. In a large mask the first rows or slices decide. `long`: the mean
+    length of its parts over their width, if most of it is 0 and several values are the rest; else
+    0.
     """
 
     name: str
@@ -529,18 +505,9 @@ def as_numbered(tallies: Sequence[Tally], stated: Stated) -> tuple[Stated, str]:
 
 @dataclass(frozen=True)
 class Share:
-    """The pixels of a label in all masks.
+    """The pixels of a label in all masks, of those of all labels, and the masks that hold it.
 
-    Parameters
-    ----------
-    value : str
-        Its value in the masks, in words.
-    pixels, of_all : int
-        Its pixels, and those of all labels.
-    masks : tuple of str
-        The masks that hold it.
-    slip : bool
-        Whether it is so small, in so few masks, that it may be a slip of the brush.
+    `slip`: whether it is so small, in so few masks, that it may be a slip of the brush.
     """
 
     value: str

@@ -355,13 +355,7 @@ def _one_page_series(file: tifffile.TiffFile, name: str) -> Any:
 
 
 class ChannelsError(InputError):
-    """A file has several channels.
-
-    Attributes
-    ----------
-    name, channels : str
-        The file, and its number of channels with their axes.
-    """
+    """A file has several channels: its name, and their number and axes."""
 
     name, channels = "", ""
 

@@ -104,17 +104,11 @@ def like_probabilities(array: AnyArray) -> bool:
 
 
 def read_logits(path: Path, shape: Shape, probabilities: bool = False) -> Float32:
-    """Read the logits of an image of a shape, (h, w, k) float32, at the size of the image.
+    """Read the logits of an image, (h, w, k) float32, at the size of the image.
 
-    Parameters
-    ----------
-    path : path of a .npy, .npz, PNG or TIFF file
-        An array of (h, w), (h, w, k) or (k, h, w) numbers, or a picture of a probability. Rows and
-        columns are those of the image, or these divided by a whole number.
-    shape : (int, int)
-        Rows and columns of the image.
-    probabilities : bool, default False
-        Whether arrays hold probabilities too.
+    The file holds (h, w), (h, w, k) or (k, h, w) numbers, or a picture of a probability, with the
+    rows and columns of the image, or these divided by a whole number. `probabilities`: whether
+    arrays hold probabilities too.
     """
     if path.suffix.lower() in PICTURES:
         picture = read_image(path)

@@ -164,16 +164,7 @@ def read_image(
 
 
 class OpenedImage(NamedTuple):
-    """An image of a file, and what the user must know of it.
-
-    Parameters
-    ----------
-    image : (h, w) or (h, w, 3) float32 array
-    transparent : bool
-        Whether some of its pixels were laid over white.
-    orientation : int
-        Its rotation tag; 1: none.
-    """
+    """An image of a file, whether pixels were laid over white, and its rotation tag (1: none)."""
 
     image: Float32
     transparent: bool

@@ -54,16 +54,8 @@ UNKNOWN: Spacing = (1.0, 1.0, 1.0)
 class Reader:
     """The images and masks of files: page by page, or with `volume` each file as one volume.
 
-    Parameters
-    ----------
-    max_bytes, max_pixels : int
-        Limits for each file.
-    turned : bool
-        Whether images and masks are turned as their tags say.
-    room : int
-        Bytes of decoded arrays that are kept for the second time that they are needed.
-    volume, spacing, empty_void
-        As of `read_folder`.
+    `turned`, `spacing` and `empty_void` are those of `read_folder`; `room` is the number of bytes
+    of decoded arrays that are kept for the second time that they are needed.
     """
 
     def __init__(

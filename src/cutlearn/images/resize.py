@@ -20,14 +20,7 @@ MOST_MADE = 1 << 22
 
 
 def side_shape(shape: Shape, min_side: int) -> Shape:
-    """Return rows and columns with the smaller one of a given length, the other in proportion.
-
-    Parameters
-    ----------
-    shape : (int, int)
-        Rows and columns, pixels.
-    min_side : int
-        Wanted length of the smaller side, 1 to 4096 pixels.
+    """Return rows and columns with the smaller one of `min_side` pixels, 1 to 4096, in proportion.
 
     Examples
     --------
@@ -52,17 +45,7 @@ def side_shape(shape: Shape, min_side: int) -> Shape:
 
 
 def resize_image(image: npt.NDArray[np.float32], shape: Shape) -> npt.NDArray[np.float32]:
-    """Return an image with another number of rows and columns.
-
-    Parameters
-    ----------
-    image : (h, w) or (h, w, k) float32 array in [0, 1]
-    shape : (int, int)
-        Wanted rows and columns.
-
-    Returns
-    -------
-    (rows, columns) or (rows, columns, k) float32 array in [0, 1]
+    """Return an image, (h, w) or (h, w, k) in [0, 1], with other numbers of rows and columns.
 
     Examples
     --------
@@ -97,12 +80,6 @@ def resize_channels(channels: npt.NDArray[np.float32], shape: Shape) -> npt.NDAr
 
 def resize_labels(labels: npt.NDArray[np.uint8], shape: Shape) -> npt.NDArray[np.uint8]:
     """Return labels with other numbers of rows and columns: each pixel takes the nearest label.
-
-    Parameters
-    ----------
-    labels : (h, w) uint8 array
-    shape : (int, int)
-        Wanted rows and columns.
 
     Examples
     --------

@@ -37,17 +37,9 @@ Spacing = tuple[float, float, float]
 class Facts(NamedTuple):
     """Facts of one image, which a model keeps of its training images and compares with others.
 
-    Parameters
-    ----------
-    height, width : int
-    color : bool
-        Whether any pixel is not grey.
-    bright : float
-        The brightness below which 99 % of its pixels lie, in [0, 1].
-    digest : str
-        A fingerprint of its pixels in [0, 1], the same for every lossless file of them.
-    depth : int
-        Slices of a volume; 1 for an image.
+    `color`: whether any pixel is not grey. `bright`: the brightness below which 99 % of its pixels
+    lie, in [0, 1]. `digest`: a fingerprint of its pixels in [0, 1], the same for every lossless
+    file of them. `depth`: slices of a volume; 1 for an image.
     """
 
     height: int

@@ -94,14 +94,7 @@ def write_labels(
 ) -> None:
     """Write labels as a PNG or TIFF with a palette, for any viewer, whole or not at all.
 
-    Parameters
-    ----------
-    path : path
-        The file, ending in .png, .tif or .tiff.
-    labels : (h, w) integer array
-        0 to L - 1.
-    values : L integers from 0 to 255
-        The value that each label is written as.
+    `values`: the value from 0 to 255 that each of the labels 0 to L - 1 is written as.
 
     Examples
     --------

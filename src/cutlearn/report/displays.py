@@ -67,16 +67,7 @@ def bare(ax: Axes) -> None:
 
 
 def rgb(image: AnyArray) -> Floats:
-    """Return an image as colours for a screen, stretched from its darkest to its brightest value.
-
-    Parameters
-    ----------
-    image : (h, w) or (h, w, 3) array
-
-    Returns
-    -------
-    (h, w, 3) float64 array in [0, 1]
-    """
+    """Return an image as colours, (h, w, 3) in [0, 1], stretched to the range of its values."""
     values = np.asarray(image, np.float64)
     # A few hot pixels must not darken all others.
     low, high = np.quantile(values, [0.002, 0.998])
@@ -87,17 +78,8 @@ def rgb(image: AnyArray) -> Floats:
 def borders_over(image: AnyArray, mask: AnyArray, numbers: AnyArray | None = None) -> Floats:
     """Return an image with the borders of the labels of a mask, each label in its own colour.
 
-    Parameters
-    ----------
-    image : (h, w) or (h, w, 3) array
-    mask : (h, w) labels, 0 for the background
-    numbers : (h, w) integers, optional
-        The map of objects: borders are those of objects, also where two objects touch. Pixels of
-        no object are tinted, without a border.
-
-    Returns
-    -------
-    (h, w, 3) float64 array in [0, 1]
+    With the map `numbers` of objects, borders are those of objects, also where two objects touch.
+    Pixels of no object are tinted, without a border.
     """
     painted = rgb(image)
     parts = mask if numbers is None else numbers
@@ -113,18 +95,9 @@ def borders_over(image: AnyArray, mask: AnyArray, numbers: AnyArray | None = Non
 
 
 def labels_over(image: Floats, labels: AnyArray, colors: Sequence[tuple[int, int, int]]) -> Floats:
-    """Return an image with every label painted over it in its colour.
+    """Return an image with every label painted over it in its colour, of up to 255.
 
-    Parameters
-    ----------
-    image : (h, w, 3) float array in [0, 1]
-    labels : (h, w) labels
-        Void pixels are greyed.
-    colors : of every label, in red, green and blue up to 255
-
-    Returns
-    -------
-    (h, w, 3) float64 array in [0, 1]
+    Void pixels are greyed.
     """
     painted = np.array(image, np.float64)
     for label in np.unique(labels):
@@ -137,15 +110,7 @@ def labels_over(image: Floats, labels: AnyArray, colors: Sequence[tuple[int, int
 def errors_over(image: Floats, truth: AnyArray, predicted: AnyArray, label: int = 1) -> Floats:
     """Return an image with the right, extra and missed pixels of a label painted over it.
 
-    Parameters
-    ----------
-    image : (h, w, 3) float array in [0, 1]
-    truth, predicted : (h, w) arrays
-        Void pixels of the truth are greyed.
-
-    Returns
-    -------
-    (h, w, 3) float64 array in [0, 1]
+    Void pixels of the truth are greyed.
     """
     kept = truth != VOID
     true, found = kept & (truth == label), kept & (predicted == label)
@@ -210,14 +175,7 @@ class MasksDisplay:
         truths: Sequence[npt.ArrayLike],
         predictions: Sequence[npt.ArrayLike] | Mapping[str, Sequence[npt.ArrayLike]],
     ) -> MasksDisplay:
-        """Return the display of the masks of one model, or of several by name.
-
-        Parameters
-        ----------
-        images : sequence of (h, w) or (h, w, 3) arrays in [0, 1]
-        truths : sequence of (h, w) arrays
-        predictions : sequence of (h, w) arrays, or a mapping from names to such sequences
-        """
+        """Return the display of the masks of one model, or of several by name."""
         models = predictions if isinstance(predictions, Mapping) else {"prediction": predictions}
         lengths = {len(images), len(truths), *(len(masks) for masks in models.values())}
         if len(lengths) != 1 or 0 in lengths:

@@ -29,15 +29,9 @@ from cutlearn.metrics import (
 
 @dataclass(frozen=True)
 class ImageFigures:
-    """The figures of one image.
+    """The figures of one image; those of areas are pixels of the object, void ones left out.
 
-    Attributes
-    ----------
-    name : str
-    iou, pixel_error : float
-        Of the object's label; the part of wrong pixels. nan if every pixel is void.
-    true_area, predicted_area : int
-        Pixels of the object, void ones left out.
+    IoU of the object's label and the part of wrong pixels are nan if every pixel is void.
     """
 
     name: str
@@ -54,17 +48,10 @@ class ImageFigures:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The figures of a model on a set of images.
+    """The figures of a model on a set of images, of the object's label.
 
-    Attributes
-    ----------
-    images : tuple of ImageFigures
-    iou, pixel_error : Spread
-        Pooled IoU of the object; mean part of wrong pixels.
-    count_error, relative_count_error : Spread
-        Mean |predicted area - true area| in pixels, and over the mean true area.
-    calibration_error, log_likelihood : Spread or None
-        Expected calibration error of the object's probability; mean log-likelihood a pixel.
+    Pooled IoU; mean part of wrong pixels; mean |predicted area - true area| in pixels, and over the
+    mean true area; expected calibration error of its probability; mean log-likelihood a pixel.
     """
 
     images: tuple[ImageFigures, ...]
@@ -100,20 +87,7 @@ def evaluate(
     predictions: Sequence[npt.ArrayLike],
     label: int = 1,
 ) -> Evaluation:
-    """Return the scores of predicted masks.
-
-    Parameters
-    ----------
-    names : sequence of str
-        One for each image.
-    truths, predictions : sequences of (h_i, w_i) integer arrays
-        Labels; 255 in the truth is void.
-    label : int, default 1
-        The object.
-
-    Returns
-    -------
-    Evaluation
+    """Return the scores of predicted masks, (h_i, w_i) labels each; 255 in the truth is void.
 
     Examples
     --------
@@ -166,15 +140,8 @@ def evaluation_of(
 class LabelFigures:
     """The figures of one label on all images together.
 
-    Attributes
-    ----------
-    name : str
-    iou : float
-    found, right : float
-        The part of its true pixels that were found, and of those predicted that are right; nan
-        where there are none.
-    true_area, predicted_area : int
-        Pixels.
+    `found` is the part of its true pixels that were found, `right` the part of those predicted that
+    are right; nan where there are none. Areas are pixels.
     """
 
     name: str

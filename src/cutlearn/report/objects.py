@@ -35,24 +35,11 @@ FRAGMENT = 1 / 8
 
 @dataclass(frozen=True)
 class Object:
-    """An object of an image.
+    """An object of an image: its value in the map of objects, from 1, its label, its pixels.
 
-    Parameters
-    ----------
-    number : int
-        Its value in the map of objects, from 1.
-    label : int
-        Its label in the mask.
-    area : int
-        Pixels.
-    x, y : float
-        Its centre: column and row, in pixels from the top left.
-    box : (left, top, right, bottom)
-        Half-open.
-    probability : float or None
-        The mean probability of its label over its pixels.
-    at_border : bool
-        Whether it touches the border of the image, and so may go on beyond it.
+    `x`, `y`: its centre, column and row in pixels from the top left. `box`: (left, top, right,
+    bottom), half-open. `probability`: the mean of its label's over its pixels. `at_border`: whether
+    it touches the border of the image, and so may extend beyond it.
     """
 
     number: int
@@ -66,16 +53,7 @@ class Object:
 
 
 class Found(NamedTuple):
-    """The objects of a mask.
-
-    Attributes
-    ----------
-    numbers : (h, w) int32
-        0 for no object, else its number.
-    objects : list of Object
-    left_out : int
-        Objects that were too small.
-    """
+    """The objects of a mask: their map, 0 for no object, and how many were too small."""
 
     numbers: Labels
     objects: list[Object]
@@ -88,22 +66,12 @@ def find_objects(
     split: bool = True,
     least_area: int | None = None,
 ) -> Found:
-    """Number the objects of a mask.
+    """Number the objects of a mask of labels, 0 for the background.
 
-    Parameters
-    ----------
-    mask : (h, w) labels, 0 for the background
-    belief : (h, w, L) array, optional
-        Probabilities of the labels, which help to part touching objects.
-    split : bool, default True
-        Part touching objects; else connected pixels are one object.
-    least_area : int, optional
-        Smaller objects are left out; smaller parts of a larger object are not parted. By default
-        an eighth of the median area of the label's objects in this image. 0 keeps all.
-
-    Returns
-    -------
-    Found
+    `belief`: (h, w, L) probabilities, which help to part touching objects. Without `split`,
+    connected pixels are one object. Objects below `least_area` are left out, and smaller parts of a
+    larger object are not parted; by default it is an eighth of the median area of the label's
+    objects in this image.
 
     Examples
     --------
@@ -188,23 +156,12 @@ def _watershed(inside: NDArray[np.bool_], p: NDArray[np.float64] | None) -> Labe
 
 
 def polygons(numbers: Labels, one: Object) -> list[list[Ring]]:
-    """Return the borders of an object along the corners of its pixels.
+    """Return the borders of an object along the corners of its pixels: polygons of rings of (x, y).
 
     Pixels connected by their sides are one polygon, which encloses exactly these pixels. An object
-    whose parts meet only at corners has several polygons.
-
-    Parameters
-    ----------
-    numbers : (h, w) int32
-        The map of objects.
-    one : Object
-
-    Returns
-    -------
-    list of polygons, each a list of rings, each a list of (x, y)
-        The first ring is the outer border, with a positive signed area. The others are holes, with
-        a negative one. A ring ends where it begins, and visits no other point twice. A pixel in
-        column x extends from x to x + 1.
+    whose parts meet only at corners has several polygons. The first ring is the outer border, with
+    a positive signed area. The others are holes, with a negative one. A ring ends where it begins,
+    and visits no other point twice. A pixel in column x extends from x to x + 1.
 
     Examples
     --------

@@ -35,16 +35,9 @@ SIZE = (3.8, 3.8)
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """The model and the scores of a report, from which charts are drawn.
+    """The fitted model and the scores of a report, from which charts are drawn.
 
-    Parameters
-    ----------
-    model : Segmenter or BoltzmannSegmenter, fitted
-    figures : Evaluation
-    shown : tuple of Shown
-        The images that the page shows.
-    believed : tuple of Beliefs
-        Of all images; none if the model has no probabilities.
+    `shown`: the images of the page; `believed`: counts of all images, none without probabilities.
     """
 
     model: Any

@@ -26,20 +26,10 @@ MOST_SHOWN, MOST_KEPT = 6, 40
 class Shown:
     """An image of the page, with its true and its predicted mask.
 
-    Parameters
-    ----------
-    name, verdict : str
-        Its name, and the scores of its mask.
-    image : (h, w) or (h, w, 3) array
-        Every few rows and columns of it, as of what follows.
-    truth, mask : (h, w) uint8
-        Where the object is and where it was found: 0, 1 and, in the truth, 255 for void.
-    belief : (h, w) float32 array or None
-        The probability of the object, if the model has any.
-    bits : float or None
-        The mean entropy of a pixel of the whole image.
-    labels : pair of (h, w) uint8, or None
-        All labels, true and found, if there are more than two.
+    All arrays have every few rows and columns only. `truth`, `mask`: where the object is and where
+    it was found, 0, 1 and, in the truth, 255 for void. `belief`: the probability of the object.
+    `bits`: the mean entropy of a pixel of the whole image. `labels`: all labels, true and found, if
+    there are more than two.
     """
 
     name: str
@@ -63,17 +53,7 @@ def shown_of(
 ) -> Shown:
     """Return an image as a page shows it: one label, the object, against the rest.
 
-    Parameters
-    ----------
-    image : (h, w) or (h, w, 3) array
-    truth, mask : (h, w) labels
-        True ones, with 255 for void, and predicted ones.
-    belief : (h, w, L) array, optional
-        Probabilities.
-    label : int, default 1
-        The object.
-    n_labels : int, default 2
-        With more than two the page shows all labels, too.
+    `belief`: (h, w, L) probabilities. With more than two labels the page shows all labels, too.
 
     Examples
     --------

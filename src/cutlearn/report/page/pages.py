@@ -43,28 +43,12 @@ def page(
     judged: int = 1,
     training_images: int = 0,
 ) -> str:
-    """Return the report of a model on images that have true masks.
+    """Return the HTML report of a fitted model on images that have true masks.
 
-    Parameters
-    ----------
-    title : str
-    model : Segmenter or BoltzmannSegmenter, fitted
-    figures : Evaluation
-    shown : sequence of Shown
-        The images that get a row of pictures; a `Gallery` chooses them.
-    believed : sequence of Beliefs
-        Of all images, if the model has probabilities.
-    labels : sequence of LabelFigures
-        Of every label; a table of several is shown.
-    judged : int
-        The label whose masks and figures the page shows.
-    training_images : int
-        How many of the images the model was fitted on, which a reader must know.
-
-    Returns
-    -------
-    str
-        HTML.
+    `shown`: the images that get a row of pictures, which a `Gallery` chooses. `believed`: counts of
+    all images, if the model has probabilities. `judged`: the label whose masks and figures the page
+    shows. `training_images`: how many of the images the model was fitted on, which a reader must
+    know.
     """
     subject = Subject(model, figures, tuple(shown), tuple(believed))
     several = len(labels) > 2
@@ -186,13 +170,7 @@ def _percent(spread: Spread) -> tuple[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """An image that has no mask yet.
-
-    Parameters
-    ----------
-    image : (h, w) or (h, w, 3) array
-    belief : (h, w, L) probabilities, or None
-    """
+    """An image that has no mask yet, and its (h, w, L) probabilities, if there are any."""
 
     image: AnyArray
     belief: AnyArray | None
@@ -204,21 +182,9 @@ def next_page(
     order: Sequence[Ranked],
     candidates: Sequence[Candidate],
 ) -> str:
-    """Return the page of images without masks.
+    """Return the HTML page of images without masks: all in their order, as `rank` returned them.
 
-    Parameters
-    ----------
-    title : str
-    names : one for each image
-    order : sequence of Ranked
-        All images, as `rank` gave them.
-    candidates : sequence of Candidate
-        The first images of the order, which get a row of pictures.
-
-    Returns
-    -------
-    str
-        HTML.
+    `candidates`: the first images of the order, which get a row of pictures.
     """
     rows = [
         (f"{k}. {names[r.image]}", f"its labels would tell of another {r.score:.1%} of all images",
