@@ -22,7 +22,7 @@ from answers import ours, row_of
 from rows import into_page, kept, measured, page_of, parser_of
 from splits import RULES, split
 
-OURS = ("auto", "auto-best", "auto-fast", "net", "trees", "stacked", "both")
+OURS = ("auto", "auto-best", "auto-fast", "net", "trees", "stacked", "both", "pretrained")
 SOURCES = (*OURS, "forest", "unet", "unet-long")
 
 

@@ -106,7 +106,7 @@ def test_maps_are_computed_once_and_the_oldest_are_dropped():
     first = cache.maps(found, images[0])
     assert cache.maps(found, images[0].copy()) is first
     assert len(seen) == 1
-    small = MapCache(2 * first.nbytes)
+    small = MapCache(2 * first.nbytes, 0)
     for image in images:
         small.maps(found, image)
     small.maps(found, images[2])

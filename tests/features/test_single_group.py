@@ -52,7 +52,7 @@ def test_quarters_are_put_together_again(shape):
 
 
 @pytest.mark.parametrize("color", [False, True])
-@pytest.mark.parametrize("features", SOURCES)
+@pytest.mark.parametrize("features", sorted(set(SOURCES) - {"pretrained"}))  # it sees whole images
 def test_logits_of_one_image_come_from_models_of_the_other_quarters(features, color, one_range):
     images, masks = world(1, SHAPE, color=color)
     (alone,) = featurizer(features).fit_transform(images, masks)

@@ -1,4 +1,4 @@
-"""Sources of logits: trees, nets, both and stacked through one mechanism, from fit to file."""
+"""Sources of logits through one mechanism, from fit to file."""
 
 import json
 from dataclasses import replace
@@ -14,7 +14,7 @@ from cutlearn.features.net.learn import NetRecipe
 from cutlearn.features.sources import SOURCES
 from cutlearn.features.trees import Recipe
 from cutlearn.model.model_files import load
-from features.worlds import world
+from features.worlds import pyramid, world
 
 RECIPE = Recipe(trees=3, rows=600, folds=2, min_leaf=5, leaves=4)
 NET = NetRecipe(steps=6, crops=2, folds=2, restore=4)
@@ -23,10 +23,13 @@ NAMES = {
     "net": ["net"],
     "stacked": ["logit1", "net"],
     "both": ["net", "logit2", "logit1"],
+    "pretrained": ["pretrained"],
 }
 
 
 def featurizer(features, recipe=RECIPE, **options):
+    if features == "pretrained":
+        options["backbone"] = pyramid
     return Featurizer(features, recipe=recipe, net=NET, n_jobs=1, **options)
 
 

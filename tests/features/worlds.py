@@ -4,6 +4,12 @@ import numpy as np
 from scipy import ndimage
 
 
+def pyramid(image):
+    """A network as users give one: blurred channels and their squares at two scales."""
+    blurred = ndimage.gaussian_filter(image, (1, 1, 0)).transpose(2, 0, 1)
+    return [blurred, np.concatenate([blurred, blurred**2])[:, ::2, ::2]]
+
+
 def world(n=4, shape=(24, 30), color=True, seed=0, void=False):
     """n noisy images whose objects are blobs that are a little brighter; images and masks."""
     rng = np.random.default_rng(seed)

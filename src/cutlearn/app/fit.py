@@ -155,6 +155,14 @@ def _features() -> tuple[str, ...]:
     + ".",
 )
 @click.option(
+    "--backbone",
+    metavar="NAME",
+    default="mobile-sam",
+    show_default=True,
+    help="The pretrained network of --features pretrained, and of auto if it is installed "
+    "(cutlearn backbone install); none: auto does without.",
+)
+@click.option(
     "--names", metavar="WORD,...", help="What the labels are called, label 0 first: grass,cow,sky."
 )
 @click.option("--force", is_flag=True, help="Overwrite a model that is there already.")
@@ -187,6 +195,7 @@ def fit(
     C: float | str,
     tol: float,
     features: str,
+    backbone: str,
     names: str | None,
     force: bool,
     restart: bool,
@@ -219,7 +228,8 @@ def fit(
     if logits is not None and features == "auto":
         features = "given"
     settings = {"labels": labels, "loss": loss, "learner": learner, "C": C, "tol": tol,
-                "features": features, "budget": budget}  # fmt: skip
+                "features": features, "budget": budget,
+                "backbone": None if backbone == "none" else backbone}  # fmt: skip
     estimator = _estimator(command, settings)
     refuse_idle(["budget"], features == "auto", f"with features {features}; it is for auto")
     estimator.set_params(min_side=min_side, n_jobs=where_to_work(jobs), random_state=seed)

@@ -4,9 +4,10 @@
 SUMMARIES = {
     "trees": "boosted trees, good on photographs",
     "net": "a very small net, good on micrographs",
-    "stacked": "trees that see the net's logits around a pixel, best on photographs",
+    "stacked": "trees that see the net's logits around a pixel, good on photographs",
     "both": "trees and net side by side",
-    "auto": "chosen among the first four by held-out images, within --budget",
+    "pretrained": "a linear head over a pretrained network (--backbone), best on photographs",
+    "auto": "chosen among these by held-out images, within --budget",
     "linear": "filters only, done in seconds",
     "given": "only those of --logits, which is what auto means with them",
 }

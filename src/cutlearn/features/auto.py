@@ -6,7 +6,10 @@ the mean of the two are compared on these pixels: each comes from one model that
 image, so like is compared with like, though the nets' mean over folds and the full trees will both
 do better on new images. The mean stands for "stacked", which is compared with the nets once more
 when it is fitted, and with the mean itself, which then stands for "both". See
-docs/decisions/0017-features-within-a-budget.md and 0027.
+docs/decisions/0017-features-within-a-budget.md and 0027. If there is a pretrained network and
+time for it, its head comes first: on photographs it is taken at once where it is far better than
+the small trees; otherwise it is compared with the source that the others lead to
+(docs/decisions/0057-pretrained-features.md).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +32,7 @@ from cutlearn.features.sources import (
     NetLogits,
     NoLogits,
     Parts,
+    PretrainedLogits,
     Source,
     StackedLogits,
     Task,
@@ -57,9 +61,13 @@ WHY_TOGETHER = "trees: they answer for all labels at once; budget best compares 
 # than held-out ones can tell, since they see the mean of all nets there and the word of one here
 # (docs/decisions/0036-both-among-the-candidates.md).
 BOTH_MARGIN = 0.03
+# How far ahead of small trees a pretrained network must be on photographs to be taken without a
+# comparison with nets.
+PRETRAINED_MARGIN = 0.10
 # How far the favourite of a kind is ahead of another source on new images, how far this differs
 # from set to set, and how far a gain on held-out images is off beyond its spread over them; IoU of
 # few images of four sets (docs/decisions/0055-a-choice-of-least-regret.md).
+# The same distance decides between a pretrained network and the other sources.
 LEAD, SPREAD, ERROR = 0.028, 0.083, 0.062
 # Seconds in which a pixel is described for the few rows of the small trees.
 PROBE_SECONDS = {"photograph": 1e-6, "microscopy": 1e-6}
@@ -294,6 +302,44 @@ def seconds_of(budget: str | float, task: Task) -> float:
 def fit_auto(task: Task, budget: str | float) -> tuple[Choice, Source, Sequence[Answers]]:
     """Choose a source within the budget, and fit it."""
     seconds = seconds_of(budget, task)
+    if task.backbone is None:
+        return _fit_learned(task, seconds, budget)
+    cost, probing = PretrainedLogits.seconds(task), probe_seconds(task)
+    if cost + probing > seconds:
+        return _fit_learned(task, seconds, budget)
+    parts = Parts(task, [cost, probing, max(seconds - cost - probing, 1.0)])
+    network, answers = PretrainedLogits.fit(parts.next())
+    probe = TreeProbe.fit(parts.next())
+    own = probe.tables(probe.seen(answers), task.groups)
+    small = probe.tables(probe.trees, task.groups)
+    ahead = {"pretrained": own, "trees": small}
+    ours, theirs = (100 * float(mean_iou(table.sum(axis=0))) for table in (own, small))
+    title = f"pretrained ({network.backbone.name})"
+    measured = "pooled IoU of held-out images in %: pretrained"
+    if task.bank.kind == "photograph" and clearly_best(
+        ahead, "trees", mean_iou, lambda deviation: PRETRAINED_MARGIN
+    ) == "pretrained":  # fmt: skip
+        parts.report("chose pretrained", True)
+        why = f"{title}: {measured} {ours:.1f}, small trees {theirs:.1f}"
+        return Choice("pretrained", why, task), network, answers
+    left = seconds - cost - probing
+    choice, source, maps = _fit_learned(parts.next(), left, budget, probe)
+    if not maps[0]:  # nothing else had time
+        why = f"{title}: no time for other sources; {measured} {ours:.1f}"
+        return Choice("pretrained", why, task), network, answers
+    other = probe.tables(probe.seen(maps), task.groups)
+    both = {choice.mode: other, "pretrained": own}
+    theirs = 100 * float(mean_iou(other.sum(axis=0)))
+    compared = f"{measured} {ours:.1f}, {choice.mode} {theirs:.1f}"
+    if clearly_best(both, choice.mode, mean_iou, least_gain) == "pretrained":
+        return Choice("pretrained", f"{title}: {compared}", task), network, answers
+    return replace(choice, why=f"{choice.why}; {compared}"), source, maps
+
+
+def _fit_learned(
+    task: Task, seconds: float, budget: str | float, probe: TreeProbe | None = None
+) -> tuple[Choice, Source, Sequence[Answers]]:
+    """Choose among the sources that learn from these images alone, and fit the chosen one."""
     plan = None if _together(task, budget) else _compared(task, seconds)
     if plan is None:
         choice = _unseen(task, seconds, budget)
@@ -301,7 +347,8 @@ def fit_auto(task: Task, budget: str | float) -> tuple[Choice, Source, Sequence[
         return choice, source, maps
     parts = Parts(plan, _costs(plan, seconds))
     net, first = NetLogits.fit(parts.next())
-    probe = TreeProbe.fit(parts.next())
+    probing = parts.next()
+    probe = probe or TreeProbe.fit(probing)
     mode, why = judge(plan, probe.seen(first), probe)
     parts.report(f"chose {mode}", mode == "net")
     choice = Choice(mode, why, plan)
@@ -372,6 +419,11 @@ def judge(task: Task, net: DrawnLogits, probe: TreeProbe) -> tuple[str, str]:
 def auto_seconds(task: Task, budget: str | float) -> float:
     """Return what "auto" may cost, if it chooses what is usual for the kind of images."""
     seconds = seconds_of(budget, task)
+    if (
+        task.backbone is not None
+        and PretrainedLogits.seconds(task) + probe_seconds(task) <= seconds
+    ):
+        return seconds
     plan = None if _together(task, budget) else _compared(task, seconds)
     if plan is not None:
         return sum(_costs(plan, seconds))

@@ -5,11 +5,16 @@ many channels. They are read at single pixels (to learn from), or through a line
 channels, which is applied before a map is enlarged: interpolation is linear, too.
 """
 
+import contextlib
 import hashlib
+import shutil
+import tempfile
+import weakref
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -23,8 +28,8 @@ from cutlearn.run.checkpoint import fingerprint
 
 # Pixels of the longer side at which built-in networks see an image, whatever its size is.
 SIDE = 512
-# Bytes of maps that stay in memory, of the images that were used last.
-MOST_BYTES = 1 << 29
+# Bytes of maps that stay in memory, of the images that were used last, and in temporary files.
+MOST_BYTES, MOST_SPILLED = 1 << 29, 1 << 33
 # Largest number that a map keeps; it stays within float16.
 LARGEST = 6e4
 # Functions that users have given, by their names: a model file has the name only.
@@ -47,7 +52,7 @@ class Backbone(ABC):
 
     @abstractmethod
     def maps(self, image: Image) -> list[Image]:
-        """Return maps (h', w', channels) of an image (h, w, channels) in [0, 1]."""
+        """Return maps (h', w', channels) of an image (h, w, 3 or more) in [0, 1]."""
 
 
 class Installed(Backbone):
@@ -56,6 +61,9 @@ class Installed(Backbone):
     def __init__(self, name: str, side: int = SIDE) -> None:
         self.name, self.digest = name, known_of(name).digest
         self._side, self._run = side, load(name)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # another process has weights of its own
+        return Installed, (self.name, self._side)
 
     def maps(self, image: Image) -> list[Image]:
         """Return the network's maps of the image, its longer side enlarged or reduced to `side`."""
@@ -66,7 +74,7 @@ class Installed(Backbone):
 
 
 class Function(Backbone):
-    """A function of the user: image (h, w, channels) in [0, 1] -> arrays (channels, h', w')."""
+    """A function of the user: image (h, w, 3 or more) in [0, 1] -> arrays (channels, h', w')."""
 
     def __init__(self, function: Callable[[Image], Iterable[AnyArray]]) -> None:
         named = function if hasattr(function, "__qualname__") else type(function)
@@ -114,6 +122,12 @@ def backbone_of(given: Any) -> Backbone:
     )
 
 
+def is_network(given: Any) -> bool:
+    """Return whether `backbone_of` takes a value, installed or not."""
+    named = isinstance(given, str) and (given in KNOWN or given in CALLABLES)
+    return named or callable(given) or isinstance(given, Backbone)
+
+
 def is_installed(name: str) -> bool:
     """Return whether a network's weights are in the user's cache."""
     return name in CALLABLES or (name in KNOWN and known_of(name).path.is_file())
@@ -157,6 +171,13 @@ class Maps:
         """Return the bytes of all maps."""
         return sum(plane.nbytes for plane in self.planes)
 
+    def joined(self, extra: AnyArray | None) -> "Maps":
+        """Return the maps and one more, of arrays that the user brings."""
+        if extra is None:
+            return self
+        more = np.clip(extra, -LARGEST, LARGEST).astype(np.float16)
+        return Maps(self.shape, (*self.planes, more))
+
     def rows(self, index: Indices) -> Image:
         """Return all channels at pixels of the image, (n, channels), interpolated bilinearly."""
         y, x = np.divmod(index, self.shape[1])
@@ -181,11 +202,20 @@ class Maps:
 
 
 class MapCache:
-    """Computes the maps of images; those that were used last stay in memory."""
+    """Computes the maps of images once: those used last are in memory, others in temporary files.
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
-        self._most, self._lock = most, Lock()
+    Parameters
+    ----------
+    most, most_spilled : int
+        Bytes in memory, and in files; beyond them maps are computed again.
+    """
+
+    def __init__(self, most: int = MOST_BYTES, most_spilled: int = MOST_SPILLED) -> None:
+        self._most, self._most_spilled, self._lock = most, most_spilled, Lock()
         self._kept: OrderedDict[str, Maps] = OrderedDict()
+        self._spilled: dict[str, tuple[Path, tuple[int, int]]] = {}
+        self._folder: Path | None = None
+        self._written = 0
 
     def maps(self, backbone: Backbone, image: Image) -> Maps:
         """Return the maps of an image (h, w) or (h, w, channels) in [0, 1]."""
@@ -196,7 +226,11 @@ class MapCache:
             if name in self._kept:
                 self._kept.move_to_end(name)
                 return self._kept[name]
-        found = backbone.maps(np.asarray(np.atleast_3d(image), np.float32))
+            if name in self._spilled:
+                return self._read(name)
+        shown = np.asarray(np.atleast_3d(image), np.float32)
+        # Grey images and colour images have maps of as many channels.
+        found = backbone.maps(np.repeat(shown, 3, axis=2) if shown.shape[2] == 1 else shown)
         planes = tuple(np.clip(a, -LARGEST, LARGEST).astype(np.float16) for a in found)
         if not all(np.isfinite(plane).all() for plane in planes):
             raise InputError(f"backbone {clean(backbone.name, 80)} returned numbers that are none.")
@@ -204,13 +238,34 @@ class MapCache:
         with self._lock:
             self._kept[name] = made
             while sum(kept.nbytes for kept in self._kept.values()) > self._most:
-                self._kept.popitem(last=False)
+                self._spill(*self._kept.popitem(last=False))
         return made
+
+    def _spill(self, name: str, maps: Maps) -> None:
+        """Write maps to a file, if there is room."""
+        if name in self._spilled or self._written + maps.nbytes > self._most_spilled:
+            return
+        with contextlib.suppress(OSError):  # a full disk costs time, and nothing else
+            if self._folder is None:
+                self._folder = Path(tempfile.mkdtemp(prefix="cutlearn-maps-"))
+                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            path = self._folder / f"{name}.npz"
+            np.savez(path, *maps.planes)
+            self._spilled[name], self._written = (path, maps.shape), self._written + maps.nbytes
+
+    def _read(self, name: str) -> Maps:
+        path, shape = self._spilled[name]
+        with np.load(path, allow_pickle=False) as file:
+            return Maps(shape, tuple(file[f"arr_{k}"] for k in range(len(file.files))))
 
     def clear(self) -> None:
         """Forget all maps."""
         with self._lock:
             self._kept.clear()
+            for path, _ in self._spilled.values():
+                path.unlink(missing_ok=True)
+            self._spilled.clear()
+            self._written = 0
 
 
 MAPS = MapCache()

@@ -34,6 +34,7 @@ from cutlearn.checks import instance, listed, one_of, path_of, whole_number
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError, quoted
 from cutlearn.features.auto import checked_budget, fit_auto, usual_net
+from cutlearn.features.backbone import Backbone, backbone_of, is_installed
 from cutlearn.features.columns import standardise
 from cutlearn.features.describe import (
     KINDS,
@@ -150,12 +151,13 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    features : {"auto", "trees", "net", "stacked", "both", "linear", "given"}
+    features : {"auto", "trees", "net", "stacked", "both", "pretrained", "linear", "given"}
         Out-of-fold logits, mostly with raw channels: "trees", boosted ones on a bank of channels;
         "net", a very small net; "stacked", trees that see the net's logits around a pixel;
-        "both", side by side. "auto" chooses among the first four within a budget. "linear": a
-        hand-made filter bank. "given": only arrays that the user brings (`extra`), such as logits
-        of a network.
+        "both", side by side; "pretrained", a linear head over the maps of a pretrained network.
+        "auto" chooses among the first four within a budget, and "pretrained" if its network is
+        installed. "linear": a hand-made filter bank. "given": only arrays that the user brings
+        (`extra`), such as logits of a network.
     kind : {"auto", "photograph", "microscopy"}
         Recipe of the bank; "auto": microscopy if every training image is grey.
     position : {"auto", True, False}
@@ -184,6 +186,10 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         search over C then grows trees once a fold. Made when missing; remove it when you are done.
     channels : sequence of str
         Further node features, by their names in `cutlearn.features.nodes.CHANNELS`.
+    backbone : str, callable or None, default "mobile-sam"
+        The network of "pretrained": a name (`cutlearn backbone list`), or a function from an image
+        (h, w, 3) in [0, 1] to arrays (channels, rows, columns) of any sizes. None: "auto"
+        does without.
 
     Attributes
     ----------
@@ -220,6 +226,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         superpixels: Sequence[tuple[str, float]] = (("slic", SIZE),),
         memory: str | os.PathLike[str] | None = None,
         channels: Sequence[str] = (),
+        backbone: Any = "mobile-sam",
     ) -> None:
         self.features = features
         self.kind = kind
@@ -234,6 +241,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
         self.superpixels = superpixels
         self.memory = memory
         self.channels = channels
+        self.backbone = backbone
 
     # -- fitting ---------------------------------------------------------------------------
 
@@ -387,7 +395,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             self.recipe or default_recipe(bank, labels[0].shape[2]),
             self.net or usual_net(mode), self._seed(),
             executor_of(-1 if self.n_jobs is None else self.n_jobs),
-            progress, cache, unannotated=unannotated,
+            progress, cache, unannotated=unannotated, backbone=self.network(),
         )  # fmt: skip
         seen = task
         if alone and not bank.position and min(map(min, task.shapes)) >= 2 * SHORTEST:
@@ -395,7 +403,7 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             images, masks, more = parts
             seen = replace(
                 task, images=images, labels=masks, extras=more, groups=[0, 1, 2, 3] * len(pairs),
-                shapes=(),
+                shapes=(), whole=task,
             )  # fmt: skip
         if mode == "auto":
             choice, source, maps = fit_auto(seen, checked_budget(self.budget))
@@ -630,7 +638,18 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             if (value := getattr(self, name)) is not None:
                 instance(name, value, kind)
             found[name] = None if value is None else asdict(value)
+        if (network := self.network()) is not None:
+            found |= {"backbone": network.name, "backbone_digest": network.digest}
         return dict(sorted(found.items()))
+
+    def network(self) -> Backbone | None:
+        """Return the pretrained network of a fit; None without one, or if "auto" has none."""
+        if self.features not in ("auto", "pretrained") or self.backbone is None:
+            return None
+        name = self.backbone
+        if self.features == "auto" and isinstance(name, str) and not is_installed(name):
+            return None
+        return backbone_of(name)
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], dict[str, Any]]:
         """Return arrays and a JSON-able description, of which `from_arrays` makes this object."""
@@ -663,7 +682,9 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             recipe = Recipe(**described["recipe"])
             # Older files have kind and position with the bank only, no regions and no channels.
             older = {"kind": bank.kind, "position": bank.position, "superpixels": [("slic", SIZE)]}
-            given: dict[str, Any] = {"channels": [], "budget": "normal"} | older | described
+            given: dict[str, Any] = {
+                "channels": [], "budget": "normal", "backbone": "mobile-sam",
+            } | older | described  # fmt: skip
             given["recipe"], given["net"] = recipe, NetRecipe(**described.get("net", {}))
             given["features"] = OLDER_NAMES.get(described["features"], described["features"])
             names = set(cls._get_param_names()) - set(NOT_FEATURES)

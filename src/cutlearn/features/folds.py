@@ -151,6 +151,14 @@ def quarters(shape: Shape) -> list[tuple[slice, slice]]:
     return list(product(rows, columns))
 
 
+def quarter_numbers(shape: Shape) -> npt.NDArray[np.int8]:
+    """Return the number of the quarter of every pixel."""
+    made = np.empty(shape, np.int8)
+    for k, place in enumerate(quarters(shape)):
+        made[place] = k
+    return made
+
+
 def _part(whole: Any, part: tuple[slice, slice]) -> Any:
     return None if whole is None else np.ascontiguousarray(whole[part])
 

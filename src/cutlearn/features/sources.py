@@ -17,6 +17,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from cutlearn.arrays import AnyArray, Float32, Image, Mask
+from cutlearn.errors import InputError, clean
+from cutlearn.features.backbone import MAPS, Backbone, Installed, backbone_of
 from cutlearn.features.boosted import (
     DESCRIBE,
     Boosted,
@@ -26,18 +28,20 @@ from cutlearn.features.boosted import (
     read_questions,
 )
 from cutlearn.features.describe import Bank, ImageStatistics, Picture
-from cutlearn.features.folds import Answers, make_folds
+from cutlearn.features.folds import Answers, in_quarters, make_folds, quarter_numbers
 from cutlearn.features.net.crops import CANVAS, SIDE, SQUARE
 from cutlearn.features.net.learn import (
     NetRecipe,
     Nets,
     fit_nets,
 )
+from cutlearn.features.pretrained import PASSES, Head, fit_head, head_seconds
 from cutlearn.features.trees import Recipe
-from cutlearn.loaded import mapped
+from cutlearn.loaded import Loaded, mapped
 from cutlearn.plugins import Registry
 from cutlearn.run.cache import Cache
 from cutlearn.run.executor import ONE_THREAD, Executor
+from cutlearn.run.progress import Counter
 
 Progress = Callable[[int, int, str], None]
 Arrays = dict[str, AnyArray]
@@ -49,6 +53,10 @@ SHARE = 0.15
 # busy machine, rounded up.
 STEP = {"photograph": 0.62e-6, "microscopy": 0.52e-6}
 LOOK, READ = 0.25e-6, 1e-6
+# Folds of the head over a pretrained network; seconds in which a network sees an image, an
+# installed one and another.
+HEAD_FOLDS = 5
+INSTALLED_SEES, OTHER_SEES = 0.35, 1.0
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,8 @@ class Task:
     cache: Cache = field(default_factory=Cache)  # keeps what is finished
     shapes: tuple[tuple[int, int], ...] = ()  # of the images, looked at once
     unannotated: Sequence[tuple[Image, Float32 | None]] = ()  # images without labels
+    backbone: Backbone | None = None
+    whole: "Task | None" = None  # of quarters, the task of the images that they are parts of
 
     def __post_init__(self) -> None:
         if not self.shapes:
@@ -146,9 +156,12 @@ class Source(ABC):
     ----------
     uses_unlabelled : bool, default False
         Whether it learns from images without masks.
+    needs_whole : bool, default False
+        Whether it sees only whole images, and no tiles of them.
     """
 
     uses_unlabelled: ClassVar[bool] = False
+    needs_whole: ClassVar[bool] = False
 
     @classmethod
     def extra_channels(cls, bank: Bank) -> tuple[str, ...]:
@@ -469,6 +482,66 @@ class StackedLogits(BothLogits):
         return answer(self.trees.models, picture, extra, _last_logits(first))
 
 
+@dataclass(frozen=True)
+class PretrainedLogits(Source):
+    """A linear head over the maps of a pretrained network."""
+
+    stages: ClassVar[tuple[str, ...]] = ("pretrained",)
+    needs_whole: ClassVar[bool] = True
+    backbone: Backbone
+    head: Head
+
+    @classmethod
+    def fit(cls, task: Task) -> tuple[Self, Sequence[Answers]]:
+        network = task.backbone
+        if network is None:
+            raise InputError("features='pretrained' needs a network. Give backbone='mobile-sam'.")
+        # A network sees whole images; only the pixels of the head are held out in quarters.
+        whole, place = task.whole or task, task.place.local
+        folds: list[AnyArray]
+        if task.whole is None:
+            folds = list(make_folds(task.groups, HEAD_FOLDS, task.seed))
+        else:
+            folds = [quarter_numbers(shape) for shape in whole.shapes]
+        images, extras = whole.images, whole.extras
+        counter = Counter(task.progress, len(images) + len(PASSES))
+        place.map(
+            lambda i: MAPS.maps(network, images[i]).channels, range(len(images)),
+            lambda *_: counter.add(f"see images with {network.name}"),
+        )  # fmt: skip
+        maps = Loaded(len(images), lambda i: MAPS.maps(network, images[i]).joined(extras[i]))
+        head, found = fit_head(maps, whole.labels, folds, whole.bank.position, whole.seed,
+                               place.map, counter.add)  # fmt: skip
+        logits: Sequence[Float32] = found
+        if task.whole is not None:
+            logits = in_quarters(found, whole.shapes)
+        return cls(network, head), mapped(_by_question, logits)
+
+    @classmethod
+    def seconds(cls, task: Task) -> float:
+        sees = INSTALLED_SEES if isinstance(task.backbone, Installed) else OTHER_SEES
+        whole = task.whole or task
+        n, folds = len(whole.images), min(HEAD_FOLDS, len(set(task.groups)))
+        return n * sees + head_seconds(n, task.labels[0].shape[2], folds)
+
+    def answers(self, picture: Picture, extra: Float32 | None) -> Answers:
+        return _by_question(self.head.logits(MAPS.maps(self.backbone, picture.image).joined(extra)))
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        told = {"backbone": self.backbone.name, "backbone_digest": self.backbone.digest}
+        return self.head.to_arrays(), told
+
+    @classmethod
+    def read(cls, arrays: Arrays, described: dict[str, Any], bank: Bank, step: int) -> Self:
+        network = backbone_of(described["backbone"])
+        if described["backbone_digest"] != network.digest:
+            raise InputError(
+                f"features: the model was fitted with other weights of backbone "
+                f"{clean(network.name, 80)}. Install the same weights, or refit the model."
+            )
+        return cls(network, Head.of_arrays(arrays, bank.position))
+
+
 # What `features=` may name, in addition to the banks without a source.
 SOURCES: Registry[type[Source]] = Registry(
     "source",
@@ -477,8 +550,14 @@ SOURCES: Registry[type[Source]] = Registry(
         "net": NetLogits,
         "stacked": StackedLogits,
         "both": BothLogits,
+        "pretrained": PretrainedLogits,
     },
 )
+
+
+def _by_question(logits: Float32) -> Answers:
+    """Return logits (h, w, T) as answers of one stage."""
+    return [[np.ascontiguousarray(logits[..., t])] for t in range(logits.shape[2])]
 
 
 def _grown(

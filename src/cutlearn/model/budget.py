@@ -277,5 +277,5 @@ def _task(featurizer: Featurizer, shapes: Sequence[Shape], color: bool, question
     net = featurizer.net or usual_net(featurizer.settings()["features"])
     return Task(
         images, labels, none, range(len(shapes)), bank,
-        featurizer.recipe or default_recipe(bank, questions), net,
+        featurizer.recipe or default_recipe(bank, questions), net, backbone=featurizer.network(),
     )  # fmt: skip

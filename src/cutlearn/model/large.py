@@ -189,6 +189,12 @@ class LargeImage:
             for z, features in enumerate(self._slices(sample)):
                 yield z, features, sample.shape[1:], ...
             return
+        if featurizer.fitted_.source.needs_whole:
+            raise InputError(
+                f"images: {sample.shape[1]} x {sample.shape[0]} pixels are segmented in tiles, but "
+                f"features='{featurizer.chosen_}' need whole images. Use a min_side in fit, or "
+                "other features."
+            )
         statistics, scale = featurizer.image_statistics(sample.image), featurizer.bank_.scale
         shape = (sample.shape[0], sample.shape[1])
         for inner, outer in tiles(shape, scale, featurizer.fitted_.source.context_passes):

@@ -18,6 +18,8 @@ from cutlearn.energy.model import Model, potentials_of, uses_regions
 from cutlearn.energy.potentials import FeatureNames, OwnUnary, Potential, Unary
 from cutlearn.errors import InputError, quoted
 from cutlearn.features import BUDGETS
+from cutlearn.features.backbone import is_network
+from cutlearn.features.backbone_store import KNOWN
 from cutlearn.features.featurizer import Featurizer, modes
 from cutlearn.images.resize import MOST_SIDE
 from cutlearn.learn.learners import LEARNERS, is_margin, learners_of
@@ -200,6 +202,11 @@ SEGMENTER = (
         lambda given: _is(given, BUDGETS) or _positive(given),
         f"one of {tuple(BUDGETS)} or a number of seconds > 0",
     ),
+    rule(
+        "backbone",
+        lambda given: given is None or callable(given) or is_network(given),
+        f"None, a function, or one of {tuple(KNOWN)}",
+    ),
     Rule(
         "potentials",
         lambda m: kinds(m)[0].takes_envelopes or not uses_regions(m.potentials),
@@ -295,7 +302,10 @@ def _featurizer_of(model: Any) -> Featurizer:
     """The featurizer that the user brought, or one of the model's own settings."""
     if isinstance(model.features, Featurizer):
         return model.features
-    return Featurizer(model.features, budget=model.budget, connectivity=model.connectivity or 8)
+    return Featurizer(
+        model.features, budget=model.budget, connectivity=model.connectivity or 8,
+        backbone=model.backbone,
+    )  # fmt: skip
 
 
 def fresh_featurizer(model: Any, place: Executor) -> Featurizer:

@@ -25,6 +25,7 @@ from cutlearn.energy.model import Model, from_plain, to_plain, uses_edges, uses_
 from cutlearn.energy.potentials import Potential
 from cutlearn.energy.problem import Problem
 from cutlearn.errors import InputError
+from cutlearn.features.backbone import backbone_of, is_network
 from cutlearn.features.featurizer import Featurizer, uses_unlabelled
 from cutlearn.features.folds import held_out_parts
 from cutlearn.features.nodes import PROBED
@@ -96,10 +97,12 @@ class Segmenter(Estimator):
         Training stops when its relative gap is proved to be at most this; of more than three
         unordered labels, where nothing is proved, at 5 % or this. Learning a likelihood
         stops when 30 steps improve it by less than this share.
-    features : "auto", "trees", "net", "stacked", "both", "linear", "given" or Featurizer
+    features : str or Featurizer, default "auto"
+        "auto", "trees", "net", "stacked", "both", "pretrained", "linear" or "given".
         Where the logits of pixels come from (of several labels one for each, or for each threshold
         of ordered ones): boosted trees, a very small net, trees over what the net says, both side
-        by side; "auto" chooses among the first four by held-out images. Or a linear filter bank,
+        by side; or a linear head over a pretrained network. "auto" chooses among them by held-out
+        images, with a pretrained network only if it is installed. Or a linear filter bank,
         or only the arrays that samples bring as `extra`. A Featurizer has your own settings; it is
         copied, refitted, and has its own connectivity and budget.
     connectivity : 4, 8 or None, default None
@@ -123,6 +126,8 @@ class Segmenter(Estimator):
         Images are worked at a size with so many pixels on their smaller side, in fit and ever
         after; masks, probabilities and areas come back at the size of the image. None: as they are,
         above two megapixels at two. "full": as they are, however large.
+    backbone : str, callable or None, default "mobile-sam"
+        The pretrained network of features="pretrained" and "auto"; see `Featurizer`.
 
     Attributes
     ----------
@@ -183,6 +188,7 @@ class Segmenter(Estimator):
         budget: str | float = "normal",
         calibration: str | None = "temperature",
         min_side: int | str | None = None,
+        backbone: Any = "mobile-sam",
     ) -> None:
         self.potentials = potentials
         self.labels = labels
@@ -198,6 +204,7 @@ class Segmenter(Estimator):
         self.budget = budget
         self.calibration = calibration
         self.min_side = min_side
+        self.backbone = backbone
 
     def learn(self, data: TrainingSet, run: FitRun) -> None:
         if isinstance(self.loss, UnknownLoss):
@@ -433,6 +440,8 @@ class Segmenter(Estimator):
             given["features"] = None  # the header's own "features" tells all of it
         given["random_state"] = plain_seed(given["random_state"], self.featurizer_.random_state)
         given["C"] = plain_C(given["C"])
+        if given["backbone"] is not None and not isinstance(given["backbone"], str):
+            given["backbone"] = backbone_of(given["backbone"]).name
         return given
 
     @classmethod
@@ -452,6 +461,9 @@ class Segmenter(Estimator):
             given["features"] = clone(featurizer).set_params(n_jobs=None)
             given["connectivity"] = None  # older files have one that was not used
         given["loss"] = loss_from_plain(given["loss"])
+        # Only features that need a function miss it, and they have refused the file by now.
+        if not is_network(given.get("backbone", "mobile-sam")):
+            given["backbone"] = None
         model = cls(**given)
         check_parameters(model)
         # A small picture goes all the way to a mask: settings which do not fit each other show now.
