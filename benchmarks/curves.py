@@ -25,11 +25,14 @@ from splits import Split, split
 
 SIZES = (1, 2, 4, 8, 16, 32)
 SETS = ("weizmann_horses", "penn_fudan", "nuclei", "em_drosophila_vnc")
-SOURCES = ("auto", "forest", "unet")
+SOURCES = ("auto", "pretrained", "forest", "unet")
 SIDE, TEST, SECONDS = 128, 40, 45.0
 # What is shown of each: our cut and the tuned one; the U-Net's own label.
-SHOWN = {"auto": "cut", "forest": "cut", "unet": "plain"}
-NAMES = {"auto": "cutlearn, auto", "forest": "forest + tuned cut", "unet": "U-Net"}
+SHOWN = {"auto": "cut", "pretrained": "cut", "forest": "cut", "unet": "plain"}
+NAMES = {
+    "auto": "cutlearn, auto", "pretrained": "cutlearn, pretrained",
+    "forest": "forest + tuned cut", "unet": "U-Net",
+}  # fmt: skip
 
 
 def smaller(pair, side):
