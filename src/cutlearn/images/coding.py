@@ -393,9 +393,9 @@ class Tally:
         """The number of pixels."""
         return sum(self.counts)
 
-    def ids(self, void: Iterable[int] = ()) -> frozenset[int]:
+    def ids(self, void: int | None = None) -> frozenset[int]:
         """Return the values that are neither 0 nor void; -1 is void in arrays."""
-        return frozenset(self.values) - {0, -1, *void}
+        return frozenset(value for value in self.values if value not in (0, -1, void))
 
 
 def tally(name: str, mask: AnyArray, color: bool = False) -> Tally:
@@ -449,16 +449,9 @@ def _length(places: AnyArray, counts: AnyArray, named: Sequence[int]) -> float:
     return total / float(counts[list(named)].sum())
 
 
-def void_of(tallies: Sequence[Tally], stated: Stated) -> int | None:
-    """Return the void value of masks that may number objects; None where 255 is a number."""
-    seen = {value for one in tallies for value in one.values}
-    alone = VOID in seen and max(seen) == VOID and VOID - 1 not in seen
-    return stated.void_value if stated.void_value is not None else VOID if alone else None
-
-
 def are_numbered(tallies: Sequence[Tally], void: int | None) -> bool:
     """Return whether masks number their objects: many ids of one part each, unlike in each mask."""
-    held = [(one, one.ids(() if void is None else (void,))) for one in tallies]
+    held = [(one, one.ids(void)) for one in tallies]
     held = [(one, ids) for one, ids in held if ids]
     several = [(one, ids) for one, ids in held if len(ids) > 1]
     if not several or any(min(ids) < 0 or one.color for one, ids in held):
@@ -486,16 +479,18 @@ def as_numbered(tallies: Sequence[Tally], stated: Stated) -> tuple[Stated, str]:
     The line is empty, and what is stated the same, where the user or the training of a model has
     settled what values mean, or where masks do not number their objects.
     """
+    seen = {value for one in tallies for value in one.values}
     settled = (stated.object_value, stated.threshold, stated.colors) != (None, None, None)
     if stated.known is not None:
         # Values of the training masks keep their meaning; other numbers may be objects.
         trained = {*stated.known.values, stated.known.void_value, -1}
-        other = any(not trained.issuperset(one.values) for one in tallies)
-        settled = settled or stated.known.kind not in ("ids", "binary") or not other
-    void = void_of(tallies, stated)
+        settled |= stated.known.kind not in ("ids", "binary") or seen <= trained
+    void = stated.void_value
+    if void is None and VOID in seen and max(seen) == VOID and VOID - 1 not in seen:
+        void = VOID  # where 254 is a number of an object, so is 255
     if settled or stated.n_labels not in (None, 2) or not are_numbered(tallies, void):
         return stated, ""
-    most = max(len(one.ids(() if void is None else (void,))) for one in tallies)
+    most = max(len(one.ids(void)) for one in tallies)
     return replace(stated, object_value="nonzero", void_value=void), (
         f"masks number their objects (up to {most} in one of {plural(len(tallies), 'mask')}, each "
         "in one part), and all objects are read as one label. If the numbers are classes, use "
@@ -529,7 +524,9 @@ def shares_of(tallies: Sequence[Tally], coding: Coding) -> list[Share]:
         few = 3 * holds.sum() <= len(tallies) and pixels < SLIP_OF_ALL * total
         slip = bool(pixels and few and small[holds, label].all())
         masks = tuple(one.name for one, held in zip(tallies, holds) if held)
-        shares.append(Share(_word(coding, label), pixels, total, masks, slip))
+        value = ("background", "object")[label] if not coding.values else str(coding.values[label])
+        value = hex_of(coding.values[label]) if coding.kind == "colors" else value
+        shares.append(Share(value, pixels, total, masks, slip))
     return shares
 
 
@@ -548,14 +545,6 @@ def label_counts(one: Tally, coding: Coding) -> list[int]:
     known = (labels != VOID) & (values != -1)
     found = np.bincount(labels[known], np.array(one.counts)[known], coding.n_labels)
     return [int(count) for count in found]
-
-
-def _word(coding: Coding, label: int) -> str:
-    """Return the value of a label in words."""
-    if coding.values:
-        value = coding.values[label]
-        return hex_of(value) if coding.kind == "colors" else str(value)
-    return ("background", "object")[label]
 
 
 def told_shares(tallies: Sequence[Tally], coding: Coding) -> str:
@@ -603,10 +592,9 @@ def doubts(tallies: Sequence[Tally], coding: Coding) -> list[tuple[str, str]]:
 
 def _are_strokes(tallies: Sequence[Tally], coding: Coding) -> bool:
     """Return whether most of every mask is 0, and the rest, where values differ, are strokes."""
-    void = () if coding.void_value is None else (coding.void_value,)
     unpainted = all(
         0 in one.values and one.counts[one.values.index(0)] >= UNPAINTED * one.pixels
         for one in tallies
     )
-    lengths = [one.long for one in tallies if len(one.ids(void)) > 1]
+    lengths = [one.long for one in tallies if len(one.ids(coding.void_value)) > 1]
     return unpainted and bool(lengths) and float(np.median(lengths)) >= LONG

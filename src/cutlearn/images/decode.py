@@ -140,7 +140,9 @@ def decode(
             check_size(name, picture.height, picture.width, max_pixels)
         upright = ImageOps.exif_transpose(picture) if turned else picture
         array = np.asarray(plain(upright) if colors else upright)
-        if _is_inverted(picture) and colors != (picture.mode == "L"):
+        tags: Any = getattr(picture, "tag_v2", {})
+        inverted = picture.mode in ("L", "I;16") and tags.get(PHOTOMETRIC) == 0
+        if inverted and colors != (picture.mode == "L"):
             array = np.iinfo(array.dtype).max - array  # Pillow inverts up to 8 bits only
     if picture.format == "PNG" and array.dtype == np.int32:
         return array.astype(np.uint16)  # older Pillows widen the 16 bits of a grey PNG
@@ -149,17 +151,18 @@ def decode(
 
 def pages_of(data: bytes, name: str, max_pixels: int) -> int:
     """Return the number of images in a file: pages of a TIFF, frames, slices of an array."""
-    if data[: len(NPY)] == NPY or data[: len(NPZ)] == NPZ:
-        array = _array(data, name, max_pixels)
-        return 1 if _is_one(array) else len(array)
-    if data[:4] in TIFF:
-        with tifffile.TiffFile(io.BytesIO(data)) as file:
-            check_axes(file, name)
-            series = _one_page_series(file, name)
-            rows = 0 if series is None else series.axes.find("Y")
-            return math.prod(series.shape[:rows]) if rows else len(file.pages)
-    with _opened(data, name, max_pixels) as picture:
-        return int(getattr(picture, "n_frames", 1))
+    with decoding(name):
+        if data[: len(NPY)] == NPY or data[: len(NPZ)] == NPZ:
+            array = _array(data, name, max_pixels)
+            return 1 if is_one(array) else len(array)
+        if data[:4] in TIFF:
+            with tifffile.TiffFile(io.BytesIO(data)) as file:
+                check_axes(file, name)
+                series = _one_page_series(file, name)
+                rows = 0 if series is None else series.axes.find("Y")
+                return math.prod(series.shape[:rows]) if rows else len(file.pages)
+        with _opened(data, name, max_pixels) as picture:
+            return int(getattr(picture, "n_frames", 1))
 
 
 def voxels_of(
@@ -234,13 +237,13 @@ def _array(data: bytes, name: str, max_pixels: int) -> AnyArray:
     return np.asarray(np.load(file, allow_pickle=False))
 
 
-def _is_one(array: AnyArray) -> bool:
-    """Return whether an array is one image, not a stack of slices."""
+def is_one(array: AnyArray) -> bool:
+    """Return whether an array is one image or mask, not a stack of them."""
     return array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
 
 
 def _page_of_array(array: AnyArray, name: str, page: int | None) -> AnyArray:
-    if _is_one(array):
+    if is_one(array):
         return array
     if array.ndim not in (3, 4):
         raise InputError(
@@ -403,12 +406,6 @@ def white_is_zero(path: Path) -> int:
     with decoding(shown(path)), tifffile.TiffFile(path) as tiff:
         page: Any = tiff.pages.first
         return int(page.bitspersample) if page.photometric == 0 else 0
-
-
-def _is_inverted(picture: Image.Image) -> bool:
-    """Return whether a picture is a TIFF of several bits a pixel whose zero is displayed white."""
-    tags: Any = getattr(picture, "tag_v2", {})
-    return picture.mode in ("L", "I;16") and tags.get(PHOTOMETRIC) == 0
 
 
 def _turn(array: AnyArray, orientation: int) -> AnyArray:

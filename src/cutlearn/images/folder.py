@@ -293,9 +293,13 @@ def read_folder(
     if others.problems:
         others.refuse(shown(pictures))
     told = (*notes.told, *left, *survey.notes, *others.left_out)
-    return replace(
-        _folder(survey, told, reader), bare=tuple((one.image, one.page) for one in others.seen)
-    )
+    seen = survey.seen
+    return Folder(
+        tuple(one.name for one in seen), tuple(one.image for one in seen),
+        tuple(one.mask for one in seen if one.mask is not None),
+        tuple(one.page for one in seen), tuple(one.facts for one in seen), survey.coding, told,
+        reader, tuple((one.image, one.page) for one in others.seen), tuple(survey.tallies),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -352,16 +356,6 @@ def _paired(
     kept = {n: files[n] for n in files if n in pairs.names}
     without = {n: files[n] for n in bare}
     return kept, _Notes(told, left, without), {n: truths[pairs.names[n]] for n in kept}
-
-
-def _folder(survey: FolderSurvey, notes: tuple[str, ...], reader: Reader) -> Folder:
-    seen = survey.seen
-    return Folder(
-        tuple(one.name for one in seen), tuple(one.image for one in seen),
-        tuple(one.mask for one in seen if one.mask is not None),
-        tuple(one.page for one in seen), tuple(one.facts for one in seen),
-        survey.coding, notes, reader, tallies=tuple(survey.tallies),
-    )  # fmt: skip
 
 
 def _stated(
@@ -483,9 +477,14 @@ def look(
     for done, (name, path) in enumerate(images.items(), 1):
         try:
             pages = reader.images(path)
-            if masks is not None and (told := _other_pages(path, masks[name], pages, reader)):
-                survey.problem("pages", told)
-                pages = []
+            if masks is not None and len(pages) > 1:
+                count = reader.count(masks[name])
+                if count != len(pages):
+                    survey.problem("pages", f"{shown(masks[name])}: the mask has "
+                                   f"{plural(count, 'page')}, but {shown(path.name)} has "
+                                   f"{len(pages)} slices. Give every slice its mask, as a file of "
+                                   "as many pages.")  # fmt: skip
+                    pages = []
             for page, opened in pages:
                 part = name if page is None else f"{name}_{page + 1:03d}"
                 mask = None if masks is None else masks[name]
@@ -508,9 +507,7 @@ def look(
             f"{plural(len(unread), 'file')} of {len(images)} that cannot be read left out: "
             + " | ".join(unread[:EXAMPLES]) + (" | ..." if len(unread) > EXAMPLES else "")
         )  # fmt: skip
-    _notes(survey, clear, turns, reader.turned)
-    if masks is not None:
-        _note_inverted(survey)
+    _notes(survey, clear, turns if reader.turned else [])
     if survey.tallies:
         stated, numbered = as_numbered(survey.tallies, stated) if instances else (stated, "")
         try:
@@ -519,19 +516,6 @@ def look(
         except InputError as error:
             survey.problem("values", str(error))
     return survey
-
-
-def _other_pages(
-    image: Path, mask: Path, pages: Sequence[tuple[int | None, OpenedImage]], reader: Reader
-) -> str:
-    """Return what is wrong with the pages of a mask of a stack; nothing if they fit."""
-    count = len(pages) if len(pages) == 1 else reader.count(mask)
-    if count == len(pages):
-        return ""
-    return (
-        f"{shown(mask)}: the mask has {plural(count, 'page')}, but {shown(image.name)} has "
-        f"{len(pages)} slices. Give every slice its mask, as a file of as many pages."
-    )
 
 
 def _look_at_mask(
@@ -574,38 +558,24 @@ def _look_at_mask(
     survey.problem("size", told)
 
 
-def _note_inverted(survey: FolderSurvey) -> None:
-    """Note how masks were read whose zero is displayed white."""
-    bits = {one.mask: white_is_zero(one.mask) for one in survey.seen if one.mask is not None}
-    wide = [path.name for path, depth in bits.items() if depth > 1]
-    flat = [path.name for path, depth in bits.items() if depth == 1]
-    if wide:
-        survey.notes.append(
-            f"{plural(len(wide), 'mask')} with an inverting lookup table (WhiteIsZero, as Fiji "
-            f"writes): {some(wide)}. Labels are the stored values, which Fiji shows below the "
-            "cursor; 255 is displayed black"
-        )
-    if flat:
-        survey.notes.append(
-            f"{plural(len(flat), 'mask')} of one bit, WhiteIsZero: {some(flat)}. Pixels that are "
-            "displayed white are label 1"
-        )
-
-
-def _notes(survey: FolderSurvey, clear: list[str], turns: list[str], turned: bool) -> None:
-    """Add notes on all images together."""
+def _notes(survey: FolderSurvey, clear: list[str], turns: list[str]) -> None:
+    """Add notes on all images together, and on masks whose zero is displayed white."""
     colored = sum(one.facts.color for one in survey.seen)
     if 0 < colored < len(survey.seen):
         survey.notes.append(
             f"{plural(colored, 'image')} in colour and {len(survey.seen) - colored} in grey"
         )
-    if clear:
-        survey.notes.append(
-            f"{plural(len(clear), 'image')} with transparent pixels, which are shown as white: "
-            f"{some(clear)}. If the alpha channel is a mask, the model sees the answer"
-        )
-    if turns and turned:
-        survey.notes.append(
-            f"{plural(len(turns), 'image')} turned as the rotation tag of the camera says: "
-            f"{some(turns)}. If their masks were drawn on the unturned images, use turned=False"
-        )
+    bits = {one.mask: white_is_zero(one.mask) for one in survey.seen if one.mask is not None}
+    wide = [path.name for path, depth in bits.items() if depth > 1]
+    flat = [path.name for path, depth in bits.items() if depth == 1]
+    for kind, names, what, meaning in (
+        ("image", clear, "with transparent pixels, which are shown as white",
+         "If the alpha channel is a mask, the model sees the answer"),
+        ("image", turns, "turned as the rotation tag of the camera says",
+         "If their masks were drawn on the unturned images, use turned=False"),
+        ("mask", wide, "with an inverting lookup table (WhiteIsZero, as Fiji writes)",
+         "Labels are the stored values, which Fiji shows below the cursor; 255 is displayed black"),
+        ("mask", flat, "of one bit, WhiteIsZero", "Pixels that are displayed white are label 1"),
+    ):  # fmt: skip
+        if names:
+            survey.notes.append(f"{plural(len(names), kind)} {what}: {some(names)}. {meaning}")

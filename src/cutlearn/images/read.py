@@ -24,7 +24,6 @@ from cutlearn.images.decode import (
     decode,
     decoding,
     orientation_of,
-    pages_of,
     plain,
 )
 
@@ -181,12 +180,6 @@ def open_image(
     return OpenedImage(*_canonical(array, name), orientation)
 
 
-def count_pages(data: bytes, name: str, max_pixels: int) -> int:
-    """Return the number of images that a file holds."""
-    with decoding(name):
-        return pages_of(data, name, max_pixels)
-
-
 def read_values(
     source: str | os.PathLike[str] | bytes,
     where: str | None = None,
@@ -225,7 +218,18 @@ def read_values(
             f"{name}: the mask is a JPEG, which changes values, but must be a PNG or TIFF. "
             "Export the mask again as PNG."
         )
-    return one_channel(open_values(data, name, max_pixels), name)
+    array = open_values(data, name, max_pixels)
+    if array.ndim == 3:
+        raise InputError(
+            f"{name}: the mask has colours, but must hold one integer a pixel. "
+            "Save the mask as a grey or palette PNG of label ids."
+        )
+    if array.dtype not in (np.uint8, np.uint16):
+        raise InputError(
+            f"{name}: the mask's values are of type {array.dtype}, but must be integers of 8 or "
+            "16 bits. Save the mask as PNG."
+        )
+    return array
 
 
 def open_values(
@@ -260,18 +264,3 @@ def open_values(
             f"{name}: the mask has no pixels, but needs at least one. Export it again."
         )
     return np.ascontiguousarray(array)
-
-
-def one_channel(array: AnyArray, name: str) -> AnyArray:
-    """Return the integers of a mask; refuse colours and floats."""
-    if array.ndim == 3:
-        raise InputError(
-            f"{name}: the mask has colours, but must hold one integer a pixel. "
-            "Save the mask as a grey or palette PNG of label ids."
-        )
-    if array.dtype not in (np.uint8, np.uint16):
-        raise InputError(
-            f"{name}: the mask's values are of type {array.dtype}, but must be integers of 8 or "
-            "16 bits. Save the mask as PNG."
-        )
-    return array

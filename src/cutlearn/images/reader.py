@@ -41,7 +41,6 @@ from cutlearn.images.read import (
     MAX_PIXELS,
     OpenedImage,
     as_image,
-    count_pages,
     open_image,
     open_values,
 )
@@ -113,7 +112,7 @@ class Reader:
             return [(None, OpenedImage(as_image(large, shown(path)), False, 1))]
         data, name = content(path, None, self.max_bytes)
         if pages is None:
-            count = count_pages(data, name, self.max_pixels)
+            count = pages_of(data, name, self.max_pixels)
             pages = [None] if count == 1 else range(count)
         return [(k, open_image(data, name, self.max_pixels, k, self.turned)) for k in pages]
 
@@ -137,7 +136,7 @@ class Reader:
     def count(self, path: Path) -> int:
         """Return the number of images in a file."""
         data, name = content(path, None, self.max_bytes)
-        return count_pages(data, name, self.max_pixels)
+        return pages_of(data, name, self.max_pixels)
 
     def _stored(self, path: Path, page: int | None) -> tuple[AnyArray, bool]:
         """Return the values of a mask as they are stored, and whether a JPEG has changed them."""

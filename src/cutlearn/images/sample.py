@@ -65,18 +65,16 @@ def facts_of(image: npt.NDArray[np.float32], digest: bool = True) -> Facts:
     color = few.ndim == 3 and bool((few != few[..., :1]).any())
     brightest = few if few.ndim == 2 else few.max(axis=-1)
     bright = round(float(np.quantile(brightest, BRIGHT)), 4)
-    return Facts(height, width, color, bright, _digest(image) if digest else "")
-
-
-def _digest(image: npt.NDArray[np.float32]) -> str:
-    """Return the fingerprint of all pixels; grey in three channels is grey."""
+    if not digest:
+        return Facts(height, width, color, bright, "")
+    # The fingerprint of all pixels; grey in three channels is grey.
     grey = image.ndim == 3 and bool((image == image[..., :1]).all())
     plane = image[..., 0] if grey else image
     whole = hashlib.blake2b(repr(plane.shape).encode(), digest_size=16)
     for top in range(0, len(plane), BAND):
         # A float has two zeros; in bands, a large image needs no second copy.
         whole.update(np.abs(plane[top : top + BAND]).tobytes())
-    return whole.hexdigest()
+    return Facts(height, width, color, bright, whole.hexdigest())
 
 
 @dataclass(frozen=True, eq=False, init=False)

@@ -31,6 +31,7 @@ from cutlearn.images.coding import (
     label_counts,
     tally,
 )
+from cutlearn.images.decode import is_one
 from cutlearn.images.folder import Folder
 from cutlearn.images.sample import FREE, Facts, Sample, Volume, are_volumes, as_sample
 from cutlearn.loaded import Loaded, mapped, taken
@@ -372,7 +373,7 @@ def _listed(name: str, given: Any, images: Any = None) -> Sequence[Any]:
     """
     if isinstance(images, Volume) and isinstance(given, np.ndarray):
         return [given]
-    if isinstance(given, Sample | Image.Image) or (isinstance(given, np.ndarray) and _one(given)):
+    if isinstance(given, Sample | Image.Image) or (isinstance(given, np.ndarray) and is_one(given)):
         return [given]
     if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
         raise InputError(
@@ -383,8 +384,3 @@ def _listed(name: str, given: Any, images: Any = None) -> Sequence[Any]:
         return list(given)
     loaded = given if isinstance(given, Loaded) else Loaded(len(given), given.__getitem__)
     return list(loaded) if isinstance(loaded[0], Volume) else loaded
-
-
-def _one(array: AnyArray) -> bool:
-    """Return whether an array is one image or mask, not a stack of them."""
-    return array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
