@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -603,8 +603,13 @@ def bootstrap(
     if figure is None:
         table, figure = means(table), ratio
     flat = table.reshape(len(table), -1)
-    found = []
-    for times in _times(len(table), draws, random_state):
+    n, found = len(table), []
+    rng, rows = np.random.default_rng(random_state), max(1, BLOCK // n)
+    for first in range(0, draws, rows):  # some draws at a time
+        picks = rng.integers(n, size=(min(rows, draws - first), n))
+        place = picks + n * np.arange(len(picks))[:, None]
+        # How often each draw has each of the images.
+        times = np.bincount(place.ravel(), minlength=place.size).reshape(place.shape).astype(float)
         found.append(figure((times @ flat).reshape(-1, *table.shape[1:])))
     figures = np.concatenate(found)
     with np.errstate(invalid="ignore"):  # infinite figures have no interval
@@ -612,16 +617,6 @@ def bootstrap(
         deviation = figures.std()
     return Spread(float(figure(table.sum(axis=0)[None])[0]), float(low), float(high),
                   float(deviation))  # fmt: skip
-
-
-def _times(n: int, draws: int, random_state: int) -> Iterator[Floats]:
-    """Yield how often each draw has each of n images, (draws, n), some draws at a time."""
-    rng = np.random.default_rng(random_state)
-    rows = max(1, BLOCK // n)
-    for first in range(0, draws, rows):
-        picks = rng.integers(n, size=(min(rows, draws - first), n))
-        place = picks + n * np.arange(len(picks))[:, None]
-        yield np.bincount(place.ravel(), minlength=place.size).reshape(place.shape).astype(float)
 
 
 def left_out(values: Floats, figure: Figure) -> Floats:

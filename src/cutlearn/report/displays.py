@@ -54,15 +54,23 @@ COLUMNS, WIDTH, GAP, TITLES, BETWEEN, SWEEPS = 12, 0.75, 0.06, 0.11, 0.2, 2000
 Tiles = npt.NDArray[np.floating[Any]]
 
 
-def new_axes(size: tuple[float, float]) -> Axes:
-    """Return the axes of a new figure, which pyplot does not hold."""
+def _new_figure(width: float, height: float) -> Figure:
+    """Return a figure that pyplot does not hold."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=size, layout="constrained").subplots()
+    return Figure(figsize=(width, height), layout="constrained")
 
 
-def bare(ax: Axes) -> None:
-    """Hide the frame lines without numbers."""
+def new_axes(size: tuple[float, float]) -> Axes:
+    """Return the axes of a new figure."""
+    return _new_figure(*size).subplots()
+
+
+def bare(ax: Axes, picture: bool = False) -> None:
+    """Hide the frame lines without numbers; of a picture all, and the ticks."""
+    if picture:
+        ax.set(xticks=[], yticks=[])
+        ax.spines[:].set_visible(False)
     ax.spines[["top", "right"]].set_visible(False)
 
 
@@ -192,11 +200,7 @@ class MasksDisplay:
     def plot(self, figure: Any = None) -> MasksDisplay:
         """Draw a row for each image into a figure (or a part of one), or into a new figure."""
         columns = 2 + len(self.predictions)
-        if figure is None:
-            from matplotlib.figure import Figure
-
-            figure = Figure(figsize=(2.6 * columns, 2.1 * len(self.images) + 0.6),
-                            layout="constrained")  # fmt: skip
+        figure = figure or _new_figure(2.6 * columns, 2.1 * len(self.images) + 0.6)
         self.figure_ = figure
         self.axes_ = figure.subplots(len(self.images), columns, squeeze=False)
         for row, (axes, image, truth) in enumerate(zip(self.axes_, self.images, self.truths)):
@@ -208,14 +212,9 @@ class MasksDisplay:
                 axes[len(pictures) - 1].set_xlabel(_verdict(truth, masks[row]), fontsize="small")
             for ax, picture, title in zip(axes, pictures, titles):
                 ax.imshow(picture, interpolation="nearest")
-                ax.set(xticks=[], yticks=[])
-                ax.spines[:].set_visible(False)
+                bare(ax, picture=True)
                 if row == 0:
                     ax.set_title(title, fontsize="medium")
-        self._legend(figure)
-        return self
-
-    def _legend(self, figure: Any) -> None:
         from matplotlib.patches import Patch
 
         words = {
@@ -226,6 +225,7 @@ class MasksDisplay:
         patches = [Patch(color=np.array(COLORS[kind]) / 255, label=words[kind]) for kind in COLORS]
         figure.legend(handles=patches, loc="outside lower center", ncols=3, frameon=False,
                       fontsize="small")  # fmt: skip
+        return self
 
 
 def _verdict(truth: AnyArray, predicted: AnyArray) -> str:
@@ -395,29 +395,21 @@ class ProbabilityDisplay:
                 "must be one for each image, and at least one. Give what predict_proba gave for "
                 "these images."
             )
-        if figure is None:
-            from matplotlib.figure import Figure
-
-            figure = Figure(figsize=(9.2, 2.3 * n + 0.5), layout="constrained")
-        self.figure_ = figure
+        self.figure_ = figure = figure or _new_figure(9.2, 2.3 * n + 0.5)
         self.axes_ = figure.subplots(n, 3, squeeze=False)
-        for axes, image, q in zip(self.axes_, self.images, self.probabilities):
-            self._row(figure, axes, rgb(np.asarray(image)), np.asarray(q))
+        for axes, image, q in zip(self.axes_, self.images, map(np.asarray, self.probabilities)):
+            doubt, top = entropy(q), float(np.log2(q.shape[-1]))
+            axes[0].imshow(rgb(np.asarray(image)), interpolation="nearest")
+            maps = ((q[..., self.label], "viridis", 1.0), (doubt, "magma", top))
+            for ax, (values, colors, high) in zip(axes[1:], maps):
+                drawn = ax.imshow(values, cmap=colors, vmin=0, vmax=high, interpolation="nearest")
+                figure.colorbar(drawn, ax=ax, shrink=0.85, pad=0.02).outline.set_visible(False)
+            axes[2].set_xlabel(f"{doubt.mean():.3f} bits a pixel", fontsize="small")
+            for ax in axes:
+                bare(ax, picture=True)
         for ax, title in zip(self.axes_[0], ("image", "probability", "entropy (bits)")):
             ax.set_title(title, fontsize="medium")
         return self
-
-    def _row(self, figure: Any, axes: Any, image: Floats, q: npt.NDArray[np.floating]) -> None:
-        top = float(np.log2(q.shape[-1]))
-        axes[0].imshow(image, interpolation="nearest")
-        maps = ((q[..., self.label], "viridis", 1.0), (entropy(q), "magma", top))
-        for ax, (values, colors, high) in zip(axes[1:], maps):
-            drawn = ax.imshow(values, cmap=colors, vmin=0, vmax=high, interpolation="nearest")
-            figure.colorbar(drawn, ax=ax, shrink=0.85, pad=0.02).outline.set_visible(False)
-        axes[2].set_xlabel(f"{entropy(q).mean():.3f} bits a pixel", fontsize="small")
-        for ax in axes:
-            ax.set(xticks=[], yticks=[])
-            ax.spines[:].set_visible(False)
 
 
 @dataclass
@@ -528,8 +520,8 @@ class ShapesDisplay:
                 ax.add_patch(
                     Rectangle(place, size[1], size[0], fill=False, color="#e66e00", lw=1.2)
                 )
-        ax.set(xticks=[], yticks=[], xlim=(-0.5, width - 0.5))
-        ax.spines[:].set_visible(False)
+        ax.set(xlim=(-0.5, width - 0.5))
+        bare(ax, picture=True)
         ax.set_ylabel(title, rotation=0, ha="right", va="center", fontsize="small")
 
 

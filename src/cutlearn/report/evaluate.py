@@ -65,20 +65,10 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         """Return the figures as what JSON can hold; a figure that does not exist is null."""
         rows = [asdict(image) | {"count_error": image.count_error} for image in self.images]
-        found = {name: getattr(self, name) for name in FIGURES}
-        spreads = {name: asdict(spread) for name, spread in found.items() if spread is not None}
-        whole = {"n_images": len(rows), **spreads, "images": rows}
-        return {name: _plain(value) for name, value in whole.items()}
-
-
-FIGURES = (
-    "iou",
-    "pixel_error",
-    "count_error",
-    "relative_count_error",
-    "calibration_error",
-    "log_likelihood",
-)
+        spreads = {name: found for name, found in asdict(self).items() if found is not None}
+        del spreads["images"]
+        plain: dict[str, Any] = _plain({"n_images": len(rows), **spreads, "images": rows})
+        return plain
 
 
 def evaluate(
@@ -126,13 +116,15 @@ def evaluation_of(
         for name, table in zip(names, tables)
     )  # fmt: skip
     off = [table.count_error(label) for table in known]
+    sure = [part for part in believed if part.n_pixels]
     return Evaluation(
         images,
         bootstrap(stack_tables(known), lambda sums: iou_of(sums, label)),
         bootstrap([table.pixel_error() for table in known]),
         bootstrap(off),
         bootstrap([(wrong, table.area(label)[0]) for wrong, table in zip(off, known)], ratio),
-        *_believed(believed),
+        bootstrap([part.bins for part in sure], calibration_error_of) if sure else None,
+        bootstrap([part.mean_log_likelihood() for part in sure]) if sure else None,
     )
 
 
@@ -153,7 +145,8 @@ class LabelFigures:
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as what JSON can hold."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        plain: dict[str, Any] = _plain(asdict(self))
+        return plain
 
 
 def figures_of_labels(table: Confusion, names: Sequence[str]) -> list[LabelFigures]:
@@ -176,17 +169,6 @@ def figures_of_labels(table: Confusion, names: Sequence[str]) -> list[LabelFigur
             hit / predicted if predicted else math.nan, true, predicted,
         ))  # fmt: skip
     return rows
-
-
-def _believed(believed: Sequence[Beliefs]) -> tuple[Spread, ...]:
-    """Return the calibration error and the log-likelihood, if there are any."""
-    known = [part for part in believed if part.n_pixels]
-    if not known:
-        return ()
-    return (
-        bootstrap([part.bins for part in known], calibration_error_of),
-        bootstrap([part.mean_log_likelihood() for part in known]),
-    )
 
 
 def _plain(value: Any) -> Any:

@@ -111,11 +111,6 @@ def _areas(subject: Subject) -> Any:
     return _plotted(AreaDisplay([image.true_area for image in images], predicted))
 
 
-def _training(subject: Subject) -> Any:
-    model = subject.model
-    return _plotted(TrainingDisplay.from_steps(model.steps_, not math.isnan(model.gap_)))
-
-
 def _shapes(subject: Subject) -> Any:
     """Draw the learned shapes of a Boltzmann machine, and how it completes the true masks."""
     model = subject.model
@@ -147,7 +142,9 @@ register_chart(
     Chart(
         "training",
         "The training: the best objective so far, and its bound if any.",
-        _training,
+        lambda subject: _plotted(
+            TrainingDisplay.from_steps(subject.model.steps_, not math.isnan(subject.model.gap_))
+        ),
         lambda subject: bool(getattr(subject.model, "steps_", ())),
     )
 )
