@@ -27,6 +27,10 @@ class InputError(ValueError):
         super().__init__("\n".join(clean(line, MOST_LINE, joined=False) for line in lines))
 
 
+class MissingBackboneError(InputError):
+    """A pretrained network that is not here, or has other weights: the model itself is sound."""
+
+
 class InputWarning(UserWarning):
     """An input that may not be what was meant; the message states how it is used."""
 

@@ -149,6 +149,7 @@ def test_a_segmenter_learns_is_saved_and_refuses_other_weights(tmp_path, monkeyp
     with pytest.raises(cl.InputError, match="other weights") as told:
         cl.load(tmp_path / "a.model")
     assert "\n" not in str(told.value)
+    assert "damaged" not in str(told.value)
     monkeypatch.setattr(backbone, "CALLABLES", {})
     with pytest.raises(cl.InputError, match="needs"):
         cl.load(tmp_path / "a.model")

@@ -29,7 +29,7 @@ NAMES = (
     "labels(?==)|learner(?==)|features(?==)|n_jobs(?==)"
 )
 # Parameters of estimators whose rules name them, and those with options of another name.
-RULED = "C|tol|budget|min_side|features|labels|loss|learner|n_jobs|random_state"
+RULED = "C|tol|budget|backbone|min_side|features|labels|loss|learner|n_jobs|random_state"
 OTHERWISE = {"n_jobs": "jobs", "random_state": "seed"}
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -232,6 +232,8 @@ def fit(
                 "backbone": None if backbone == "none" else backbone}  # fmt: skip
     estimator = _estimator(command, settings)
     refuse_idle(["budget"], features == "auto", f"with features {features}; it is for auto")
+    networks = features in ("auto", "pretrained")
+    refuse_idle(["backbone"], networks, f"with features {features}; it is for pretrained and auto")
     estimator.set_params(min_side=min_side, n_jobs=where_to_work(jobs), random_state=seed)
     check_parameters(estimator)
     # That a third label is refused here, if two are wanted, spares the time of the features.

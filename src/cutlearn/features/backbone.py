@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from cutlearn.arrays import AnyArray, Image, Indices
-from cutlearn.errors import InputError, clean, quoted
+from cutlearn.errors import InputError, MissingBackboneError, clean, quoted
 from cutlearn.features.backbone_store import KNOWN, known_of, load
 from cutlearn.images.resize import resize_channels
 from cutlearn.run.checkpoint import fingerprint
@@ -115,7 +115,7 @@ def backbone_of(given: Any) -> Backbone:
         return Function(CALLABLES[given])
     if isinstance(given, str) and given in KNOWN:
         return Installed(given)
-    raise InputError(
+    raise MissingBackboneError(
         f"backbone must be {' or '.join(map(repr, KNOWN))}, or a function image -> arrays, not "
         f"{quoted(given)}. A model that was fitted with a function needs "
         "cutlearn.features.backbone.Function(function) to be called before it is read."

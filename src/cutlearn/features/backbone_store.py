@@ -27,7 +27,7 @@ import numpy as np
 
 from cutlearn.arrays import AnyArray, Image
 from cutlearn.checks import one_of, path_of
-from cutlearn.errors import InputError, clean, shown
+from cutlearn.errors import InputError, MissingBackboneError, clean, shown
 from cutlearn.features.mobile_sam import TinyViT, folded
 from cutlearn.store import Arrays, digest_of, load_sealed, remove_leftovers, save_sealed
 
@@ -188,7 +188,7 @@ def load(name: str) -> Callable[[Image], list[Image]]:
     try:
         changed = known.path.stat().st_mtime_ns
     except OSError as error:
-        raise InputError(
+        raise MissingBackboneError(
             f"backbone {name} is not installed. Install it once with: cutlearn backbone install "
             f"{name} (38 MB are downloaded)."
         ) from error

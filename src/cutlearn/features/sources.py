@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from cutlearn.arrays import AnyArray, Float32, Image, Mask
-from cutlearn.errors import InputError, clean
+from cutlearn.errors import InputError, MissingBackboneError, clean
 from cutlearn.features.backbone import MAPS, Backbone, Installed, backbone_of
 from cutlearn.features.boosted import (
     DESCRIBE,
@@ -535,8 +535,8 @@ class PretrainedLogits(Source):
     def read(cls, arrays: Arrays, described: dict[str, Any], bank: Bank, step: int) -> Self:
         network = backbone_of(described["backbone"])
         if described["backbone_digest"] != network.digest:
-            raise InputError(
-                f"features: the model was fitted with other weights of backbone "
+            raise MissingBackboneError(
+                f"the model was fitted with other weights of backbone "
                 f"{clean(network.name, 80)}. Install the same weights, or refit the model."
             )
         return cls(network, Head.of_arrays(arrays, bank.position))

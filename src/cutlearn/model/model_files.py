@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cutlearn.checks import path_of
-from cutlearn.errors import InputError, clean, quoted
+from cutlearn.errors import InputError, MissingBackboneError, clean, quoted
 from cutlearn.model.base import BLANK, Estimator
 from cutlearn.model.boltzmann import BoltzmannSegmenter
 from cutlearn.model.calibration import Calibration, uncalibrated
@@ -92,6 +92,8 @@ def load(path: str | os.PathLike[str]) -> Estimator:
         model = _built(header, arrays)
         model.training_ = TrainingImages.from_plain(header.get("training"))
         return model
+    except MissingBackboneError as error:
+        raise InputError(f"{path}: {error}") from error
     except (
         KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError
     ) as error:  # fmt: skip
