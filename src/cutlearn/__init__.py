@@ -131,26 +131,12 @@ def __getattr__(name: str) -> Any:
     if name in _NAMESPACES:
         return import_module(_NAMESPACES[name])
     if name in _MOVED:
-        return _moved(name, _MOVED[name])
+        from cutlearn.errors import import_moved
+
+        return import_moved("cutlearn", name, _MOVED[name])
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LATER[name]), name)
-
-
-def _moved(name: str, module: str) -> Any:
-    import warnings
-    from importlib import import_module
-
-    try:
-        found = getattr(import_module(module), name)
-    except ImportError as error:
-        raise AttributeError(
-            f"cutlearn.{name} has moved to {module}. Install cutlearn-papers, and import it there."
-        ) from error
-    warnings.warn(
-        f"cutlearn.{name} has moved to {module}: import it there", DeprecationWarning, stacklevel=3
-    )
-    return found
 
 
 def __dir__() -> list[str]:

@@ -9,6 +9,8 @@ terminal.
 import os
 import reprlib
 import unicodedata
+import warnings
+from importlib import import_module
 from typing import Any
 
 # Characters of a line of a message; a sentence and two paths have room.
@@ -115,3 +117,17 @@ def missing_on_worker(path: Any) -> InputError:
         "looks for it. Mount the folder under the same path on all workers, and leave its files as "
         "they are; the same command then goes on."
     )
+
+
+def import_moved(old: str, name: str, module: str) -> Any:
+    """Return a public name from the package it has moved to, with a DeprecationWarning."""
+    try:
+        found = getattr(import_module(module), name)
+    except ImportError as error:
+        raise AttributeError(
+            f"{old}.{name} has moved to {module}. Install cutlearn-papers, and import it there."
+        ) from error
+    warnings.warn(
+        f"{old}.{name} has moved to {module}: import it there", DeprecationWarning, stacklevel=3
+    )
+    return found

@@ -174,7 +174,7 @@ SEGMENTER = (
     ),
     Rule(
         "labels",
-        lambda m: m.labels == AUTO or _is(m.labels, LABELS),
+        lambda m: _is(m.labels, (AUTO,)) or _is(m.labels, LABELS),
         lambda m: f"one of {(AUTO, *LABELS)}",
     ),
     Rule(

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cutlearn.arrays import VOID, AnyArray, Floats, Indices
-from cutlearn.errors import InputError
+from cutlearn.errors import InputError, import_moved
 from cutlearn.images.write import PALETTE
 from cutlearn.metrics import Beliefs, confusion, entropy
 from cutlearn.run.progress import StepLike
@@ -621,3 +621,9 @@ class TrainingDisplay(_AxesDisplay):
         ax.legend(loc="best", frameon=False, fontsize="small", title=note, title_fontsize="small")
         bare(ax)
         return self
+
+
+def __getattr__(name: str) -> Any:
+    if name == "TrajectoryDisplay":
+        return import_moved("cutlearn.displays", name, "cutlearn_papers.trajectory")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
