@@ -92,10 +92,14 @@ def mapped(function: Callable[..., T], *values: Sequence[Any]) -> Sequence[T]:
     def origin(k: int) -> Origin:
         return Origin(function, tuple(_part(one, k) for one in values))
 
-    known = all(one.origin is not None for one in values if isinstance(one, Loaded))
     return Loaded(
-        len(values[0]), lambda k: function(*(one[k] for one in values)), origin if known else None
-    )
+        len(values[0]), lambda k: function(*(one[k] for one in values)),
+        origin if _have_origins(values) else None,
+    )  # fmt: skip
+
+
+def _have_origins(values: Sequence[Sequence[Any]]) -> bool:
+    return all(one.origin is not None for one in values if isinstance(one, Loaded))
 
 
 def _part(values: Sequence[Any], place: int) -> Any:
@@ -130,11 +134,9 @@ def chained(*values: Sequence[T]) -> Sequence[T]:
         return part[k]
 
     def origin(place: int) -> Origin:
-        made = _part(*places[place])
-        return made if isinstance(made, Origin) else Origin(_same, (made,))
+        return Origin(_same, (_part(*places[place]),))
 
-    known = all(part.origin is not None for part in values if isinstance(part, Loaded))
-    return Loaded(len(places), load, origin if known else None)
+    return Loaded(len(places), load, origin if _have_origins(values) else None)
 
 
 def _same(value: T) -> T:

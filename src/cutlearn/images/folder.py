@@ -106,11 +106,16 @@ class Folder:
 
     def labels(self, index: int) -> Mask:
         """Return the labels at an index, (h, w) uint8 with 255 for void; of a volume (d, h, w)."""
+        coding = self.known_coding()
+        return self.reader.labels(self.masks[index], self.pages[index], coding)
+
+    def known_coding(self) -> Coding:
+        """Return what the values of the masks mean; refuse a folder that was read without masks."""
         if self.coding is None:
             raise InputError(
                 "folder: it was read without masks, so there are no labels. Name a folder of masks."
             )
-        return self.reader.labels(self.masks[index], self.pages[index], self.coding)
+        return self.coding
 
     def __iter__(self) -> Iterator[tuple[Float32, Mask | None]]:
         """Yield images with their labels (None without masks), one at a time."""

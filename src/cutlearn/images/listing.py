@@ -157,8 +157,7 @@ def pair(images: Iterable[str], masks: Iterable[str], suffix: str | None = None)
         _matched(ours, {name: key(name) for name in theirs}, key)
         for key in (str, str.casefold, _leaf)
     ]
-    whole.append(_matched(ours, {name: _without(name, *_affix(ours, theirs)) for name in theirs},
-                          _leaf))  # fmt: skip
+    whole.append(_matched(ours, _without_affix(ours, theirs), _leaf))
     whole.append(_matched(ours, {name: _bare(name) for name in theirs}, _bare))
     best = max(whole, key=len)  # the first of several
     if not best or best is whole[0]:
@@ -192,8 +191,8 @@ def _leaf(name: str) -> str:
     return PurePosixPath(name).name.casefold()
 
 
-def _affix(images: list[str], masks: list[str]) -> tuple[str, str]:
-    """Return what most masks have before and behind the name of an image."""
+def _without_affix(images: list[str], masks: list[str]) -> dict[str, str]:
+    """Return masks without what most of them have before and behind the name of an image."""
     leaves = [_leaf(name) for name in images]
     votes: Counter[tuple[str, str]] = Counter()
     for mask in map(_leaf, masks[:SAMPLED]):
@@ -201,13 +200,13 @@ def _affix(images: list[str], masks: list[str]) -> tuple[str, str]:
             at = mask.find(image)
             if at >= 0:
                 votes[mask[:at], mask[at + len(image) :]] += 1
-    return votes.most_common(1)[0][0] if votes else ("", "")
-
-
-def _without(name: str, prefix: str, suffix: str) -> str:
-    leaf = _leaf(name)
-    fits = leaf.startswith(prefix) and leaf.endswith(suffix)
-    return leaf[len(prefix) : len(leaf) - len(suffix)] if fits else ""
+    prefix, suffix = votes.most_common(1)[0][0] if votes else ("", "")
+    known = [(name, _leaf(name)) for name in masks]
+    return {
+        name: leaf[len(prefix) : len(leaf) - len(suffix)]
+        if leaf.startswith(prefix) and leaf.endswith(suffix) else ""
+        for name, leaf in known
+    }  # fmt: skip
 
 
 def _bare(name: str) -> str:

@@ -234,23 +234,19 @@ class Volume(Sample):
 
     def slices(self) -> list[Sample]:
         """Return every slice as an image."""
-        return [
-            Sample(
-                self.image[z],
-                seeds=None if self.seeds is None else self.seeds[z],
-                extra=None if self.extra is None else self.extra[z],
-            )
-            for z in range(self.shape[0])
-        ]
+        return [Sample(self.image[z], None, *self._marks(z)) for z in range(self.shape[0])]
+
+    def _marks(self, index: int | slice) -> tuple[Any, Any]:
+        """Return the seeds and further channels of some slices."""
+        return (
+            None if self.seeds is None else self.seeds[index],
+            None if self.extra is None else self.extra[index],
+        )
 
     def part(self, first: int, last: int) -> Volume:
         """Return the slices first to last - 1 as a volume."""
-        return Volume(
-            self.image[first:last],
-            self.spacing,
-            None if self.seeds is None else self.seeds[first:last],
-            None if self.extra is None else self.extra[first:last],
-        )
+        some = slice(first, last)
+        return Volume(self.image[some], self.spacing, *self._marks(some))
 
     def facts(self, digest: bool = True) -> Facts:
         """Return what decides whether a model fits the volume."""

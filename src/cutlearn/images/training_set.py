@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -35,8 +35,6 @@ from cutlearn.images.decode import is_one
 from cutlearn.images.folder import Folder
 from cutlearn.images.sample import FREE, Facts, Sample, Volume, are_volumes, as_sample
 from cutlearn.loaded import Loaded, mapped, taken
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,18 +155,14 @@ class TrainingSet:
         -------
         TrainingSet
         """
-        if folder.coding is None:
-            raise InputError(
-                "folder: it was read without masks, so there are no labels. Name a folder of masks."
-            )
-        volumes = folder.reader.volume
-        _refuse_void(folder.tallies, folder.coding, folder.reader.empty_void)
+        coding, volumes = folder.known_coding(), folder.reader.volume
+        _refuse_void(folder.tallies, coding, folder.reader.empty_void)
         images, masks = folder.lazy()
         samples: Sequence[Sample] = mapped(as_sample, images)
         if progress is not None:
             samples = _counted(samples, progress)
         together = folder.groups if groups is None else groups
-        return cls(samples, masks, folder.facts, folder.coding, together, volumes, tuple(names))
+        return cls(samples, masks, folder.facts, coding, together, volumes, tuple(names))
 
     def take(self, places: Sequence[int]) -> TrainingSet:
         """Return some of the images, with their masks and groups."""
@@ -182,16 +176,7 @@ class TrainingSet:
 
 def read_samples(images: Any) -> Sequence[Sample]:
     """Return images, samples or volumes as samples, checked; all faults are reported at once."""
-    given = _listed("images", images)
-    _check_kinds(given)
-    wrong: list[str] = []
-    samples: list[Sample] = []
-    for i, image in enumerate(given):
-        sample = _checked_sample(i, image, wrong)
-        samples += [sample] if sample is not None and isinstance(given, list) else []
-    if wrong:
-        raise InputError("\n".join(wrong))
-    return samples if isinstance(given, list) else mapped(as_sample, given)
+    return _read_pairs(images, None, None)[0]
 
 
 def read_questions(images: Any, masks: Any) -> tuple[Sequence[Sample], Sequence[Mask]]:
@@ -200,25 +185,33 @@ def read_questions(images: Any, masks: Any) -> tuple[Sequence[Sample], Sequence[
 
 
 def _read_pairs(
-    images: Any, masks: Any, check: Callable[[Sample, Any, str], T]
-) -> tuple[Sequence[Sample], Sequence[T]]:
-    """Return samples and checked masks; sequences that load lazily are read once and stay lazy."""
-    given, truth = _listed("images", images), _listed("masks", masks, images)
-    _check_kinds(given)
+    images: Any, masks: Any, check: Callable[[Sample, Any, str], Any] | None
+) -> tuple[Sequence[Sample], Sequence[Any]]:
+    """Return samples and checked masks; sequences that load lazily are read once and stay lazy.
+
+    Without `check` there are no masks.
+    """
+    given = _listed("images", images)
+    truth = [None] * len(given) if check is None else _listed("masks", masks, images)
+    if not given:
+        raise InputError("images is empty, but at least one is needed. Give a list of images.")
+    are_volumes(given)
     if len(truth) != len(given):
         raise InputError(
             f"masks has length {len(truth)}, but there are {len(given)} images. "
             "Give one for each, in the order of the images."
         )
     samples: list[Sample] = []
-    checked: list[T] = []
+    checked: list[Any] = []
     wrong: list[str] = []
     for i, (image, mask) in enumerate(zip(given, truth)):
-        sample = _checked_sample(i, image, wrong)
-        if sample is None:
+        try:
+            sample = _checked_sample(image)
+        except InputError as error:
+            wrong.append(f"image {i}: {str(error).removeprefix('image: ')}")
             continue
         try:
-            one = check(sample, mask, f"masks[{i}]")
+            one = None if check is None else check(sample, mask, f"masks[{i}]")
         except InputError as error:
             wrong.append(str(error))
             continue
@@ -232,26 +225,16 @@ def _read_pairs(
     )
 
 
-def _check_kinds(given: Sequence[Any]) -> None:
-    if not given:
-        raise InputError("images is empty, but at least one is needed. Give a list of images.")
-    are_volumes(given)
-
-
-def _checked_sample(index: int, image: Any, wrong: list[str]) -> Sample | None:
-    """Return an image as a sample; None, and one line more of what is wrong, if it is none."""
-    try:
-        sample = as_sample(image)
-        # Marks of other tools have 0 for no mark.
-        if sample.seeds is not None and sample.seeds.min() > FREE:
-            raise InputError(
-                "seeds mark every pixel, so nothing is left to find. Here 0 marks the background, "
-                "and -1 stands where there is no mark: np.where(marks == 0, -1, marks) turns marks "
-                "with 0 for none into seeds."
-            )
-    except InputError as error:
-        wrong.append(f"image {index}: {str(error).removeprefix('image: ')}")
-        return None
+def _checked_sample(image: Any) -> Sample:
+    """Return an image as a sample; refuse seeds that leave nothing free."""
+    sample = as_sample(image)
+    # Marks of other tools have 0 for no mark.
+    if sample.seeds is not None and sample.seeds.min() > FREE:
+        raise InputError(
+            "seeds mark every pixel, so nothing is left to find. Here 0 marks the background, "
+            "and -1 stands where there is no mark: np.where(marks == 0, -1, marks) turns marks "
+            "with 0 for none into seeds."
+        )
     return sample
 
 

@@ -261,7 +261,9 @@ class AreaDisplay(_AxesDisplay):
         ax = self._into(ax, (3.5, 3.5))
         true = np.asarray(self.true_area, np.float64)
         values = np.concatenate([true, *(np.ravel(v) for v in self.predicted.values())])
-        low, top = _span(values)
+        low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+        margin = (0.08 * (high - low) or 1.0) if values.size else 0.0
+        low, top = max(0.0, low - margin), high + margin
         ax.plot([low, top], [low, top], color="0.6", lw=1, zorder=0)
         for color, mark, (name, areas) in zip(LINES[1::-1], "os", self.predicted.items()):
             ax.scatter(true, areas, s=18, color=color, marker=mark, alpha=0.75, lw=0, label=name)
@@ -270,15 +272,6 @@ class AreaDisplay(_AxesDisplay):
         ax.legend(loc="lower right", frameon=False, fontsize="small", handletextpad=0.1)
         bare(ax)
         return self
-
-
-def _span(values: Floats) -> tuple[float, float]:
-    """Return the ends of an axis that shows all values with a margin."""
-    if not values.size:
-        return 0.0, 1.0
-    low, high = float(values.min()), float(values.max())
-    margin = 0.08 * (high - low) or 1.0
-    return max(0.0, low - margin), high + margin
 
 
 @dataclass
