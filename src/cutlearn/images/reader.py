@@ -13,6 +13,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ NIFTI = (".nii", ".nii.gz")
 UNKNOWN: Spacing = (1.0, 1.0, 1.0)
 
 
+@dataclass(eq=False)
 class Reader:
     """The images and masks of files: page by page, or with `volume` each file as one volume.
 
@@ -57,24 +59,16 @@ class Reader:
     of decoded arrays that are kept for the second time that they are needed.
     """
 
-    def __init__(
-        self,
-        max_bytes: int = MAX_BYTES,
-        max_pixels: int = MAX_PIXELS,
-        turned: bool = True,
-        room: int = 0,
-        volume: bool = False,
-        spacing: Spacing | None = None,
-        empty_void: bool = False,
-    ) -> None:
-        self.max_bytes, self.max_pixels, self.turned, self.room = (
-            max_bytes,
-            max_pixels,
-            turned,
-            room,
-        )
-        self.volume, self.spacing, self.empty_void = volume, spacing, empty_void
-        self.endings = (*ENDINGS, *NIFTI) if volume else ENDINGS
+    max_bytes: int = MAX_BYTES
+    max_pixels: int = MAX_PIXELS
+    turned: bool = True
+    room: int = 0
+    volume: bool = False
+    spacing: Spacing | None = None
+    empty_void: bool = False
+
+    def __post_init__(self) -> None:
+        self.endings = (*ENDINGS, *NIFTI) if self.volume else ENDINGS
         self._images: dict[tuple[Path, int | None], Any] = {}
         self._masks: dict[tuple[Path, int | None], tuple[AnyArray, bool]] = {}
 
