@@ -112,7 +112,7 @@ class AnswerHistory:
 
 
 @dataclass
-class OpenImage:
+class MarkedImage:
     """An image that is open in a tab."""
 
     number: int
@@ -147,7 +147,7 @@ class Tab:
         self.key, self.workspace, self.models = key, workspace, models
         self._lock = threading.Lock()
         self._disk = ThreadPoolExecutor(1)
-        self._open: OpenImage | None = None
+        self._open: MarkedImage | None = None
 
     def open(self, number: int) -> bytes:
         """Open an image with the marks of its draft."""
@@ -174,7 +174,7 @@ class Tab:
                 saved.result()
             return self._packed()
 
-    def _change(self, one: OpenImage, found: dict[str, Any]) -> None:
+    def _change(self, one: MarkedImage, found: dict[str, Any]) -> None:
         step = found.get("step", 0)
         if step == "clear":
             one.marks.clear()
@@ -222,7 +222,7 @@ class Tab:
             one.accepted = True
             return {"file": path.name, "next": self.models.next_after(number)}
 
-    def _current(self, number: int) -> OpenImage:
+    def _current(self, number: int) -> MarkedImage:
         """Return the image, opened again if it was dropped, or if model or labels have changed."""
         self.workspace.check(number)
         made_for = (self.models.version, self.workspace.n_labels)
@@ -230,7 +230,7 @@ class Tab:
             self._open = self._opened(number)
         return self._open
 
-    def _opened(self, number: int) -> OpenImage:
+    def _opened(self, number: int) -> MarkedImage:
         image = self.workspace.image(number)
         made_for = (self.models.version, self.workspace.n_labels)
         session = self.models.session()
@@ -238,7 +238,7 @@ class Tab:
         shape = image.shape[0], image.shape[1]
         name = self.workspace.names[number]
         marks = self.workspace.drafts.read(name, self.key, shape, self.workspace.n_labels)
-        one = OpenImage(number, marks, made_for, AnswerHistory(session, self.workspace.n_labels))
+        one = MarkedImage(number, marks, made_for, AnswerHistory(session, self.workspace.n_labels))
         kept = self.workspace.mask(number)
         path = self.workspace.mask_path(number)
         # An accepted mask stays until the user draws, whatever a newer model predicts.
@@ -252,7 +252,7 @@ class Tab:
             self._segment(one)
         return one
 
-    def _segment(self, one: OpenImage) -> None:
+    def _segment(self, one: MarkedImage) -> None:
         """Compute the answer; where it needs more marks, show that instead of a mask."""
         one.answer, one.labels, one.told, one.accepted = None, None, "", False
         try:
@@ -261,7 +261,7 @@ class Tab:
         except InputError as error:
             one.told = str(error).removeprefix("session: ")
 
-    def _previewed(self, one: OpenImage, found: dict[str, Any]) -> bytes:
+    def _previewed(self, one: MarkedImage, found: dict[str, Any]) -> bytes:
         """Return the answer with a stroke that is still being drawn; nothing is kept."""
         limits, n_labels = self.workspace.limits, self.workspace.n_labels
         new = marks_of(found.get("marks"), one.marks.shape, n_labels, limits)
