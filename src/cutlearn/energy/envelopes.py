@@ -259,7 +259,9 @@ class Envelopes(Sequence[Envelope]):
         if not len(self):
             return CoreRegions(None, 0.0, 0.0)
         hinges = self._hinges()
-        exact = adds_exactly(self.intercepts) and multiplies_exactly(self.slopes, _ones(nodes))
+        exact = adds_exactly(self.intercepts) and multiplies_exactly(
+            self.slopes, _ones(self._members.size)
+        )
         ones = np.empty(0)  # every member weighs 1
         return core_regions(self._first, self._members, ones, hinges, self.sizes, exact)
 

@@ -638,6 +638,8 @@ class Featurizer(BaseEstimator):  # type: ignore[misc]
             if (value := getattr(self, name)) is not None:
                 instance(name, value, kind)
             found[name] = None if value is None else asdict(value)
+        if self.backbone is not None and not isinstance(self.backbone, str):
+            backbone_of(self.backbone)
         if (network := self.network()) is not None:
             found |= {"backbone": network.name, "backbone_digest": network.digest}
         return dict(sorted(found.items()))
