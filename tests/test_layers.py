@@ -85,3 +85,12 @@ def test_no_comparison_that_cannot_fail(path):
             function = item.value.func
             called = getattr(function, "attr", getattr(function, "id", ""))
             assert called not in ("allclose", "array_equal", "isclose"), f"line {item.lineno}"
+
+
+def test_no_two_classes_have_one_name():
+    seen = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for item in ast.parse(path.read_text()).body:
+            if isinstance(item, ast.ClassDef):
+                assert item.name not in seen, f"{name(path)} and {seen[item.name]}: {item.name}"
+                seen[item.name] = name(path)

@@ -50,7 +50,7 @@ Each = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
 @dataclass(frozen=True)
-class Layer:
+class LinearLayer:
     """One pass: a linear function of maps, and of context if there was a pass before."""
 
     weights: Image  # (channels + context, T) of raw channels: the standardisation is folded in
@@ -69,8 +69,8 @@ class Layer:
 class Head:
     """Two passes; a value, stored as plain arrays."""
 
-    first: Layer
-    second: Layer
+    first: LinearLayer
+    second: LinearLayer
     position: bool
 
     def logits(self, maps: Maps) -> Image:
@@ -101,7 +101,7 @@ class Head:
                 raise ValueError("a head of a wrong shape")
             if not all(np.isfinite(a).all() for a in (weights, bias)):
                 raise ValueError("a head of numbers that are none")
-            layers.append(Layer(weights, bias))
+            layers.append(LinearLayer(weights, bias))
         first, second = layers
         more = context(np.zeros((1, 1, first.bias.size), np.float32), position).shape[2]
         if second.weights.shape != (len(first.weights) + more, first.bias.size):
@@ -243,7 +243,7 @@ class _Table:
             made.start = np.concatenate([self.start[:-1], zeros, self.start[-1:]])
         return made
 
-    def solve(self) -> list[Layer]:
+    def solve(self) -> list[LinearLayer]:
         """Return the layers without each fold in turn, and last that of all rows."""
         t, parts = self.answers.shape[1], self.count + 1
         many = len(self.compared)
@@ -269,7 +269,7 @@ class _Table:
         for k in range(parts):
             raw = weights[:-1, best, k] / self.scale[:, None]
             bias = weights[-1, best, k] - self.mean.astype(np.float64) @ raw
-            layers.append(Layer(raw.astype(np.float32), bias.astype(np.float32)))
+            layers.append(LinearLayer(raw.astype(np.float32), bias.astype(np.float32)))
         return layers
 
 
@@ -386,7 +386,7 @@ def context(logits: Image, position: bool) -> Image:
 
 
 def _out_of_fold(
-    layers: Sequence[Layer],
+    layers: Sequence[LinearLayer],
     maps: Maps,
     around: Image | None,
     folds: AnyArray,
